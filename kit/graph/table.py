@@ -65,6 +65,15 @@ class OpDef:
         Computes with numpy on the host, never on a GPU.
     rows : bool
         The gradient accepts an `IndexedSlices` and passes it on.
+    takes : str
+        Numpy's letters for the kinds of numbers that TensorFlow's op takes, where these
+        are fewer than numpy's: b bool, i and u whole, f floating point, c complex, O
+        text. Empty: all that the shape rule takes.
+    call : str
+        TensorFlow's function that is this op alone, with the names of its inputs:
+        "exp(x)", "nn.relu(features)". `kit.tf1` makes it of this entry.
+    doc : str
+        What that function returns, in words.
     """
 
     name: str
@@ -79,6 +88,9 @@ class OpDef:
     bind: Bind | None = None
     hosted: bool = False
     rows: bool = False
+    takes: str = ""
+    call: str = ""
+    doc: str = ""
 
     def kernel(self, xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
         """Return the computation of an ordinary op: from arrays to its output."""

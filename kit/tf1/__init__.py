@@ -29,6 +29,7 @@ from kit.tf1 import losses as losses
 from kit.tf1 import math as math
 from kit.tf1 import metrics as metrics
 from kit.tf1 import nn as nn
+from kit.tf1 import older as older
 from kit.tf1 import python_io as python_io
 from kit.tf1 import random as random
 from kit.tf1 import saved_model as saved_model
@@ -36,10 +37,8 @@ from kit.tf1 import summary as summary
 from kit.tf1 import test as test
 from kit.tf1 import train as train
 from kit.tf1.errors import OpError as OpError
-from kit.tf1.graph.graph_def import GraphDef as GraphDef
-from kit.tf1.graph.graph_def import NodeDef as NodeDef
 from kit.tf1.graph.importing import import_graph_def as import_graph_def
-from kit.tf1.not_offered import refuse
+from kit.tf1.not_offered import names_of, refuse
 from kit.tf1.older import inv as inv
 from kit.tf1.older import merge_summary as merge_summary
 from kit.tf1.older import mul as mul
@@ -48,59 +47,18 @@ from kit.tf1.older import pack as pack
 from kit.tf1.older import sub as sub
 from kit.tf1.older import unpack as unpack
 from kit.tf1.ops.arithmetic import abs as abs
-from kit.tf1.ops.numbers import norm as norm
-from kit.tf1.ops.numbers import truncatediv as truncatediv
-from kit.tf1.ops.numbers import truncatemod as truncatemod
 from kit.tf1.public import offer
-from kit.tf1.session.config import ConfigProto as ConfigProto
-from kit.tf1.session.config import GPUOptions as GPUOptions
-from kit.tf1.session.config import GraphOptions as GraphOptions
-from kit.tf1.session.config import OptimizerOptions as OptimizerOptions
-from kit.tf1.session.config import RunOptions as RunOptions
 from kit.tf1.session.run_metadata import RunMetadata as RunMetadata
 from kit.tf1.session.running import get_default_session as get_default_session
 from kit.tf1.session.session import InteractiveSession as InteractiveSession
 from kit.tf1.session.session import Session as Session
 from kit.tf1.summary.messages import MESSAGES, message
-from kit.tf1.tensor.convert import convert_to_tensor as convert_to_tensor
-from kit.tf1.tensor.convert import (
-    convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
-)
 from kit.tf1.tensor.dtypes import bool_ as bool  # noqa: F401
 from kit.tf1.tensor.shape import Dimension as Dimension
 from kit.tf1.tensor.shape import TensorShape as TensorShape
 from kit.tf1.tensor.shape import dimension_value as dimension_value
 from kit.tf1.tensor.tensor import Tensor as Tensor
 from kit.tf1.variables import initializers as initializers
-from kit.tf1.variables.initial_values import (
-    constant_initializer as constant_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    glorot_normal_initializer as glorot_normal_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    glorot_uniform_initializer as glorot_uniform_initializer,
-)
-from kit.tf1.variables.initial_values import ones_initializer as ones_initializer
-from kit.tf1.variables.initial_values import (
-    orthogonal_initializer as orthogonal_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    random_normal_initializer as random_normal_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    random_uniform_initializer as random_uniform_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    truncated_normal_initializer as truncated_normal_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    uniform_unit_scaling_initializer as uniform_unit_scaling_initializer,
-)
-from kit.tf1.variables.initial_values import (
-    variance_scaling_initializer as variance_scaling_initializer,
-)
-from kit.tf1.variables.initial_values import zeros_initializer as zeros_initializer
 
 offer(
     __name__,
@@ -108,8 +66,8 @@ offer(
     "kit.tf1.graph.collections",
     "kit.tf1.graph.control",
     "kit.tf1.graph.graph",
+    "kit.tf1.graph.graph_def",
     "kit.tf1.graph.operation",
-    "kit.tf1.older",
     "kit.tf1.ops.arithmetic",
     "kit.tf1.ops.blocks",
     "kit.tf1.ops.checks",
@@ -123,6 +81,7 @@ offer(
     "kit.tf1.ops.index",
     "kit.tf1.ops.join",
     "kit.tf1.ops.loop",
+    "kit.tf1.ops.numbers",
     "kit.tf1.ops.random",
     "kit.tf1.ops.reduce",
     "kit.tf1.ops.segment",
@@ -131,6 +90,8 @@ offer(
     "kit.tf1.parsing",
     "kit.tf1.queues",
     "kit.tf1.readers",
+    "kit.tf1.session.config",
+    "kit.tf1.tensor.convert",
     "kit.tf1.tensor.dtypes",
     "kit.tf1.tensor.proto",
     "kit.tf1.tensor.sparse",
@@ -139,32 +100,19 @@ offer(
     "kit.tf1.variables.scopes",
     "kit.tf1.variables.variable_lists",
     "kit.tf1.variables.variables",
-    without=[
-        "ChangeOptions",
-        "PartitionInfo",
-        "SaveSliceInfo",
-        "SaveSliceInfoDef",
-        "reduction",
-        "SparseAccumulatorTakeGradient",
-        "TopKV2",
-        "VariableDef",
-        "VariableOptions",
-        "bool_",
-        "categorical",
-        "constant_value_as_shape",
-        "destroy_temporary_variable",
-        "embedding_lookup_sparse",
-        "from_initial_values",
-        "in_top_k",
-        "ref_of",
-        "scatter",
-        "temporary_variable",
-        "top_k",
-        "value_or",
-    ],
+    "kit.tf1.older",  # its op_scope is the one of that time
+    only=names_of("") | vars(older).keys(),
 )
 
 newaxis = None
+globals().update(
+    (f"{name}_initializer", getattr(initializers, name))
+    for name in (
+        *("constant", "glorot_normal", "glorot_uniform", "ones", "orthogonal"),
+        *("random_normal", "random_uniform", "truncated_normal"),
+        *("uniform_unit_scaling", "variance_scaling", "zeros"),
+    )
+)
 # The release that these names are from: programs check that it begins with "1.".
 VERSION = __version__ = "1.15.5"
 GIT_VERSION = __git_version__ = f"v{VERSION}"

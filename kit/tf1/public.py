@@ -12,8 +12,15 @@ from collections.abc import Container
 from importlib import import_module
 
 
-def offer(facade: str, *modules: str, without: Container[str] = ()) -> None:
+def offer(
+    facade: str,
+    *modules: str,
+    without: Container[str] = (),
+    only: Container[str] | None = None,
+) -> None:
     """Give a module the public names that other modules define, and none they import.
+
+    `only` are those that it may have, as `names_of` has them.
 
     >>> offer(__name__, "kit.tf1.ops.clip", without=["clip_by_value"])
     >>> sys.modules[__name__].clip_by_norm.__module__, hasattr(sys, "clip_by_value")
@@ -22,5 +29,6 @@ def offer(facade: str, *modules: str, without: Container[str] = ()) -> None:
     for path in modules:
         for name, value in vars(import_module(path)).items():
             is_own = getattr(value, "__module__", None) == path
-            if is_own and not name.startswith("_") and name not in without:
+            fits = name not in without and (only is None or name in only)
+            if is_own and fits and not name.startswith("_"):
                 setattr(sys.modules[facade], name, value)

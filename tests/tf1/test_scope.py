@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import inspect
 from typing import Any
 
 import pytest
 
 from kit import tf1 as tf
 from kit.errors import UnimplementedError
+from kit.graph.table import entries
 from kit.tf1 import older
-from kit.tf1.not_offered import OutsideScopeError
+from kit.tf1.not_offered import OutsideScopeError, names_of
 from tests.cases import for_each
 
 OUTSIDE = [
@@ -89,9 +90,8 @@ PLUMBING = {
 
 
 def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
-    parts = (Path(__file__).parent / "names_of_1_15.txt").read_text().split("[")[1:]
     extra = []
-    for part, names in (one.split("]") for one in parts):
+    for part in ("", "data", "layers", "math", "nn", "saved_model", "train"):
         module: Any = found(part) if part else tf
         for name, value in vars(module).items():
             home = getattr(value, "__module__", "") or ""
@@ -99,8 +99,23 @@ def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
             if not home.startswith("kit") or name.startswith("_") or is_plumbing:
                 continue
             path = f"{part}.{name}" if part else name
-            is_known = name in names.split() or name in vars(older)
+            is_known = name in names_of(part) or name in vars(older)
             if not is_known and path not in NOT_OF_1_15:
                 extra.append(f"{path} of {home}")
 
     assert not extra, f"underline or leave out in offer(without=...): {extra}"
+
+
+def test_a_function_that_is_one_op_has_the_arguments_that_the_table_says() -> None:
+    calls = [one for one in entries().values() if one.call]
+
+    for op in calls:
+        path, _, arguments = op.call.rstrip(")").partition("(")
+        function: Any = found(path)
+        assert [*inspect.signature(function).parameters] == [
+            *arguments.split(", "),
+            "name",
+        ], path
+        assert function.__doc__ == f"Return {op.doc}.", path
+
+    assert {"Exp", "Relu", "Atan2", "Less"} <= {op.name for op in calls}

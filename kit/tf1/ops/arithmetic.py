@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING
 from kit.graph.op import IndexedSlices
-from kit.tf1.ops.write import write
+from kit.tf1.ops.write import functions_of_the_table, write
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -127,72 +127,13 @@ def to_int64(x: Any, name: str | None = "ToInt64") -> Any:
     return cast(x, int64, name)
 
 
-def _unary(op_type: str, doc: str) -> Callable[..., Any]:
-    def function(x: Any, name: str | None = None) -> Any:
-        return unary(op_type, x, name)
-
-    function.__doc__ = f"Return {doc}, element by element."
-    return function
-
-
-def _binary(op_type: str, doc: str) -> Callable[..., Any]:
-    def function(x: Any, y: Any, name: str | None = None) -> Any:
-        return binary(op_type, x, y, name)
-
-    function.__doc__ = f"Return {doc}, element by element; both are of one dtype."
-    return function
-
-
 abs = absolute
-negative = _unary("Neg", "-x")
-sign = _unary("Sign", "-1, 0 or 1")
-square = _unary("Square", "x * x")
-sqrt = _unary("Sqrt", "the square root")
-rsqrt = _unary("Rsqrt", "1 / sqrt(x)")
-exp = _unary("Exp", "e**x")
-expm1 = _unary("Expm1", "e**x - 1")
-log = _unary("Log", "the natural logarithm")
-log1p = _unary("Log1p", "log(1 + x)")
-sin = _unary("Sin", "the sine")
-cos = _unary("Cos", "the cosine")
-tan = _unary("Tan", "the tangent")
-asin = _unary("Asin", "the angle that has this sine")
-acos = _unary("Acos", "the angle that has this cosine")
-atan = _unary("Atan", "the angle that has this tangent")
-sinh = _unary("Sinh", "the hyperbolic sine")
-cosh = _unary("Cosh", "the hyperbolic cosine")
-asinh = _unary("Asinh", "the number that has this hyperbolic sine")
-acosh = _unary("Acosh", "the number that has this hyperbolic cosine")
-atanh = _unary("Atanh", "the number that has this hyperbolic tangent")
-erf = _unary("Erf", "the error function")
-erfc = _unary("Erfc", "1 - erf(x)")
-tanh = _unary("Tanh", "the hyperbolic tangent")
-sigmoid = _unary("Sigmoid", "1 / (1 + e**-x)")
-floor = _unary("Floor", "x rounded down")
-ceil = _unary("Ceil", "x rounded up")
-is_nan = _unary("IsNan", "whether x is not a number")
-is_inf = _unary("IsInf", "whether x is infinite")
-is_finite = _unary("IsFinite", "whether x is a finite number")
-logical_not = _unary("LogicalNot", "whether x is false")
+globals().update(functions_of_the_table(__name__))
+mod = globals()["floormod"]
 
-add = _binary("Add", "x + y; texts are joined")
-subtract = _binary("Sub", "x - y")
-multiply = _binary("Mul", "x * y")
-realdiv = _binary("RealDiv", "x / y")
-floor_div = _binary("FloorDiv", "x // y")
-floormod = mod = _binary("FloorMod", "the remainder of x / y, with the sign of y")
-pow = _binary("Pow", "x ** y")
-maximum = _binary("Maximum", "the greater of the two")
-minimum = _binary("Minimum", "the lesser of the two")
-squared_difference = _binary("SquaredDifference", "(x - y)**2")
-equal = _binary("Equal", "whether x == y")
-not_equal = _binary("NotEqual", "whether x != y")
-less = _binary("Less", "whether x < y")
-less_equal = _binary("LessEqual", "whether x <= y")
-greater = _binary("Greater", "whether x > y")
-greater_equal = _binary("GreaterEqual", "whether x >= y")
-logical_and = _binary("LogicalAnd", "whether both are true")
-logical_or = _binary("LogicalOr", "whether at least one is true")
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Any:
@@ -261,16 +202,6 @@ def reciprocal(x: Any, name: str | None = None) -> Any:
     return unary("Reciprocal", found, name)
 
 
-def identity(input: Any, name: str | None = None) -> Any:
-    """Return the value of a tensor as a new operation."""
-    return write("Identity", name, input=input)
-
-
-def stop_gradient(input: Any, name: str | None = None) -> Any:
-    """Return the value of a tensor; no gradient flows back through it."""
-    return write("StopGradient", name, input=input)
-
-
 def round(x: Any, name: str | None = None) -> Any:
     """Return the nearest whole numbers, even ones at halves."""
     found = convert_to_tensor(x, name="x")
@@ -313,11 +244,6 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
         return create(op_type, x, y, name=scope)
 
 
-def atan2(y: Any, x: Any, name: str | None = None) -> Any:
-    """Return the angle of the point (x, y), from -pi to pi."""
-    return write("Atan2", name, y=y, x=x)
-
-
 def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     """Return x // y, rounded down."""
     return write("FloorDiv", name, "floordiv", x=x, y=y)
@@ -333,9 +259,9 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     if factor.shape.ndims != 0:
         raise ValueError(f"Only scalar multiply works, got shape {factor.shape}")
     if hasattr(rows, "indices"):
-        values = multiply(factor, rows.values, name)
+        values = binary("Mul", factor, rows.values, name)
         return type(rows)(values, rows.indices, rows.dense_shape)
-    return multiply(factor, rows, name)
+    return binary("Mul", factor, rows, name)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
@@ -358,7 +284,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     if len(terms) == 1:
         (only,) = terms
         alone = convert_to_tensor(only)
-        return identity(alone, name) if name else alone
+        return unary("Identity", alone, name) if name else alone
     with op_scope(name, "AddN", terms) as scope:
         return create("AddN", *map(convert_to_tensor, terms), name=scope)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.tf1.ops.arithmetic import abs as absolute
 from kit.tf1.ops.arithmetic import cast, divide
-from kit.tf1.ops.write import one_of, reserve, write
+from kit.tf1.ops.write import functions_of_the_table, one_of, reserve, write
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import float32
@@ -19,31 +19,18 @@ _TO_THE_END = ("Rank", "Rank", "Sub", "range", "range", "concat", "transpose")
 _AND_BACK = ("Sub", "range", "range", "concat")
 
 
-def relu(features: Any, name: str | None = None) -> Any:
-    """Return max(x, 0)."""
-    return write("Relu", name, features=features)
+globals().update(functions_of_the_table(__name__, "nn."))
 
+if TYPE_CHECKING:
 
-def relu6(features: Any, name: str | None = None) -> Any:
-    """Return min(max(x, 0), 6)."""
-    return write("Relu6", name, features=features)
-
-
-def elu(features: Any, name: str | None = None) -> Any:
-    """Return x above 0 and e**x - 1 below."""
-    return write("Elu", name, features=features)
-
-
-def softplus(features: Any, name: str | None = None) -> Any:
-    """Return log(1 + e**x)."""
-    return write("Softplus", name, features=features)
+    def __getattr__(name: str) -> Any: ...
 
 
 def softsign(features: Any, name: str | None = None) -> Any:
     """Return x / (1 + |x|)."""
     with op_scope(name, "Softsign", [features]) as scope:
         x = argument("Softsign", "features", features)
-        check_allowed("Softsign", [x])
+        check_allowed("Softsign", [x], "f")
         return divide(x, absolute(x) + 1, name=scope)
 
 
@@ -55,11 +42,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
             x = cast(x, float32)
         # In the original the slope is a float32, whatever x is.
         return create("LeakyRelu", x, name=scope, alpha=float(np.float32(alpha)))
-
-
-def l2_loss(t: Any, name: str | None = None) -> Any:
-    """Return half the sum of the squares of all elements."""
-    return write("L2Loss", name, t=t)
 
 
 def softmax(logits: Any, axis: Any = None, name: Any = None, dim: Any = None) -> Any:

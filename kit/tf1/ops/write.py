@@ -6,13 +6,17 @@ that `tf.add(x, 1.0)` makes `Add` and the constant `Add/y`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.table import OpDef, entries
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.signature import arguments_of
 from kit.tf1.tensor.convert import (
     argument,
     arguments,
@@ -22,12 +26,47 @@ from kit.tf1.tensor.convert import (
     op_scope,
 )
 from kit.tf1.tensor.dtypes import int32
+from kit.tf1.tensor.operators import entry
 from kit.tf1.tensor.tensor import Tensor
 
 # Integers that are known when the graph is built, or the tensor that will hold them.
 Ints: TypeAlias = Any
 
 _WHOLE = ("int32", "int64")
+
+
+def functions_of_the_table(module: str, part: str = "") -> dict[str, Any]:
+    """Return the functions of `tf`, or of a part of it, that are one op of the table.
+
+    They are as if defined in `module`: name, arguments and documentation are the op's.
+    """
+    found = {}
+    for op in entries().values():
+        call = _CALL.fullmatch(op.call)
+        if call is not None and call[1] == part:
+            function = _function(op, call[2], call[3].split(", "))
+            function.__module__ = module
+            found[call[2]] = function
+    return found
+
+
+_CALL = re.compile(r"((?:\w+\.)*)(\w+)\((.*)\)")
+
+
+def _function(op: OpDef, title: str, arguments: list[str]) -> Callable[..., Any]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(one, kind) for one in arguments]
+    parameters.append(inspect.Parameter("name", kind, default=None))
+    signature = inspect.Signature(parameters)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = {"name": None, **arguments_of(title, signature, args, kwargs)}
+        return entry(op.name, given.pop("name"), **given)
+
+    function.__name__ = function.__qualname__ = title
+    function.__doc__ = f"Return {op.doc}."
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
 def write(

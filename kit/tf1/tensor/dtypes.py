@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import BFLOAT16, kind_of, limits_of
+from kit.bfloat16 import kind_of, limits_of
 from kit.graph.dtypes import STRING, name_of
 
 _Numpy = np.dtype[Any]
@@ -175,28 +175,10 @@ class DType:
         return as_dtype, (self._name,)
 
 
-bool_ = DType(np.dtype("bool"))
-int8 = DType(np.dtype("int8"))
-int16 = DType(np.dtype("int16"))
-int32 = DType(np.dtype("int32"))
-int64 = DType(np.dtype("int64"))
-uint8 = DType(np.dtype("uint8"))
-uint16 = DType(np.dtype("uint16"))
-uint32 = DType(np.dtype("uint32"))
-uint64 = DType(np.dtype("uint64"))
-float16 = half = DType(np.dtype("float16"))
-bfloat16 = DType(BFLOAT16)
-float32 = DType(np.dtype("float32"))
-float64 = double = DType(np.dtype("float64"))
-complex64 = DType(np.dtype("complex64"))
-complex128 = DType(np.dtype("complex128"))
-string = DType(STRING)
-
-_ALL = (
-    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16),
-    bfloat16,
-    *(float32, float64, complex64, complex128, string),
-)
+_ALL = tuple(DType(np.dtype(object if one == "string" else one)) for one in _ENUM)
+float32, float64, int32, uint8, int16, int8, string, complex64, *_more = _ALL
+int64, bool_, bfloat16, uint16, complex128, float16, uint32, uint64 = _more
+half, double = float16, float64
 _BASES: dict[_Numpy, DType] = {one._base: one for one in _ALL}
 _REFS: dict[_Numpy, DType] = {one._base: DType(one._base, True) for one in _ALL}
 _BY_NAME: dict[str, DType] = {

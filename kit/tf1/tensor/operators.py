@@ -17,6 +17,7 @@ import numpy as np
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING
 from kit.graph.ops.array.slicing import strided_slice
+from kit.graph.table import lookup
 from kit.tf1.tensor.convert import (
     argument,
     convert_to_tensor,
@@ -29,25 +30,35 @@ from kit.tf1.tensor.shape import dimension_value
 from kit.tf1.tensor.sparse import SparseTensor
 
 _Function = Callable[[Any, Any, str], Any]
-_OF_TRUTH = ("LogicalAnd", "LogicalOr")
+
+
+def entry(op_type: str, name: str | None, **values: Any) -> Any:
+    """Add an op of tensors of one dtype; the first decides which.
+
+    An op of one takes a `SparseTensor` too.
+    """
+    (first, x), *others = values.items()
+    if not others and isinstance(x, SparseTensor):
+        made = entry(op_type, name, **{first: x.values})
+        return SparseTensor(x.indices, made, x.dense_shape)
+    with op_scope(name, op_type, list(values.values())) as scope:
+        of_truth = lookup(op_type).takes == "b"
+        inputs = [argument(op_type, first, x, bool_ if of_truth else None)]
+        for other, y in others:
+            inputs.append(argument(op_type, other, y, inputs[0].dtype.base_dtype))
+        if op_type == "Add" and inputs[0].static.dtype == STRING:
+            return create("StringJoin", *inputs, separator="", name=scope)
+        return create(op_type, *inputs, name=scope)
 
 
 def binary(op_type: str, x: Any, y: Any, name: str | None) -> Any:
     """Add an op of two tensors of one dtype; the first decides which."""
-    with op_scope(name, op_type, [x, y]) as scope:
-        x = argument(op_type, "x", x, bool_ if op_type in _OF_TRUTH else None)
-        y = argument(op_type, "y", y, x.dtype.base_dtype)
-        if op_type == "Add" and x.static.dtype == STRING:
-            return create("StringJoin", x, y, separator="", name=scope)
-        return create(op_type, x, y, name=scope)
+    return entry(op_type, name, x=x, y=y)
 
 
 def unary(op_type: str, x: Any, name: str | None = None) -> Any:
     """Add an op of one tensor."""
-    if isinstance(x, SparseTensor):
-        return SparseTensor(x.indices, unary(op_type, x.values, name), x.dense_shape)
-    with op_scope(name, op_type, [x]) as scope:
-        return create(op_type, argument(op_type, "x", x), name=scope)
+    return entry(op_type, name, x=x)
 
 
 def absolute(x: Any, name: str | None = None) -> Any:

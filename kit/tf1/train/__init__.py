@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kit.cluster_def import ClusterDef as ClusterDef
 from kit.cluster_def import JobDef as JobDef
-from kit.tf1.not_offered import refusing
+from kit.tf1.not_offered import names_of, refusing
 from kit.tf1.public import offer
 from kit.tf1.session.server import Server as Server
 from kit.tf1.session.server import ServerDef as ServerDef
@@ -49,15 +49,7 @@ offer(
     "kit.tf1.train.queues.coordinator",
     "kit.tf1.train.queues.inputs",
     "kit.tf1.train.queues.queue_runner",
-    without=[
-        "CoordinatedCreator",
-        "QueueThreads",
-        "RuleOptimizer",
-        "StepHook",
-        "is_inside",
-        "outside",
-        "write_state",
-    ],
+    only={*names_of("train"), "CheckpointReader", "CheckpointState", "QueueRunnerDef"},
 )
 
 # Names from before 1.0, and a second one of a schedule.

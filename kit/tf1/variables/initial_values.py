@@ -329,16 +329,3 @@ def _filled(shape: list[int], value: Any, dtype: DType, name: str) -> Any:
 
 def _const(array: Any, name: str) -> Any:
     return get_default_graph().create("Const", name=name, value=array).outputs[0]
-
-
-constant_initializer = Constant
-glorot_normal_initializer = GlorotNormal
-glorot_uniform_initializer = GlorotUniform
-ones_initializer = Ones
-orthogonal_initializer = Orthogonal
-random_normal_initializer = RandomNormal
-random_uniform_initializer = RandomUniform
-truncated_normal_initializer = TruncatedNormal
-uniform_unit_scaling_initializer = UniformUnitScaling
-variance_scaling_initializer = VarianceScaling
-zeros_initializer = Zeros

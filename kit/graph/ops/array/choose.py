@@ -171,5 +171,5 @@ def _clip_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 register_bound("Select", _infer_select, _select, _select_gradient)
-register(OpDef("Where", _infer_where, _where))
+register(OpDef("Where", _infer_where, _where, takes="iufcb"))
 register(OpDef("ClipByValue", _infer_clip, _clip, _clip_gradient))

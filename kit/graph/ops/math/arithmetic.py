@@ -93,7 +93,11 @@ def _chosen(first: str) -> Callable[..., Any]:
 
 
 add: BinaryBuilder = enter_binary(
-    "Add", np.add, "x + y", by_each(lambda g, x, y, z: g, lambda g, x, y, z: g)
+    "Add",
+    np.add,
+    "x + y; texts are joined",
+    by_each(lambda g, x, y, z: g, lambda g, x, y, z: g),
+    takes="iufcO",
 )
 subtract: BinaryBuilder = enter_binary(
     "Sub",
@@ -118,6 +122,7 @@ multiply_no_nan: BinaryBuilder = enter_binary(
         lambda g, x, y, z: multiply_no_nan(conj(x), g),
     ),
     bind=lambda xp, _: lambda x, y: xp.where(y == 0, 0, x) * y,
+    call="",
 )
 divide: BinaryBuilder = enter_binary(
     "RealDiv",
@@ -128,12 +133,15 @@ divide: BinaryBuilder = enter_binary(
         lambda g, x, y, z: make("Neg", divide(multiply(g, conj(z)), conj(y))),
     ),
     infer_float,
+    call="realdiv(x, y)",
 )
 floor_divide: BinaryBuilder = enter_binary(
     "FloorDiv",
     np.floor_divide,
     "x // y, rounded down",
     bind=_whole("floor_divide"),
+    takes="iuf",
+    call="floor_div(x, y)",
 )
 remainder = enter_binary(
     "FloorMod",
@@ -144,6 +152,8 @@ remainder = enter_binary(
         lambda g, x, y, z: make("Neg", multiply(g, floor_divide(x, y))),
     ),
     bind=_whole("remainder"),
+    takes="iuf",
+    call="floormod(x, y)",
 )
 fmod = enter_binary(
     "Mod",
@@ -151,15 +161,20 @@ fmod = enter_binary(
     "the remainder of x / y, with the sign of x",
     missing,
     bind=_whole("fmod"),
+    call="",
 )
 power: BinaryBuilder = enter_binary(
-    "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y)
+    "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y), call="pow(x, y)"
 )
 maximum = enter_binary(
-    "Maximum", np.maximum, "the greater of the two", _chosen("GreaterEqual")
+    "Maximum",
+    np.maximum,
+    "the greater of the two",
+    _chosen("GreaterEqual"),
+    takes="iuf",
 )
 minimum = enter_binary(
-    "Minimum", np.minimum, "the lesser of the two", _chosen("LessEqual")
+    "Minimum", np.minimum, "the lesser of the two", _chosen("LessEqual"), takes="iuf"
 )
 
 
@@ -218,6 +233,8 @@ atan2: BinaryBuilder = enter_binary(
         lambda g, y, x, z: make("Neg", divide(multiply(g, y), _squares(y, x))),
     ),
     infer_float,
+    takes="f",
+    call="atan2(y, x)",
 )
 
 _difference_gradient = by_each(
@@ -225,8 +242,11 @@ _difference_gradient = by_each(
     lambda g, x, y, z: multiply(multiply(g, -2), subtract(x, y)),
 )
 
-register(
-    OpDef("SquaredDifference", infer_binary, _squared_difference, _difference_gradient)
-)
-register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient))
+_SQUARED: dict[str, Any] = {
+    **{"takes": "iufc", "call": "squared_difference(x, y)"},
+    "doc": "(x - y)**2, element by element",
+}
+_of_difference = _squared_difference, _difference_gradient
+register(OpDef("SquaredDifference", infer_binary, *_of_difference, **_SQUARED))
+register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient, takes="iufc"))
 register(OpDef("LogOrZero", infer_like(0), _log_or_zero, by_one(_log_or_zero_gradient)))

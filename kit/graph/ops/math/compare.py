@@ -22,14 +22,15 @@ from kit.graph.ops.math.elementwise import (
 from kit.graph.static import Static
 from kit.graph.table import Attrs
 
-_compared = partial(enter_binary, infer=infer_compare)
+_compared = partial(enter_binary, infer=infer_compare, takes="")
 
 equal = _compared("Equal", np.equal, "whether x == y")
 not_equal = _compared("NotEqual", np.not_equal, "whether x != y")
-less = _compared("Less", np.less, "whether x < y")
-less_equal = _compared("LessEqual", np.less_equal, "whether x <= y")
-greater = _compared("Greater", np.greater, "whether x > y")
-greater_equal = _compared("GreaterEqual", np.greater_equal, "whether x >= y")
+_ordered = partial(_compared, takes="iuf")
+less = _ordered("Less", np.less, "whether x < y")
+less_equal = _ordered("LessEqual", np.less_equal, "whether x <= y")
+greater = _ordered("Greater", np.greater, "whether x > y")
+greater_equal = _ordered("GreaterEqual", np.greater_equal, "whether x >= y")
 
 
 def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -43,13 +44,18 @@ def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return infer(inputs, attrs)
 
 
-_logical = partial(enter_binary, infer=_infer_logic)
+_logical = partial(enter_binary, infer=_infer_logic, takes="b")
 
 logical_and = _logical("LogicalAnd", np.logical_and, "whether both are true")
 logical_or = _logical("LogicalOr", np.logical_or, "whether at least one is true")
-logical_xor = _logical("LogicalXor", np.logical_xor, "whether exactly one is true")
+logical_xor = _logical("LogicalXor", np.logical_xor, "whether one is true", call="")
 logical_not = enter_unary(
-    "LogicalNot", np.logical_not, "whether x is false", infer=_infer_logic
+    "LogicalNot",
+    np.logical_not,
+    "whether x is false",
+    infer=_infer_logic,
+    takes="b",
+    call="logical_not(x)",
 )
 
 # The operators & | ^ ~ of bool arrays.

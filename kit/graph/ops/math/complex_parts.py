@@ -113,6 +113,7 @@ conjugate: UnaryBuilder = enter_unary(
     np.conjugate,
     "the complex conjugate",
     by_one(lambda g, x, y: conjugate(g)),
+    call="",
 )
 register_bound(
     "ComplexAbs",

@@ -165,10 +165,16 @@ def enter_binary(
     gradient: Gradient | None = None,
     infer: Infer = infer_binary,
     bind: Bind | None = None,
+    takes: str = "iufc",
+    call: str | None = None,
 ) -> BinaryBuilder:
-    """Enter an op of two operands into the tables and return its builder."""
-    bind = bind or named(ufunc.__name__)
-    register_bound(op_type, infer, bind, gradient)
+    """Enter an op of two operands into the tables and return its builder.
+
+    TensorFlow's `call` is by default named as numpy's function; see `OpDef`.
+    """
+    bind, doc = bind or named(ufunc.__name__), f"{doc}, element by element"
+    call = f"{ufunc.__name__}(x, y)" if call is None else call
+    register_bound(op_type, infer, bind, gradient, takes=takes, call=call, doc=doc)
 
     def builder(x: Any, y: Any, name: str | None = None) -> Tensor:
         inputs = resolved(ufunc, x, y)
@@ -176,7 +182,7 @@ def enter_binary(
         return make("StringJoin" if joins else op_type, *inputs, name=name)
 
     builder.__name__ = builder.__qualname__ = ufunc.__name__
-    builder.__doc__ = f"Return {doc}, element by element with broadcasting."
+    builder.__doc__ = f"Return {doc} with broadcasting."
     UFUNCS.setdefault(ufunc, builder)
     return builder
 
@@ -188,16 +194,22 @@ def enter_unary(
     gradient: Gradient | None = None,
     infer: Infer = infer_unary,
     bind: Bind | None = None,
+    takes: str = "iufc",
+    call: str | None = None,
 ) -> UnaryBuilder:
-    """Enter an op of one operand into the tables and return its builder."""
-    bind = bind or named(ufunc.__name__)
-    register_bound(op_type, infer, bind, gradient)
+    """Enter an op of one operand into the tables and return its builder.
+
+    TensorFlow's `call` is by default named as the op; see `OpDef`.
+    """
+    bind, doc = bind or named(ufunc.__name__), f"{doc}, element by element"
+    call = f"{op_type.lower()}(x)" if call is None else call
+    register_bound(op_type, infer, bind, gradient, takes=takes, call=call, doc=doc)
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         return make(op_type, *resolved(ufunc, x), name=name)
 
     builder.__name__ = builder.__qualname__ = ufunc.__name__
-    builder.__doc__ = f"Return {doc}, element by element."
+    builder.__doc__ = f"Return {doc}."
     UFUNCS.setdefault(ufunc, builder)
     return builder
 

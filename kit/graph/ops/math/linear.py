@@ -205,7 +205,7 @@ def _orthogonal(xp: ModuleType, x: Any) -> Any:
 
 
 register(OpDef("Orthogonal", infer_like(0), _orthogonal, missing))
-register_bound("MatMul", _infer, _bind, _gradient)
+register_bound("MatMul", _infer, _bind, _gradient, takes="iufc")
 register_bound("Diag", _infer_diag, lambda xp, _: xp.diag, _diag_gradient)
 register_bound("DiagPart", _infer_part, lambda xp, _: xp.diag, _part_gradient)
 register(OpDef("DiagLike", infer_like(1), _diag_like, _diag_gradient))

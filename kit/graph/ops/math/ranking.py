@@ -132,7 +132,8 @@ def _invert(xp: ModuleType, x: Any) -> Any:
     return found
 
 
-register(OpDef("TopKV2", _infer_top_k, _top_k, _top_k_gradient, n_outputs=2))
+_TWO: dict[str, Any] = {"n_outputs": 2, "takes": "iuf"}
+register(OpDef("TopKV2", _infer_top_k, _top_k, _top_k_gradient, **_TWO))
 register(OpDef("PutAlong", infer_like(2), _put_along, _put_along_gradient))
 register_bound("TakeAlong", infer_like(1), _take_along, _take_along_gradient)
 register(OpDef("InvertPermutation", _infer_permutation, _invert))

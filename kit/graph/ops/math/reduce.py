@@ -7,6 +7,7 @@ numpy's functions are in `numpy_reduce`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -90,6 +91,7 @@ def _enter(
     compute: Callable[[ModuleType, Any, Ints | None, bool], Any],
     gradient: Gradient | None = None,
     infer: Callable[..., Sequence[Static]] = _infer,
+    takes: str = "iufc",
 ) -> ReductionBuilder:
     def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
         axis, keep = attrs["axis"], attrs["keepdims"]
@@ -102,7 +104,7 @@ def _enter(
         return make(op_type, tensor(x), name=name, **attrs)
 
     builder.__doc__ = f"Return {doc} along some axes, in the dtype of `x`."
-    register_bound(op_type, infer, bind, gradient)
+    register_bound(op_type, infer, bind, gradient, takes=takes)
     return builder
 
 
@@ -181,10 +183,12 @@ reduce_prod = _enter(
     lambda _, x, axis, keep: x.prod(axis=axis, dtype=x.dtype, keepdims=keep),
     _prod_gradient,
 )
-reduce_max = _enter("Max", "the greatest element", _method("max"), _extreme_gradient)
-reduce_min = _enter("Min", "the least element", _method("min"), _extreme_gradient)
-reduce_all = _enter("All", "whether all are true", _method("all"), infer=_infer_bool)
-reduce_any = _enter("Any", "whether any is true", _method("any"), infer=_infer_bool)
+_extreme = partial(_enter, gradient=_extreme_gradient, takes="iuf")
+_logic = partial(_enter, infer=_infer_bool, takes="b")
+reduce_max = _extreme("Max", "the greatest element", _method("max"))
+reduce_min = _extreme("Min", "the least element", _method("min"))
+reduce_all = _logic("All", "whether all are true", _method("all"))
+reduce_any = _logic("Any", "whether any is true", _method("any"))
 reduce_log_sum_exp = _enter(
     "LogSumExp",
     "log(sum(exp(x))), without overflow",
@@ -345,8 +349,8 @@ def _bind_place(function: str) -> Callable[..., Any]:
     return bind
 
 
-register_bound("ArgMax", _infer_place, _bind_place("argmax"))
-register_bound("ArgMin", _infer_place, _bind_place("argmin"))
+register_bound("ArgMax", _infer_place, _bind_place("argmax"), takes="iuf")
+register_bound("ArgMin", _infer_place, _bind_place("argmin"), takes="iuf")
 
 
 @speaks(np.cumsum)
@@ -418,5 +422,6 @@ def _cumprod_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 _BIND_SUM, _BIND_PRODUCT = _cumulated("cumsum", 0), _cumulated("cumprod", 1)
-register_bound("Cumsum", _infer_cumsum, _BIND_SUM, _cumsum_gradient)
-register_bound("Cumprod", _infer_cumsum, _BIND_PRODUCT, _cumprod_gradient)
+_enter_running = partial(register_bound, infer=_infer_cumsum, takes="iufc")
+_enter_running("Cumsum", bind=_BIND_SUM, gradient=_cumsum_gradient)
+_enter_running("Cumprod", bind=_BIND_PRODUCT, gradient=_cumprod_gradient)

@@ -72,15 +72,20 @@ def _enter(
     doc: str,
     rule: Callable[[Any, Any, Any], Any] | None = None,
     infer: Infer = infer_unary,
+    **more: Any,
 ) -> UnaryBuilder:
     gradient = None if rule is None else by_one(rule)
-    return enter_unary(op_type, ufunc, doc, gradient, infer)
+    return enter_unary(op_type, ufunc, doc, gradient, infer, **more)
 
 
-_real = partial(_enter, infer=infer_float)
+_real = partial(_enter, infer=infer_float, takes="fc")
+_rounds = partial(_enter, takes="f")
+_tests = partial(enter_unary, infer=infer_test, takes="f")
 
-negative: UnaryBuilder = _enter("Neg", np.negative, "-x", lambda g, x, y: negative(g))
-_enter("Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x)))
+negative: UnaryBuilder = _enter(
+    "Neg", np.negative, "-x", lambda g, x, y: negative(g), call="negative(x)"
+)
+_enter("Abs", np.absolute, "|x|", lambda g, x, y: multiply(g, make("Sign", x)), call="")
 square = _enter(
     "Square", np.square, "x * x", lambda g, x, y: multiply(g, multiply(conj(x), 2))
 )
@@ -176,15 +181,16 @@ reciprocal = _real(
     np.reciprocal,
     "1 / x",
     lambda g, x, y: multiply_no_nan(square(conj(y)), negative(g)),
+    call="",
 )
-floor = _enter("Floor", np.floor, "x rounded down")
-ceil = _enter("Ceil", np.ceil, "x rounded up")
-rint = _enter("Rint", np.rint, "the nearest whole number, even at halves", _zeros)
-is_finite = enter_unary(
-    "IsFinite", np.isfinite, "whether x is a finite number", infer=infer_test
+floor = _rounds("Floor", np.floor, "x rounded down")
+ceil = _rounds("Ceil", np.ceil, "x rounded up")
+rint = _rounds(
+    "Rint", np.rint, "the nearest whole number, even at halves", _zeros, call=""
 )
-is_nan = enter_unary("IsNan", np.isnan, "whether x is not a number", infer=infer_test)
-is_inf = enter_unary("IsInf", np.isinf, "whether x is infinite", infer=infer_test)
+is_finite = _tests("IsFinite", np.isfinite, "whether x is finite", call="is_finite(x)")
+is_nan = _tests("IsNan", np.isnan, "whether x is not a number", call="is_nan(x)")
+is_inf = _tests("IsInf", np.isinf, "whether x is infinite", call="is_inf(x)")
 
 
 @speaks(np.absolute)
@@ -235,17 +241,16 @@ def _erf_gradient(sign: int) -> Gradient:
     return by_one(lambda g, x, y: multiply(g, multiply(exp(-square(x)), factor)))
 
 
-for _type, _function, _sign in (("Erf", math.erf, 1), ("Erfc", math.erfc, -1)):
-    _forward, _gradient = _by_element(_function), _erf_gradient(_sign)
-    register(OpDef(_type, infer_float, _forward, _gradient))
-register(
-    OpDef(
-        "Rsqrt",
-        infer_float,
-        _rsqrt,
-        by_one(_rsqrt_slope),
-    )
-)
+_E: dict[str, Any] = {"takes": "f", "doc": "the error function, element by element"}
+_C: dict[str, Any] = {"takes": "f", "doc": "1 - erf(x), element by element"}
+_R: dict[str, Any] = {"takes": "fc", "doc": "1 / sqrt(x), element by element"}
+for _type, _forward, _gradient, _more in (
+    ("Erf", _by_element(math.erf), _erf_gradient(1), _E),
+    ("Erfc", _by_element(math.erfc), _erf_gradient(-1), _C),
+    ("Rsqrt", _rsqrt, by_one(_rsqrt_slope), _R),
+):
+    _call = f"{_type.lower()}(x)"
+    register(OpDef(_type, infer_float, _forward, _gradient, call=_call, **_more))
 register(
     OpDef(
         "TanhGrad",

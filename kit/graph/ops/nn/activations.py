@@ -169,9 +169,14 @@ def _enter(
     gradient: Gradient,
     infer: Infer = infer_real,
     bind: Bind | None = None,
+    call: str = "",
 ) -> UnaryBuilder:
     """Enter an activation into the table and return its builder."""
-    register(OpDef(op_type, infer, forward, gradient, bind=bind))
+    more: dict[str, Any] = {"doc": f"{doc}, element by element"}
+    kinds: dict[Any, str] = {infer_real: "f", infer_float: "fc"}
+    more["takes"] = kinds.get(infer, "")
+    more["call"] = call or f"nn.{op_type.lower()}(features)"
+    register(OpDef(op_type, infer, forward, gradient, bind=bind, **more))
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         floats = infer is not _infer_ordered
@@ -203,7 +208,12 @@ elu = _enter(
     "Elu", "x above 0 and exp(x) - 1 below", _elu, _slope("EluGrad", _output_of)
 )
 sigmoid = _enter(
-    "Sigmoid", "1 / (1 + exp(-x))", sigmoids.sigmoid, _sigmoid_gradient, infer_float
+    "Sigmoid",
+    "1 / (1 + exp(-x))",
+    sigmoids.sigmoid,
+    _sigmoid_gradient,
+    infer_float,
+    call="sigmoid(x)",
 )
 softplus = _enter(
     "Softplus", "log(1 + exp(x))", sigmoids.softplus, _slope("SoftplusGrad", _input_of)

@@ -177,4 +177,8 @@ def _l2_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 register_bound("BiasAdd", _infer_bias, named("add"), _bias_gradient)
 register(OpDef("BiasAddGrad", _infer_bias_grad, _bias_grad, _bias_grad_gradient))
-register(OpDef("L2Loss", _infer_number, _l2_loss, _l2_gradient))
+_HALF: dict[str, Any] = {
+    "call": "nn.l2_loss(t)",
+    "doc": "half the sum of the squares of all elements",
+}
+register(OpDef("L2Loss", _infer_number, _l2_loss, _l2_gradient, **_HALF))

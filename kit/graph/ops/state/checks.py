@@ -56,4 +56,5 @@ register(
     OpDef("Assert", infer_fixed(), _assert, stateful=True, hosted=True, n_outputs=0)
 )
 register(OpDef("EnsureShape", _infer_shape, _ensure_shape, _pass, stateful=True))
-register(OpDef("CheckNumerics", _infer_same, _check_numerics, _pass, stateful=True))
+_CHECK: dict[str, Any] = {"stateful": True, "takes": "f"}
+register(OpDef("CheckNumerics", _infer_same, _check_numerics, _pass, **_CHECK))

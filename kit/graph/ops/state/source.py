@@ -222,6 +222,14 @@ register(
         n_outputs=lambda attrs: int(attrs["n"]),
     )
 )
-register(OpDef("Identity", _same, _pass_on, _pass_gradient, rows=True))
-register(OpDef("StopGradient", _same, _pass_on))
+_PASSES: dict[str, Any] = {
+    **{"call": "identity(input)", "doc": "the value of a tensor as a new operation"},
+    "rows": True,
+}
+_STOPS: dict[str, Any] = {
+    "call": "stop_gradient(input)",
+    "doc": "the value of a tensor; no gradient flows back through it",
+}
+register(OpDef("Identity", _same, _pass_on, _pass_gradient, **_PASSES))
+register(OpDef("StopGradient", _same, _pass_on, **_STOPS))
 register(OpDef("NoOp", infer_fixed(), lambda xp: (), n_outputs=0))

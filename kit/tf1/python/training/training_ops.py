@@ -54,7 +54,7 @@ def _update(title: str, rule: Rule, names: list[str]) -> Callable[..., Any]:
         [inspect.Parameter(name, kind) for name in names]
         + [inspect.Parameter(n, kind, default=one) for n, one in defaults.items()]
     )
-    known = [field.name for field in fields(rule)]  # type: ignore[arg-type]  # a dataclass
+    known = [field.name for field in fields(rule)]
 
     def setting(name: str) -> str:
         name = _SETTINGS.get(name, name)

@@ -9,9 +9,9 @@ from typing import Any
 from kit.tf1.ops.creation import zeros_like
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.variables.initial_values import (
-    constant_initializer,
-    ones_initializer,
-    zeros_initializer,
+    Constant,
+    Ones,
+    Zeros,
 )
 from kit.tf1.variables.scopes import get_variable, variable_scope
 
@@ -63,12 +63,12 @@ def _filled(primary: Any, number: float, dtype: Any) -> Any:
     if not primary.shape.is_fully_defined():
         like = getattr(primary, "initialized_value", lambda: primary)()
         return _variable(zeros_like(like, dtype) + dtype.as_numpy_dtype(number))
-    simple = {0.0: zeros_initializer, 1.0: ones_initializer}.get(number)
+    simple = {0.0: Zeros, 1.0: Ones}.get(number)
     return get_variable(
         "",
         primary.shape,
         dtype,
-        initializer=simple() if simple else constant_initializer(number, dtype),
+        initializer=simple() if simple else Constant(number, dtype),
         trainable=False,
     )
 
