@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,21 @@ pytestmark = pytest.mark.slow
 VICTIMS = [LEADER, OTHER]
 
 
-def survives(cluster: ProcessCluster, begin: Any, victim: Task) -> None:
-    """Compare a training that has a loss with one that has none."""
+def survives(
+    cluster: ProcessCluster, begin: Any, victims: Sequence[Task] = VICTIMS
+) -> None:
+    """Compare trainings that have a loss, one for each victim, with one without."""
     plain = begin().wait(30)
-    with awaits_its_end(victim):
-        run = begin()
-    kill(cluster, run, victim, 40)
-    run.wait(30)
+    for victim in victims:
+        cluster.restart_dead()
+        with awaits_its_end(victim):
+            run = begin()
+        kill(cluster, run, victim, 40)
+        run.wait(30)
 
-    assert [loss.lost for loss in run.losses] == [(victim.short,)]
-    assert losses(run) == losses(plain)
-    assert same_bits(run.params, plain.params)
+        assert [loss.lost for loss in run.losses] == [(victim.short,)]
+        assert losses(run) == losses(plain), victim
+        assert same_bits(run.params, plain.params), victim
 
 
 def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
@@ -53,8 +57,7 @@ def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
     return fit(params, (x + rng.normal(size=x.shape).astype(x.dtype), y))
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_a_step_that_draws(victim: Task) -> None:
+def test_a_step_that_draws() -> None:
     with process_cluster(ps=0, worker=3) as cluster:
 
         def begin() -> kit.Run:
@@ -63,11 +66,10 @@ def test_a_step_that_draws(victim: Task) -> None:
                 drawing, initial(), DATA, elastic=True, cluster=cluster, **given
             )
 
-        survives(cluster, begin, victim)
+        survives(cluster, begin)
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_a_graph_that_draws(victim: Task) -> None:
+def test_a_graph_that_draws() -> None:
     with Graph().as_default():
         x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
         w = Variable(np.zeros((3, 1), np.float32), name="w")
@@ -80,7 +82,7 @@ def test_a_graph_that_draws(victim: Task) -> None:
             given: dict[str, Any] = {"steps": 400, "batch": BATCH, "link": "1gbit,2ms"}
             return kit.train(loss, {x: X, y: Y}, elastic=True, cluster=cluster, **given)
 
-        survives(cluster, begin, victim)
+        survives(cluster, begin)
 
 
 class Batches:
@@ -98,8 +100,7 @@ def slow_batches() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("data", [Batches(), slow_batches, "dask"])
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_data_that_are_read_on_the_way(data: Any, victim: Task) -> None:
+def test_data_that_are_read_on_the_way(data: Any) -> None:
     if data == "dask":
         array = pytest.importorskip("dask.array")
         data = array.from_array(X, chunks=20), array.from_array(Y, chunks=20)
@@ -112,7 +113,7 @@ def test_data_that_are_read_on_the_way(data: Any, victim: Task) -> None:
                 slow_fit, initial(), data, elastic=True, cluster=cluster, **given
             )
 
-        survives(cluster, begin, victim)
+        survives(cluster, begin)
 
 
 def slow_fit(params: Any, batch: Any) -> Any:
@@ -125,8 +126,7 @@ def fitness(params: Any) -> float:
     return float((params["w"] ** 2).sum())
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_evolution(victim: Task) -> None:
+def test_evolution() -> None:
     with process_cluster(ps=0, worker=3) as cluster:
 
         def begin() -> kit.Run:
@@ -135,7 +135,7 @@ def test_evolution(victim: Task) -> None:
                 fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **given
             )
 
-        survives(cluster, begin, victim)
+        survives(cluster, begin)
 
 
 def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
@@ -147,9 +147,8 @@ def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
     return fit(params, (x + state["mean"] / state["n"], y))
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("logical", [None, 5])
-def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
+def test_a_step_that_carries_a_state(logical: int | None) -> None:
     with process_cluster(ps=1, worker=3) as cluster:
 
         def begin() -> kit.Run:
@@ -159,7 +158,7 @@ def test_a_step_that_carries_a_state(victim: Task, logical: int | None) -> None:
                 carrying, initial(), DATA, elastic=options, cluster=cluster, **given
             )
 
-        survives(cluster, begin, victim)
+        survives(cluster, begin)
 
 
 def test_gradients_that_were_not_sent_yet() -> None:
@@ -171,7 +170,7 @@ def test_gradients_that_were_not_sent_yet() -> None:
             model = carrying_little, compressed.initial(), compressed.DATA
             return kit.train(*model, **given)
 
-        survives(cluster, begin, LEADER)
+        survives(cluster, begin, [LEADER])
 
 
 def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
@@ -195,7 +194,7 @@ def test_the_slots_of_local_steps(topology: str) -> None:
                 carrying, initial(), DATA, elastic=options, cluster=cluster, **given
             )
 
-        survives(cluster, begin, LEADER)
+        survives(cluster, begin, [LEADER])
 
 
 class Signs:
