@@ -130,10 +130,10 @@ async def add(supervisor: Supervisor, task: Task) -> None:
     fork server is gone.
     """
     supervisor.check_can_fork(task, "added")
-    supervisor.admit(task, supervisor.launched.add(task.short))
+    supervisor.admit(task, supervisor.engines.add(task.short))
     try:
         async with asyncio.timeout(supervisor.options.start_deadline_s):
-            await fork(supervisor, task, None)
+            await fork(supervisor, task)
             await supervisor.start_new_server(task)
     except (TimeoutError, KitError, OSError) as error:
         # Its log has to be read before the task is forgotten.
@@ -160,12 +160,11 @@ async def remove(supervisor: Supervisor, task: Task, run: Run | None) -> None:
 
 
 async def _end(supervisor: Supervisor, task: Task) -> None:
-    engines, number = supervisor.launched, supervisor.numbers[task]
-    process = supervisor.forget_engine(task) or engines.report().processes.get(number)
+    number, process = supervisor.numbers[task], supervisor.forget_engine(task)
     # First: once it is dismissed, its end is not reported as a loss.
     supervisor.dismiss(task)
     async with asyncio.timeout(supervisor.options.start_deadline_s):
-        await engines.end(number, process)
+        await supervisor.hosts.end(number, process)
 
 
 async def _gone_from(run: Run, task: Task) -> None:

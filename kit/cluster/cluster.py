@@ -292,7 +292,7 @@ class Cluster:
     @property
     def controller_pid(self) -> int:
         """The process id of ipyparallel's controller."""
-        return self._life.ready()[0].launched.controller_pid
+        return self._life.ready()[0].engines.controller.pid
 
     @property
     def threads(self) -> int:
@@ -302,9 +302,7 @@ class Cluster:
         share of all, which is known when the cluster has started: 0 until then.
         """
         supervisor = self._life.supervisor
-        if supervisor is None or supervisor.engines is None:
-            return self.options.threads
-        return supervisor.engines.threads
+        return supervisor.hosts.threads if supervisor else self.options.threads
 
     @property
     def link(self) -> str:
@@ -868,7 +866,7 @@ class Cluster:
         wanted = select(selector, self.tasks)
         for task in wanted:
             self._check_lives(task)
-        return supervisor.launched.view([supervisor.numbers[task] for task in wanted])
+        return supervisor.engines.view([supervisor.numbers[task] for task in wanted])
 
     def call(
         self,

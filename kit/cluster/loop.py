@@ -229,6 +229,8 @@ async def in_thread(
     except asyncio.CancelledError:
         try:
             await asyncio.wait([waiter], timeout=patience_s)
+            if waiter.done():
+                waiter.exception()  # marks it as seen: the waiter has gone
         finally:
             # Either the cancel wins, and the thread calls `undo` itself, or the result
             # is there already. The future's own lock decides, so it is never both.

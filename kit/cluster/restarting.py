@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kit.cluster.cells import remote
+from kit.cluster.cells.calls import cancel
 from kit.cluster.changes import TaskChange
-from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
-from kit.errors import ClusterBusy, KitError, ResourceExhaustedError, StartFailed
+from kit.errors import ClusterBusy, KitError, StartFailed
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -121,15 +121,12 @@ def busy(run: Run, what: str, which: str = "", hint: str = "") -> ClusterBusy:
 
 
 async def _replace(supervisor: Supervisor, task: Task) -> None:
-    engines, index = supervisor.launched, supervisor.numbers[task]
     limit_s = supervisor.options.start_deadline_s
-    # A stopped fork server may have forked it late, after the last attempt gave up:
-    # then only the report knows that process.
-    old = supervisor.forget_engine(task) or engines.report().processes.get(index)
+    old = supervisor.forget_engine(task)
     try:
         async with asyncio.timeout(limit_s):
-            await engines.end(index, old)
-            await fork(supervisor, task, engines.report().processes.get(index))
+            await supervisor.hosts.end(supervisor.numbers[task], old)
+            await fork(supervisor, task)
             await supervisor.start_server(task)
     except (TimeoutError, KitError, OSError) as error:
         failed = did_not_come_up(supervisor, task, error, " again")
@@ -137,27 +134,22 @@ async def _replace(supervisor: Supervisor, task: Task) -> None:
         raise failed from error
 
 
-async def fork(supervisor: Supervisor, task: Task, before: Process | None) -> None:
+async def fork(supervisor: Supervisor, task: Task) -> None:
     """Have a process forked for a task; return when it can be called.
 
-    `before` is the process that the fork server has reported last. Raises
-    `ResourceExhaustedError` if its host has refused another one.
+    Raises `ResourceExhaustedError` if its host has refused another one.
     """
-    engines, index = supervisor.launched, supervisor.numbers[task]
-    refused_before = engines.report().refusals.get(index)
-    await engines.fork_again(index)
-    while (process := (report := engines.report()).processes.get(index)) in (
-        before,
-        None,
-    ):
-        refused = report.refusals.get(index)
-        if refused is not None and refused != refused_before:
-            raise ResourceExhaustedError(refused.why, task=str(task))
-        supervisor.check_can_fork(task)
-        await asyncio.sleep(_CHECK_S)
-    assert process is not None, "the loop waited for it"
+    index = supervisor.numbers[task]
+    forking = asyncio.ensure_future(supervisor.hosts.fork(index))
+    try:
+        while not forking.done():
+            supervisor.check_can_fork(task)
+            await asyncio.wait([forking], timeout=_CHECK_S)
+    finally:
+        await cancel(forking)
+    process = forking.result()
     supervisor.watch_engine(task, process)
-    while index not in engines.registered:
+    while index not in supervisor.engines.registered:
         status = supervisor.status[task]
         if status.state is ClusterState.LOST:
             raise StartFailed(f"its new process {status.reason}.")

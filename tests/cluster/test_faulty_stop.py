@@ -19,6 +19,8 @@ import pytest
 from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes import reaper, supervisor
 from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.forks import connection_file
+from kit.cluster.processes.hosts import LocalHosts
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.servers import Servers
@@ -42,12 +44,11 @@ VICTIMS = ("controller", "fork server", "reaper", "engine", "nanny")
 def victim_of(cluster: Cluster, name: str) -> Process:
     mine = cluster._life.supervisor
     assert mine is not None
-    assert mine.engines is not None
     engine = mine._engine_of[cluster.tasks[-1]]
     (nanny,) = reaper.descendants([engine]) - {engine}
     found = {
         "controller": mine.engines.controller,
-        "fork server": mine.engines.fork_server,
+        "fork server": mine.hosts.fork_server,
         "reaper": reaper.find(mine._reaper.pid),
         "engine": engine,
         "nanny": nanny,
@@ -171,15 +172,15 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
 ) -> None:
     forked: set[Process] = set()
 
-    async def kill_it(self: Engines) -> dict[int, Process]:
-        until(lambda: self.report().processes)
+    async def kill_it(self: LocalHosts) -> dict[int, Process]:
+        found = await real(self)
         assert self.fork_server is not None
         hit(self.fork_server, signal.SIGKILL)
-        forked.update(self.report().processes.values())
-        return await real(self)
+        forked.update(found.values())
+        return found
 
-    real = Engines.processes
-    monkeypatch.setattr(Engines, "processes", kill_it)
+    real = LocalHosts.processes
+    monkeypatch.setattr(LocalHosts, "processes", kill_it)
 
     with pytest.raises(StartFailed):
         Cluster(ps=0, worker=8).start()
@@ -198,12 +199,11 @@ def test_a_start_without_a_controller_can_be_given_up(
     is_hit = threading.Event()
     real = Engines.connect
 
-    async def hit_it(self: Engines, deadline_s: float) -> None:
-        assert self.controller is not None
-        until(self._forks.connection("client").exists)
+    async def hit_it(self: Engines) -> None:
+        until(connection_file(self.folder, "client").exists)
         hit(self.controller, number)
         is_hit.set()
-        await real(self, deadline_s)
+        await real(self)
 
     monkeypatch.setattr(Engines, "connect", hit_it)
     cluster = Cluster(ps=0, worker=2)

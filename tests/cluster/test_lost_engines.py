@@ -110,7 +110,6 @@ def test_an_engine_that_is_not_registered_any_more_is_answered_for(
     supervisor = cluster._life.supervisor
     assert supervisor is not None
     engines = supervisor.engines
-    assert engines is not None
 
     end(cluster.call(LOST, os.getpid))
     until(lambda: 1 not in engines.registered, 10)

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import kit
 from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes.bootstrap import SERVERS
-from kit.cluster.processes.engines import Engines
+from kit.cluster.processes.hosts import LocalHosts
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.errors import (
@@ -29,7 +30,6 @@ from kit.errors import (
     ResourceExhaustedError,
     StartFailed,
 )
-from kit.task import Task
 from kit.testing.task_process import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
@@ -235,16 +235,10 @@ def supervisor(cluster: Cluster) -> Supervisor:
     return found
 
 
-def engines(cluster: Cluster) -> Engines:
-    found = supervisor(cluster).engines
-    assert found is not None
-    return found
-
-
 @contextmanager
 def goes_on(cluster: Cluster) -> Iterator[Process]:
     """Give the fork server, which goes on at the end if it was stopped."""
-    server = engines(cluster).fork_server
+    server = supervisor(cluster).hosts.fork_server
     assert server is not None
     try:
         yield server
@@ -272,24 +266,28 @@ def test_restart_says_at_once_that_the_fork_server_is_stopped(cluster: Cluster) 
 def test_restart_during_which_the_fork_server_is_stopped_can_be_repeated(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = Engines.fork_again
+    order = LocalHosts.fork
 
-    async def stop_and_order(self: Engines, index: int) -> None:
+    async def stop_and_order(self: LocalHosts, index: int) -> Process:
         os.kill(server.pid, signal.SIGSTOP)
         until(lambda: server.is_stopped, 10)
-        await order(self, index)
+        process: Process = await order(self, index)
+        return process
 
     with goes_on(cluster) as server, monkeypatch.context() as patched:
-        patched.setattr(Engines, "fork_again", stop_and_order)
+        patched.setattr(LocalHosts, "fork", stop_and_order)
         with pytest.raises(StartFailed, match=f"kill -CONT {server.pid}"):
             cluster.restart("worker:1")
 
-    number = supervisor(cluster).numbers[Task("worker", 1)]
-    until(lambda: number in engines(cluster).registered, 30)  # what was ordered
     cluster.restart("worker:1")
 
     assert cluster.state is ClusterState.READY
     assert cluster.call("worker:1", len, "abc") == 3
+    until(lambda: len(forks_of(server)) == len(cluster.tasks), 10)  # not also the first
+
+
+def forks_of(server: Process) -> list[psutil.Process]:
+    return psutil.Process(server.pid).children()
 
 
 # Loaded by every Python of a cluster. While the file is there, the system has no

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.remote import pack
 from kit.cluster.changes import TaskChange
 from kit.cluster.options import ClusterOptions
-from kit.cluster.processes import reaper
+from kit.cluster.processes import host_calls
 from kit.cluster.processes import supervisor as supervisor_module
 from kit.cluster.processes.engines import Engines
-from kit.cluster.processes.forks import Report
+from kit.cluster.processes.forks import ForkOrders
+from kit.cluster.processes.hosts import LocalHost, LocalHosts
 from kit.cluster.processes.reaper import Process
 from kit.cluster.processes.supervisor import Supervisor
 from kit.cluster.report import ClusterState
@@ -37,54 +39,69 @@ pytestmark = pytest.mark.usefixtures("runtime")
 
 
 class Silent(Engines):
-    """Engines that are registered and never answer, until something else is set."""
+    """Engines that are registered and never answer."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, options: ClusterOptions, folder: Path, processes: Any) -> None:
+        self.options, self.folder, self.processes = options, folder, processes
+        self.names = ["worker:0", "worker:1"]
         self.ended = asyncio.get_running_loop().create_future()
-        self.fork_server = self.controller = None
-        self.statuses: dict[int, int] = {}
         self.is_launching, self.gate = asyncio.Event(), asyncio.Event()
         self.n_calls = 0
 
-    def on_end(
-        self, index: int, process: Process, callback: Callable[[], object]
-    ) -> None:
-        asyncio.get_running_loop().call_soon(callback)  # none of them runs
-
-    async def launch(self) -> None:
+    async def launch(self, misses: int, config: object, **more: Any) -> None:
         try:
             self.is_launching.set()
             await asyncio.Event().wait()
         finally:
             await self.gate.wait()
 
-    def report(self) -> Report:
-        return Report({}, self.statuses, {})
-
     @property
     def registered(self) -> frozenset[int]:
         return frozenset({0})
+
+    async def unregistered(self, index: int) -> None:
+        while index in self.registered:
+            await asyncio.sleep(0.01)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
         self.n_calls += 1
         return Future()
 
-    def log_tail(self, index: int, n_lines: int = 12) -> str:
-        return ""
-
     async def forget(self) -> None:
         self.ended.cancel()
+
+
+class SilentHost(LocalHost):
+    """A host whose fork server is this test."""
+
+    def launch(self) -> Process:
+        ours, self.server = Pipe()
+        self._orders = ForkOrders(ours)
+        asyncio.get_running_loop().add_reader(ours, self._read, self._orders)
+        return NOBODY
+
+    def on_end(
+        self, index: int, process: Process, callback: Callable[[], object]
+    ) -> None:
+        asyncio.get_running_loop().call_soon(callback)  # none of them runs
+
+    def log_tail(self, index: int, name: str, n_lines: int) -> str:
+        return ""
 
 
 @contextlib.asynccontextmanager
 async def ready_supervisor() -> AsyncIterator[tuple[Supervisor, Silent]]:
     supervisor = Supervisor(OPTIONS)
-    supervisor.engines = engines = Silent()
+    supervisor.engines = engines = Silent(OPTIONS, supervisor.folder, None)
+    supervisor.hosts = hosts = LocalHosts(engines)
+    hosts._host = host = SilentHost(engines)
+    host.launch()
     supervisor.set_ready(ONE)
     try:
         yield supervisor, engines
     finally:
         await supervisor.stop()
+        host.server.close()
 
 
 def call(supervisor: Supervisor) -> asyncio.Task[Any]:
@@ -157,12 +174,11 @@ def test_a_cell_under_way_fails_when_the_supervisor_is_stopped() -> None:
 
 def test_news_of_the_last_process_does_not_make_the_next_one_lost() -> None:
     async def scene() -> ClusterState:
-        async with ready_supervisor() as (supervisor, engines):
+        async with ready_supervisor() as (supervisor, _):
             supervisor.watch_engine(ONE, NOBODY)
             await turn()
             (ending,) = supervisor._endings  # it waits for the exit status
             supervisor.forget_engine(ONE)
-            engines.statuses[0] = -9
             await ending
             return supervisor.status[ONE].state
 
@@ -199,21 +215,21 @@ def test_children_of_an_engine_that_do_not_end_do_not_hold_up_the_loop(
 ) -> None:
     are_ending, may_end = threading.Event(), threading.Event()
 
-    def end(processes: object, grace_s: float) -> set[Process]:
+    def end(processes: object, grace_s: float) -> None:
         are_ending.set()
         assert may_end.wait(10), "the loop does not go on"
-        return set()
 
     async def scene() -> None:
-        work = asyncio.ensure_future(Silent().end(1, NOBODY))
-        while not are_ending.is_set():
-            await asyncio.sleep(0.001)
-        assert not work.done()
-        may_end.set()
-        await work
+        async with ready_supervisor() as (supervisor, _):
+            work = asyncio.ensure_future(supervisor.hosts.end(1, NOBODY))
+            while not are_ending.is_set():
+                await asyncio.sleep(0.001)
+            assert not work.done()
+            may_end.set()
+            await work
 
-    monkeypatch.setattr(reaper, "descendants", lambda _: {NOBODY})
-    monkeypatch.setattr(reaper, "end", end)
+    monkeypatch.setattr(host_calls, "family_of", lambda _: {NOBODY})
+    monkeypatch.setattr(host_calls, "end_all", end)
 
     asyncio.run(scene())
 

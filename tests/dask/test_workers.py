@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import kit
-from kit.cluster.dask_workers import engines
+from kit.cluster.dask_workers import hosts
 from kit.cluster.dask_workers.workers import (
     DaskWorker,
     check_client,
@@ -173,7 +173,7 @@ class TestReal:
         self, cluster: kit.Cluster, client: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = cluster.call("ps:0", os.getpid)
-        monkeypatch.setattr(engines, "PLACE_S", 0.1)
+        monkeypatch.setattr(hosts, "PLACE_S", 0.1)
 
         client.retire_workers([address_of(client, worker_of(cluster, "worker:0"))])
 

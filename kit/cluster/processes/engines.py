@@ -1,8 +1,7 @@
-"""The door to ipyparallel: start its controller and engines, run calls on them.
+"""The door to ipyparallel: start its controller, run calls on its engines.
 
-The notebook's side; `engine_process.py` is the engines' side. It starts, stops and
-calls engines, but does not decide which are lost: `supervisor.py` does, by watching
-processes.
+The notebook's side; `engine_process.py` is the engines' side. What the engines' hosts
+are is in `hosts.py`, and which engines are lost decides `supervisor.py`.
 
 What is set differently from ipyparallel's defaults, and why (measured with 4 engines):
 
@@ -19,11 +18,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -33,55 +33,24 @@ import ipyparallel
 import zmq
 from traitlets.config import Config
 
-from kit import machine
 from kit.cluster.cells import user_code
 from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform, pack
-from kit.cluster.loop import in_thread, to_the_end
+from kit.cluster.loop import in_thread
+from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import controller, reaper
-from kit.cluster.processes.forks import CELL, HOST_ENGINE, Forks, Report
-from kit.cluster.processes.launch import ForkServerLauncher
-from kit.cluster.processes.processes import Processes, why
+from kit.cluster.processes.forks import CELL, HOST_ENGINE, connection_file
+from kit.cluster.processes.processes import Processes
 from kit.cluster.processes.reaper import Process
-from kit.cluster.runtime import tail, tail_of
-from kit.errors import FailedPreconditionError, StartFailed
+from kit.cluster.runtime import engine_environment, tail, tail_of
+from kit.errors import FailedPreconditionError
 
 _POLL_S = 0.01
 _ANSWER_S = 2.0  # of the hub, to a client; it may be asked several times
 _ASK_AGAIN_S = 0.2
 _LOG_LINES = 200  # of a controller that starts
 _JOIN_S = 0.5
-_GRACE_S, _KILL_S = 1.0, 5.0  # of an engine that is restarted
-_STATUS_S = 0.9  # less than calls and cells wait for the news of a loss
 _BEAT_MS = 200
-_MISSES = 150
-# What an engine imports by itself in its first second, found by comparing.
-PRELOAD = (
-    "numpy.random",
-    "ipykernel.debugger",
-    "IPython.core.completerlib",
-    "IPython.extensions.storemagic",
-    "tornado.platform.asyncio",
-    "kit.cluster.processes.engine_process",
-    "kit.cluster.cells.remote",
-    "kit.server.engine",
-    # What the first training loads by name.
-    "kit.training.core.part",
-    "kit.server.elastic.training",
-    *(
-        f"kit.training.features.{name}"
-        for name in (
-            "asynchronous.async_steps",
-            "backup_workers.rejoining",
-            "backup_workers.steps",
-            "checkpointing.writer",
-            "elastic.copier",
-            "elastic.regrouping",
-            "hooks.bridge",
-        )
-    ),
-)
-
 # What the client raises for an engine that the controller no longer knows.
 _UNREGISTERED = (IndexError, KeyError, ipyparallel.NoEnginesRegistered)
 # In the log of a controller that chose a port and was too late to bind it. Only the
@@ -90,232 +59,127 @@ PORT_IN_USE = "Address already in use"
 
 
 class Engines:
-    """An ipyparallel controller with its engines, forked here, and a client of it.
+    """An ipyparallel controller here, and a client of it; for the loop's thread.
 
-    `folder` is the cluster's own; `names` are the engines' task names in order. All
-    methods are for the thread of the cluster's loop.
+    `folder` is the cluster's own. How engines are launched is for `hosts.py`, which
+    also gives more arguments of ipyparallel's `cluster`.
     """
 
+    cluster: Any = None
+    controller: Process  # from the launch on
+
     def __init__(
-        self,
-        folder: Path,
-        names: Sequence[str],
-        threads: int,
-        environment: dict[str, str],
-        python: str,
-        deadline_s: float,
-        processes: Processes,
-        log: logging.Logger,
+        self, options: ClusterOptions, folder: Path, processes: Processes
     ) -> None:
-        _require_curve()
-        self._folder, self._forks = folder, Forks(folder)
-        self._names = list(names)
-        #: BLAS threads of each; 0 until the least share of all hosts is known.
-        self.threads = threads
-        self._deadline_s = deadline_s
-        self._processes = processes
+        self.options, self.folder, self.processes = options, folder, processes
+        self.environment = engine_environment(folder, options.threads)
+        self.names = [task.short for task in options.tasks]
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._client: Any = None
         self._told: dict[int, user_code.UserCode] = {}  # each engine, before a cell
-        self.controller: Process | None = None
-        self.fork_server: Process | None = None
         self._port_watch: asyncio.Task[None] | None = None
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        config = Config()
+
+    async def launch(self, misses: int, config: Config, **more: Any) -> None:
+        """Start the controller, which may miss so many heartbeats of an engine.
+
+        `config` and `more` are ipyparallel's.
+        """
+        _require_curve()
         # -P: else a file `random.py` in the working folder would make the start fail.
         config.LocalControllerLauncher.controller_cmd = [
-            *(python, "-P", controller.__file__)
+            *(self.options.python, "-P", controller.__file__)
         ]
         curve = {"IPP_ENABLE_CURVE": "1"}
-        config.LocalControllerLauncher.environment = environment | curve
-        more = self._launching(config, environment, python)
-        self._cluster: Any = ipyparallel.Cluster(
+        config.LocalControllerLauncher.environment = self.environment | curve
+        self.cluster = ipyparallel.Cluster(
             config=config,
-            profile_dir=str(folder / "ipython" / "profile"),
+            profile_dir=str(self.folder / "ipython" / "profile"),
             cluster_id="psring",
             cluster_file="",
             delay=0,
             shutdown_atexit=False,
             load_profile=False,
-            log=log,
-            **{"n": len(self._names), "controller_args": controller_args(_MISSES)}
-            | more,
+            log=_logger(self.options.log_level),
+            controller_args=_controller_args(misses),
+            **more,
         )
-
-    def _launching(
-        self, config: Any, environment: dict[str, str], python: str
-    ) -> dict[str, Any]:
-        """Set in `config` how engines are launched; return more arguments."""
-        config.ForkServerLauncher.environment = environment
-        config.ForkServerLauncher.engine_cmd = [
-            *(python, "-P", "-m", "kit.cluster.processes.fork_server")
-        ]
-        config.ForkServerLauncher.engine_args = [
-            f"--folder={self._folder}",
-            f"--deadline={self._deadline_s}",
-            f"--preload={','.join(PRELOAD)}",
-        ]
-        return {"engines": ForkServerLauncher, "send_engines_connection_env": False}
-
-    async def launch(self) -> None:
-        """Start the controller, and the fork server with its orders."""
-        await self._launch_controller()
-        for index, name in enumerate(self._names):
-            self._forks.order(index, name)
-        await self._cluster.start_engines()
-        self.fork_server = self._started(self._cluster.engine_set, "all engines")
-        self._processes.add(self.fork_server)
-
-    async def _launch_controller(self) -> None:
         self._write_key()
-        await self._cluster.start_controller()
-        self.controller = self._started(self._cluster.controller, "the controller")
-        self._processes.add(self.controller)
+        await self.cluster.start_controller()
+        self.controller = self.note(self.cluster.controller, "the controller")
         self._port_watch = asyncio.create_task(self._watch_ports())
 
     async def _watch_ports(self) -> None:
-        log, is_starting = Path(self._cluster.controller.output_file), True
+        log, is_starting = Path(self.cluster.controller.output_file), True
         while is_starting and not self.ended.done():
             await asyncio.sleep(_ASK_AGAIN_S)
-            is_starting = len(self.registered) < len(self._names)
+            is_starting = len(self.registered) < len(self.names)
             lines = tail_of(log, _LOG_LINES).splitlines()
             taken = [line for line in lines if PORT_IN_USE in line]
-            if taken and not self.ended.done():
-                self.ended.set_result(f"the controller lacks a port: {taken[0]}")
+            if taken:
+                self.fail(f"the controller lacks a port: {taken[0]}")
 
     def _write_key(self) -> None:
         # In a file of the private folder: other users can read arguments.
-        path = self._folder / "ipython" / "profile" / "ipcontroller_config.py"
+        path = self.folder / "ipython" / "profile" / "ipcontroller_config.py"
         path.touch(mode=0o600)
         path.write_text(f"c.Session.key = {secrets.token_hex(32).encode()!r}\n")
 
-    def _started(self, launcher: Any, what: str) -> Process:
+    def note(self, launcher: Any, what: str) -> Process:
+        """Record what one of ipyparallel's launchers has started here."""
+
         def ended(data: dict[str, Any]) -> None:
-            if not self.ended.done():
-                text = launcher.get_output()
-                status = data.get("exit_code")
-                self.ended.set_result(
-                    f"{what} ended with status {status}.\n{tail(text)}"
-                )
+            text, status = launcher.get_output(), data.get("exit_code")
+            self.fail(f"{what} ended with status {status}.\n{tail(text)}")
 
         launcher.on_stop(ended)
         # With a start time of 0, which matches no process, if it has ended already.
-        return reaper.find(launcher.pid) or Process(launcher.pid, 0)
+        process = reaper.find(launcher.pid) or Process(launcher.pid, 0)
+        self.processes.add(process)
+        return process
 
-    @property
-    def controller_pid(self) -> int:
-        """The controller's process id."""
-        return int(self._cluster.controller.pid)
-
-    def report(self) -> Report:
-        """Return the processes, exit statuses and refusals of the engines."""
-        return self._forks.report()
+    def fail(self, reason: str) -> None:
+        """Note that a process has ended without which there is no start."""
+        if not self.ended.done():
+            self.ended.set_result(reason)
 
     def add(self, name: str) -> int:
         """Add an engine, which is not forked yet; return its number."""
-        self._names.append(name)
-        return len(self._names) - 1
+        self.names.append(name)
+        return len(self.names) - 1
 
-    async def fork_again(self, index: int) -> None:
-        """Order another process for engine `index` in place of a dead one."""
-        self._told.pop(index, None)
-        self._forks.order(index, self._names[index], self.fork_server)
-
-    async def processes(self) -> dict[int, Process]:
-        """Wait until all engines are forked; return their processes."""
-        while len((report := self.report()).processes) < len(self._names):
-            self._check_forked(report)
+    async def connection(self, kind: str) -> Any:
+        """Wait for the controller; return how its "engine" or "client" connects."""
+        file = connection_file(self.folder, kind)
+        while True:
+            with contextlib.suppress(OSError, ValueError):  # it is not whole yet
+                return json.loads(file.read_text())
             await asyncio.sleep(_POLL_S)
-        self._processes.add(*report.processes.values())  # one record of all
-        return report.processes
-
-    def _check_forked(self, report: Report) -> None:
-        """Raise `StartFailed` if an engine of a cluster that starts was not forked."""
-        for index, refusal in report.refusals.items():
-            raise StartFailed(f"{self._names[index]} did not start: {refusal.why}")
-
-    async def end(self, index: int, process: Process | None) -> None:
-        """End engine `index` and its children; wait until its controller knows."""
-        family = reaper.descendants([process]) if process is not None else set()
-        try:
-            if process is not None:
-                await _end_process(process)
-            await self._unregistered(index)
-        finally:
-            # Also when it is cancelled: later, orphans of the engine are not found.
-            if family:
-                await to_the_end(_end_all(family))
 
     def unregister(self, index: int) -> None:
         """Tell the controller that engine `index` has ended, as its nanny would."""
         client = self._client
         client._send(client._query_stream, "unregistration_request", {"id": index})
 
-    async def _unregistered(self, index: int) -> None:
+    async def unregistered(self, index: int) -> None:
+        """Wait until the controller knows that engine `index` has ended."""
         # The nanny reports the end, so it must not be ended before.
+        self._told.pop(index, None)
         while index in self.registered:
             await asyncio.sleep(_POLL_S)
 
-    def on_end(
-        self, index: int, process: Process, callback: Callable[[], object]
-    ) -> None:
-        """Call back in the loop as soon as the process of engine `index` ends."""
-        self._processes.add(process)
-        self._processes.on_end(process, callback)
-
-    async def why_ended(self, index: int) -> str:
-        """Say how the process of engine `index` ended, in words."""
-        # The fork server writes the status a moment after the end is noticed here.
-        for _ in range(50):
-            status = self.report().statuses.get(index)
-            if status is not None:
-                return why(status)
-            if self.fork_server is not None and not self.fork_server.is_running:
-                break  # it will never be written
-            await asyncio.sleep(_STATUS_S / 50)
-        return why(None)
-
-    def where(self, index: int) -> tuple[Path, str]:
-        """Return the cluster's folder on the host of engine `index`, and its address.
-
-        The address is one of the host; empty if all engines are on one host.
-        """
-        return self._folder, ""
-
-    async def check_reach(self, addresses: Sequence[str]) -> None:
-        """Raise `UnavailableError` if one host cannot connect to another."""
-
-    def why_no_fork(self, index: int) -> str:
-        """Return why engine `index` cannot get a new process; empty if it can."""
-        return ""
-
-    async def why_waiting(self) -> str:
-        """Return what is known about why the start takes so long."""
-        return ""
-
-    async def leave(self) -> None:
-        """End the processes on other hosts."""
-
-    @property
-    def killed_at_once(self) -> Process | None:
-        """The controller: an orderly end takes 0.3 s, and nothing needs it."""
-        return self.controller
-
-    def used_mib(self, process: Process) -> float | None:
-        """Return the memory of an engine's process; some 2 ms."""
-        return machine.used_mib(process.pid)
-
-    async def connect(self, deadline_s: float) -> None:
+    async def connect(self) -> None:
         """Connect the client and wait until every engine is registered."""
-        await self._connect_client(deadline_s)
-        while not self.registered.issuperset(range(len(self._names))):
-            await self._learn_engines()
+        await self.connect_client()
+        while not self.registered.issuperset(range(len(self.names))):
+            await self.learn()
 
-    async def _connect_client(self, deadline_s: float) -> None:
-        info = await self._cluster.controller.get_connection_info(deadline_s)
+    async def connect_client(self) -> None:
+        """Connect the client; once."""
+        info = await self.connection("client")
         while self._client is None:
             with contextlib.suppress(TimeoutError):  # the hub is busy; ask again
                 self._client = await in_thread(
-                    partial(self._new_client, info["client"]),
+                    partial(self._new_client, info),
                     name="kit-cluster-connect",
                     undo=_close,
                     patience_s=_ANSWER_S,
@@ -329,8 +193,8 @@ class Engines:
         try:
             return ipyparallel.Client(
                 info,
-                profile_dir=str(self._forks.connection("client").parent.parent),
-                ipython_dir=str(self._folder / "ipython"),
+                profile_dir=str(self.folder / "ipython" / "profile"),
+                ipython_dir=str(self.folder / "ipython"),
                 context=context,
                 timeout=_ANSWER_S,
             )
@@ -338,23 +202,23 @@ class Engines:
             context.destroy()
             raise
 
-    async def _learn_engines(self) -> None:
+    async def learn(self) -> None:
         """Ask the hub which engines it has, and wait for news.
 
         The hub publishes each registration once. Those after its answer to the client
         and before the subscription takes effect, some milliseconds later, are lost:
         with 16 engines, in half of all starts.
         """
-        client, known = self._client, self._known_engines
+        client, known = self._client, self.known
         answer = client._send(client._query_stream, "connection_request")
-        while not answer.done() and self._known_engines == known:
+        while not answer.done() and self.known == known:
             await asyncio.sleep(_POLL_S)
         if answer.done():
             # In the client's thread, which handles the published ones.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
         pause_until = time.monotonic() + _ASK_AGAIN_S
-        while self._known_engines == known and time.monotonic() < pause_until:
+        while self.known == known and time.monotonic() < pause_until:
             await asyncio.sleep(_POLL_S)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
@@ -374,10 +238,11 @@ class Engines:
     @property
     def registered(self) -> frozenset[int]:
         """The engines of tasks that the controller knows now."""
-        return frozenset(one for one in self._known_engines if one < HOST_ENGINE)
+        return frozenset(one for one in self.known if one < HOST_ENGINE)
 
     @property
-    def _known_engines(self) -> frozenset[int]:
+    def known(self) -> frozenset[int]:
+        """The engines that the controller knows now, those of hosts among them."""
         return frozenset() if self._client is None else frozenset(self._client.ids)
 
     def execute(
@@ -423,14 +288,6 @@ class Engines:
         if known:
             self._client.send_signal(signal.SIGINT, targets=sorted(known), block=False)
 
-    def log_tail(self, index: int, n_lines: int = 12) -> str:
-        """Return the last lines that engine `index` wrote."""
-        return tail_of(self.log_path(index), n_lines)
-
-    def log_path(self, index: int) -> Path:
-        """Return where the log of engine `index` is, on its host."""
-        return self._forks.log(self._names[index])
-
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.
 
@@ -441,19 +298,19 @@ class Engines:
             self._port_watch.cancel()
         client, self._client = self._client, None
         try:
-            for launcher in (self._cluster.controller, self._cluster.engine_set):
-                if launcher is not None:
-                    await launcher.join(timeout=_JOIN_S)
-            # Their callbacks run in the loop: after them there is nothing to stop.
-            await asyncio.sleep(0)
-            await self._cluster.stop_cluster()
+            if self.cluster is not None:
+                for launcher in (self.cluster.controller, self.cluster.engine_set):
+                    if launcher is not None:
+                        await launcher.join(timeout=_JOIN_S)
+                # Their callbacks run in the loop: after them nothing is to be stopped.
+                await asyncio.sleep(0)
+                await self.cluster.stop_cluster()
         finally:
             if client is not None:
                 _close(client)
 
 
-def controller_args(misses: int) -> list[str]:
-    """Return the controller's arguments; `misses` heartbeats may be missed."""
+def _controller_args(misses: int) -> list[str]:
     return [
         f"--HeartMonitor.period={_BEAT_MS}",
         f"--HeartMonitor.max_heartmonitor_misses={misses}",
@@ -461,22 +318,6 @@ def controller_args(misses: int) -> list[str]:
         "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
         "--IPController.use_threads=True",
     ]
-
-
-async def _end_process(process: Process) -> None:
-    for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _KILL_S)):
-        reaper.send(process, number)
-        for _ in range(int(patience_s / _POLL_S)):
-            if not process.is_running:
-                return
-            await asyncio.sleep(_POLL_S)
-
-
-async def _end_all(family: Iterable[Process]) -> None:
-    """End processes with all their descendants, without blocking the loop."""
-    end = partial(reaper.end, family, _GRACE_S)
-    name, patience_s = "kit-cluster-end", _GRACE_S + _KILL_S
-    await in_thread(end, name=name, undo=set, patience_s=patience_s)
 
 
 def _close(client: Any) -> None:
@@ -498,3 +339,9 @@ def _require_curve() -> None:
             f"without CURVE, so the cluster's messages would travel unencrypted. "
             f"Install the wheel from PyPI: pip install --force-reinstall pyzmq"
         )
+
+
+def _logger(level: int) -> logging.Logger:
+    log = logging.getLogger("kit.cluster.ipyparallel")
+    log.setLevel(level)
+    return log

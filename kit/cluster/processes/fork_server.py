@@ -1,16 +1,18 @@
-"""Import once, fork the engines: the parent process of a local cluster's engines.
+"""Import once, fork the engines: the parent process of all engines of a host.
 
     notebook --starts--> fork server --forks--> engine 0, engine 1, ... --fork--> nanny
+             <---pipe--->
 
 Importing what an engine needs costs half a second of CPU and 50 MiB. With four engines
 and four nannies on two cores that was most of the start. Here it happens once, while
 the controller starts, and the forks share the pages. Before a fork it uses nothing that
 a fork would break: no thread, no event loop, no zmq context, no GPU.
 
-Its orders and its reports are files in its folder (`forks.py`); at SIGUSR1 it reads the
-orders, and meanwhile it keeps the engines' logs short (`log_bound.py`). It goes on
-without engines until SIGTERM. On other hosts than the notebook's, one engine is the
-host's own (`host.py`): when that one ends, all others end.
+Its orders come, and its reports go, through the pipe that is its standard input
+(`forks.py`); meanwhile it keeps the engines' logs short (`log_bound.py`). It goes on
+without engines until SIGTERM. On other hosts than the notebook's, its first engine is
+the host's own, which gets the pipe's other end (`host.py`): when that one ends, all
+others end.
 """
 
 from __future__ import annotations
@@ -18,34 +20,68 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
-import json
 import os
 import shutil
 import signal
 import sys
-import time
 import warnings
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kit import machine
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.forks import (
+    HOST_ENGINE,
+    Ended,
+    Forked,
+    Refused,
+    connection_file,
+    log_file,
+    logs,
+    received,
+)
 from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.reaper import Process
 
+# What an engine imports by itself in its first second, found by comparing.
+_PRELOAD = (
+    "numpy.random",
+    "ipykernel.debugger",
+    "IPython.core.completerlib",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "kit.cluster.processes.engine_process",
+    "kit.cluster.cells.remote",
+    "kit.server.engine",
+    # What the first training loads by name.
+    "kit.training.core.part",
+    "kit.server.elastic.training",
+    *(
+        f"kit.training.features.{name}"
+        for name in (
+            "asynchronous.async_steps",
+            "backup_workers.rejoining",
+            "backup_workers.steps",
+            "checkpointing.writer",
+            "elastic.copier",
+            "elastic.regrouping",
+            "hooks.bridge",
+        )
+    ),
+)
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
-_POLL_S = 0.01
-_AGAIN_S = 0.5  # after a lack of descriptors
-_NEWS = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM}
+# SIGIO says that something has come through the pipe.
+_NEWS = {signal.SIGCHLD, signal.SIGIO, signal.SIGTERM}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="psring fork server", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--deadline", type=float, required=True)
-    parser.add_argument("--preload", default="")
+    parser.add_argument("--host-end", type=int, help="of the pipe, for the host's own")
     return parser.parse_args()
 
 
@@ -55,24 +91,13 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _preload(modules: str) -> None:
+def _preload() -> None:
     """Import ahead; an import that fails does so again, visibly, where it is used."""
-    for name in filter(None, modules.split(",")):
+    for name in _PRELOAD:
         try:
             importlib.import_module(name)
         except Exception as error:
             print(f"not preloaded: {name}: {type(error).__name__}: {error}", flush=True)
-
-
-def wait_for_json(path: Path, deadline_s: float) -> None:
-    """Return once `path` holds complete JSON; raises TimeoutError."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end and signal.SIGTERM not in signal.sigpending():
-        with contextlib.suppress(OSError, ValueError):
-            json.loads(path.read_text(encoding="utf-8"))
-            return
-        time.sleep(_POLL_S)
-    raise TimeoutError(f"the controller did not write {path} within {deadline_s:g} s")
 
 
 class EngineForkServer:
@@ -82,12 +107,11 @@ class EngineForkServer:
     others go on: they hold the state.
     """
 
-    def __init__(self, forks: Forks) -> None:
-        self._forks = forks
-        self._n_taken = 0
+    def __init__(self, pipe: Connection, folder: Path) -> None:
+        self._pipe = pipe
+        self._logs = LogBound(logs(folder))
         self._is_stopping = False
         self._engines: dict[Process, int] = {}
-        self._untold: list[dict[str, int | str]] = []  # not written yet
 
     def fork(self, index: int) -> bool:
         """Start engine `index`; True in the engine, False in the fork server."""
@@ -111,27 +135,20 @@ class EngineForkServer:
             self._refuse(index, error)
             return False
         self._engines[process] = index
-        self._tell(engine=index, pid=pid, started=process.started)
+        if index != HOST_ENGINE:  # which nobody has ordered
+            self._tell(Forked(index, process))
         return False
 
     def _refuse(self, index: int, error: OSError) -> None:
         why = machine.why_no_process(error)
         print(why, flush=True)
-        self._tell(engine=index, refused=why)
+        self._tell(Refused(index, why))
         if index == HOST_ENGINE:  # nobody would ask this host for anything
             sys.exit(why)
 
-    def _tell(self, **line: int | str) -> None:
-        """Add to the report, after what could not be written before."""
-        self._untold.append(line)
-        self._tell_all()
-
-    def _tell_all(self) -> bool:
-        with contextlib.suppress(OSError):  # no descriptor, no room: later
-            while self._untold:
-                self._forks.tell(**self._untold[0])
-                del self._untold[0]
-        return not self._untold
+    def _tell(self, news: Forked | Refused | Ended) -> None:
+        with contextlib.suppress(OSError):  # nobody is there, and our reaper ends us
+            self._pipe.send(news)
 
     def _stop(self) -> None:
         """Ask all engines to end; `attend` returns after the last one."""
@@ -140,40 +157,25 @@ class EngineForkServer:
             # Ours and not reaped yet: its pid is no other's, and no descriptor needed.
             os.kill(process.pid, signal.SIGTERM)
 
-    def attend(self) -> tuple[int, str] | None:
+    def attend(self, first: list[tuple[int, str]]) -> tuple[int, str] | None:
         """Fork as ordered and report ends until stopped; in a fork, return its order.
 
         The signals are blocked: each waits for `sigtimedwait`, none is lost meanwhile.
         """
-        bound = LogBound(self._forks.logs)
-        news: int | None = signal.SIGUSR1  # there are orders already
+        orders = first
         while True:
-            orders = self._new_orders() if news == signal.SIGUSR1 else []
-            for index, name in orders or ():
+            for index, name in orders:
                 if self.fork(index):
                     return index, name
-            if news == signal.SIGTERM:
-                self._stop()
             self._reap()
-            is_done = self._tell_all() and orders is not None
             if self._is_stopping and not self._engines:
                 return None
-            pause_s = bound.check()
-            if not is_done:
-                pause_s = min(pause_s, _AGAIN_S)
-            found = signal.sigtimedwait(_NEWS, pause_s)
-            # What could not be read is tried again, as if there were orders.
-            again = None if is_done else signal.SIGUSR1
-            news = again if found is None else found.si_signo
-
-    def _new_orders(self) -> list[tuple[int, str]] | None:
-        """Return the orders that were not taken yet; None if they cannot be read."""
-        try:
-            orders = self._forks.orders()
-        except OSError:
-            return None
-        new, self._n_taken = orders[self._n_taken :], max(self._n_taken, len(orders))
-        return new
+            news = signal.sigtimedwait(_NEWS, self._logs.check())
+            if news is not None and news.si_signo == signal.SIGTERM:
+                self._stop()
+            orders = []
+            with contextlib.suppress(EOFError):
+                orders.extend(received(self._pipe))
 
     def _reap(self) -> None:
         """Report the engines that have ended; one SIGCHLD may stand for several."""
@@ -182,22 +184,38 @@ class EngineForkServer:
                 for process in [p for p in self._engines if p.pid == ended[0]]:
                     status = os.waitstatus_to_exitcode(ended[1])
                     index = self._engines.pop(process)
-                    self._tell(engine=index, status=status)
+                    self._tell(Ended(index, process, status))
                     if index == HOST_ENGINE:
                         self._stop()
 
 
-def _become_engine(index: int, name: str, forks: Forks, deadline_s: float) -> None:
+def _orders_pipe() -> Connection:
+    """Return the pipe at standard input, which then is empty; it sends SIGIO."""
+    pipe = Connection(os.dup(0))
+    with Path(os.devnull).open() as null:
+        os.dup2(null.fileno(), 0)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    return pipe
+
+
+def _become_engine(index: int, name: str, arguments: argparse.Namespace) -> None:
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
-    with forks.log(name).open("ab") as file:
+    with log_file(arguments.folder, name).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(name[:15])  # the name that `top` shows
+    if index == HOST_ENGINE:
+        from kit.cluster.processes import host_calls
+
+        host_calls.take(Connection(arguments.host_end))
+    elif arguments.host_end is not None:
+        os.close(arguments.host_end)
     from kit.cluster.processes.engine_process import run
 
-    run(index, forks.connection("engine"), deadline_s)
+    run(index, connection_file(arguments.folder, "engine"), arguments.deadline)
 
 
 def main() -> None:
@@ -208,18 +226,19 @@ def main() -> None:
     # signals from `sigwait`.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     _adopt_orphans()
-    _preload(arguments.preload)
-    forks = Forks(arguments.folder)
-    wait_for_json(forks.connection("engine"), arguments.deadline)
-    fork_server = EngineForkServer(forks)
+    _preload()
+    pipe = _orders_pipe()
+    fork_server = EngineForkServer(pipe, arguments.folder)
     gc.collect()
     gc.freeze()  # else the first collection in each engine would copy all pages
-    order = fork_server.attend()
+    is_far = arguments.host_end is not None
+    order = fork_server.attend([(HOST_ENGINE, "host")] if is_far else [])
     if order is not None:
-        _become_engine(*order, forks, arguments.deadline)
-    elif HOST_ENGINE in forks.report().processes:
+        pipe.close()
+        _become_engine(*order, arguments)
+    elif is_far:
         # The reaper would do it, but the launcher may have killed the reaper.
-        shutil.rmtree(forks.folder, ignore_errors=True)
+        shutil.rmtree(arguments.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
-"""The orders and reports of a fork server, in files of its folder.
+"""What goes through the pipe between a fork server and who orders its engines.
 
-    orders           INDEX NAME, a line for each engine that it is to fork
-    engines.jsonl    {"engine": 0, "pid": 17, "started": 4711} after the fork,
-                     {"engine": 0, "status": -9} after the end (negative: the signal)
-                     {"engine": 0, "refused": "..."} when it cannot be forked, and why
-    logs/NAME.log    what the engine writes
+    order     (0, "worker:1")           an engine with this number
+    answer    Forked(0, process)        or Refused(0, "...")
+    later     Ended(0, process, -9)     its status (negative: the signal)
 
-Lines are only ever appended, each in one write. SIGUSR1 says that there is an order.
+On the notebook's host the notebook holds the other end, on another host that host's own
+engine. It also knows where the files of a cluster are.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,90 +25,92 @@ CELL = "psring_cell"  # in the metadata of a cell: which one it is, and on which
 HOST_ENGINE = 1_000_000
 
 
-class ForkRefusal(NamedTuple):
-    """Why an engine was not forked; `line` of the report tells it from another one."""
+class Forked(NamedTuple):
+    """An engine was forked."""
 
-    line: int
+    engine: int
+    process: Process
+
+
+class Refused(NamedTuple):
+    """An engine was not forked, and why."""
+
+    engine: int
     why: str
 
 
-class Report(NamedTuple):
-    """What a fork server has reported, by the engine's number.
+class Ended(NamedTuple):
+    """An engine's process has ended."""
 
-    The processes and refusals are the newest of each. On other hosts a process is a
-    `FarProcess`.
-    """
-
-    processes: dict[int, Any]
-    statuses: dict[int, int]
-    refusals: dict[int, ForkRefusal]
+    engine: int
+    process: Process
+    status: int
 
 
-@dataclass(frozen=True)
-class Forks:
-    """The files of one fork server."""
+def connection_file(folder: Path, kind: str) -> Path:
+    """Return where ipyparallel's connection file is, for "engine" or "client"."""
+    name = f"ipcontroller-psring-{kind}.json"
+    return folder / "ipython" / "profile" / "security" / name
 
-    folder: Path
 
-    def connection(self, kind: str) -> Path:
-        """Return where ipyparallel's connection file is, for "engine" or "client"."""
-        security = self.folder / "ipython" / "profile" / "security"
-        return security / f"ipcontroller-psring-{kind}.json"
+def log_file(folder: Path, name: str) -> Path:
+    """Return where the log of the task `name` is, such as `worker:1`."""
+    return logs(folder) / f"{name.replace(':', '-')}.log"
 
-    def log(self, name: str) -> Path:
-        """Return where the log of the task `name` is, such as `worker:1`."""
-        return self.logs / f"{name.replace(':', '-')}.log"
 
-    @property
-    def logs(self) -> Path:
-        """The folder of all logs."""
-        return self.folder / "logs"
+def logs(folder: Path) -> Path:
+    """Return the folder of all logs."""
+    return folder / "logs"
 
-    def order(self, index: int, name: str, server: Process | None = None) -> None:
-        """Order a process for engine `index`; wake the server, if it runs already."""
-        with self._orders.open("a", encoding="utf-8") as file:
-            file.write(f"{index} {name}\n")
-        if server is not None:
-            reaper.send(server, signal.SIGUSR1)
 
-    def orders(self) -> list[tuple[int, str]]:
-        """Return all orders so far; none if the folder is gone."""
+def received(pipe: Connection) -> Iterator[Any]:
+    """Yield what has come through a pipe; raises EOFError if that is its end."""
+    with contextlib.suppress(ConnectionError):
+        while pipe.poll():
+            yield pipe.recv()
+        return
+    raise EOFError
+
+
+class ForkOrders:
+    """The end at which engines are ordered, and what was reported there."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe, self.is_open = pipe, True  # until the fork server has ended
+        self.names: dict[int, str] = {}
+        self.processes: dict[int, Process] = {}  # the newest of each engine
+        self.statuses: dict[int, int] = {}
+        self._waiting: set[int] = set()
+
+    def order(self, names: Mapping[int, str]) -> None:
+        """Order processes for engines, by number and name."""
+        self.names |= names
+        self._waiting.update(names)
+        with contextlib.suppress(OSError):  # it has ended, and `read` notices
+            for order in names.items():
+                self.pipe.send(order)
+
+    def give_up(self, engines: Iterable[int]) -> None:
+        """Wait no longer; a process that is forked all the same is killed."""
+        self._waiting.difference_update(engines)
+
+    def read(self) -> dict[int, Forked | Refused]:
+        """Take in what has come; return the answers to orders by engine."""
+        answers: dict[int, Forked | Refused] = {}
         try:
-            lines = self._orders.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        parts = [line.split() for line in lines]
-        return [(int(index), name) for index, name in parts]
-
-    def tell(self, **line: int | str) -> None:
-        """Append a line to the report; a write this short is not torn."""
-        # The folder may be gone, and engines must survive that: they hold the state.
-        with (
-            contextlib.suppress(FileNotFoundError),
-            self._report.open("a", encoding="utf-8") as file,
-        ):
-            file.write(json.dumps(line) + "\n")
-
-    def report(self) -> Report:
-        """Return what was reported so far."""
-        report = Report({}, {}, {})
-        with contextlib.suppress(FileNotFoundError):
-            for number, line in enumerate(self._report.read_text().splitlines()):
-                entry = json.loads(line)
-                index = entry["engine"]
-                if "pid" in entry:
-                    report.processes[index] = Process(entry["pid"], entry["started"])
-                    report.statuses.pop(index, None)  # that of an earlier process
-                elif "refused" in entry:
-                    report.refusals[index] = ForkRefusal(number, entry["refused"])
-                else:
-                    report.statuses[index] = entry["status"]
-        return report
-
-    @property
-    def _orders(self) -> Path:
-        return self.folder / "orders"
-
-    @property
-    def _report(self) -> Path:
-        return self.folder / "engines.jsonl"
+            for news in received(self.pipe):
+                engine: int = news.engine
+                if isinstance(news, Ended):
+                    if self.processes.get(engine) == news.process:
+                        self.statuses[engine] = news.status
+                elif engine in self._waiting:
+                    self._waiting.remove(engine)
+                    answers[engine] = news
+                    if isinstance(news, Forked):
+                        self.processes[engine] = news.process
+                        self.statuses.pop(engine, None)  # that of an earlier process
+                elif isinstance(news, Forked):
+                    reaper.send(news.process, signal.SIGKILL)
+        except EOFError:
+            self.is_open = False
+        return answers

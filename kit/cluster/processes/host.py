@@ -25,12 +25,13 @@ import re
 import signal
 import sys
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 
 import psutil
 
 from kit import machine
-from kit.cluster.processes.forks import HOST_ENGINE, Forks
+from kit.cluster.processes.forks import connection_file
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
     engine_environment,
@@ -62,7 +63,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pin", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--parent", type=int, help="whose end is to be its own")
     parser.add_argument("--deadline", type=float, required=True)
-    parser.add_argument("--preload", default="")
     return parser.parse_args()
 
 
@@ -113,8 +113,7 @@ def main() -> None:
         return
     slots = arguments.slots or _launched_here()
     folder = launch_folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
-    forks = Forks(folder)
-    connection = forks.connection("engine")
+    connection = connection_file(folder, "engine")
     connection.touch(mode=0o600)  # before the key is in it
     connection.write_text(
         arguments.connection.read_text()
@@ -124,19 +123,19 @@ def main() -> None:
     cores = arguments.cores or machine.physical_cores()
     facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
-    forks.order(HOST_ENGINE, "host")
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
     told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
+    # Both ends outlive execve: one as the standard input, one for the host's engine.
+    host_end, server_end = Pipe()
+    os.dup2(server_end.fileno(), 0)
+    os.set_inheritable(host_end.fileno(), True)
+    told.append(f"--host-end={host_end.fileno()}")
     # The tasks of all hosts get one number; what it is, only the notebook can tell.
     environment = os.environ | engine_environment(folder, arguments.threads or 1)
     environment |= dict(one.split("=", 1) for one in arguments.pin)
-    os.execve(
-        sys.executable,
-        [*command, *told, f"--preload={arguments.preload}"],
-        environment,
-    )
+    os.execve(sys.executable, [*command, *told], environment)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Functions that the notebook calls on a host's own engine: facts, forks, news, ends.
+"""Functions that the notebook has run on a host: facts, forks, news, ends.
 
-Each runs in that engine's process and sees that host: its files, its process numbers,
-its network. They return plain values.
+On another host each runs in that host's own engine and sees that host: its files, its
+process numbers, its network. They return plain values.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import json
 import os
 import platform
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kit import arithmetic, machine
 from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import HOST_ENGINE, ForkRefusal, Forks
+from kit.cluster.processes.forks import Forked, ForkOrders, Refused, log_file
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import number_in, tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
@@ -27,6 +29,10 @@ from kit.wire.sockets import address_towards, why_unreachable
 _PACKAGES = ("psring", "numpy", "ipyparallel")
 # Where launchers put the rank of a process.
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+FORK_S = 20.0  # of all tasks of a host
+
+# In a host's own engine: the way to its fork server.
+_orders: ForkOrders
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,17 @@ class HostNews:
     logs: dict[int, str] = field(default_factory=dict)
     mib: dict[int, float] = field(default_factory=dict)
     stopped: frozenset[int] = frozenset()
-    refusals: dict[int, ForkRefusal] = field(default_factory=dict)
 
 
-def _forks() -> Forks:
-    return Forks(Path(os.environ[reaper.MARK]))
+def _folder() -> Path:
+    return Path(os.environ[reaper.MARK])
+
+
+def take(pipe: Connection) -> None:
+    """Order engines by this pipe from now on."""
+    global _orders  # of the process, whose only use this is
+    os.set_inheritable(pipe.fileno(), False)
+    _orders = ForkOrders(pipe)
 
 
 def versions() -> dict[str, str]:
@@ -78,8 +90,7 @@ def _machine() -> str:
 
 def survey(controller: str) -> HostFacts:
     """Return the facts of this host; `controller` is the address of the controller."""
-    forks = _forks()
-    told = json.loads((forks.folder / "host.json").read_text())
+    told = json.loads((_folder() / "host.json").read_text())
     return HostFacts(
         told["label"] or platform.node(),
         platform.node(),
@@ -88,7 +99,7 @@ def survey(controller: str) -> HostFacts:
         machine.raise_descriptors(),
         number_in(_RANKS, 0),
         address_towards(controller),
-        str(forks.folder),
+        str(_folder()),
         versions(),
         told["cores"],
         arithmetic.here(),
@@ -100,39 +111,54 @@ def has_folder(folder: str) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def fork(names: Mapping[int, str]) -> None:
-    """Order an engine for each task, by number and name."""
-    forks, server = _forks(), reaper.find(os.getppid())
-    for index, name in names.items():
-        forks.order(index, name, server)
+def fork(names: Mapping[int, str]) -> dict[int, Forked | Refused]:
+    """Have an engine forked for each task, by number and name; blocks.
+
+    Returns no answer for those that the fork server has not answered in time.
+    """
+    answers: dict[int, Forked | Refused] = {}
+    give_up_at = time.monotonic() + FORK_S
+    _orders.order(names)
+    while len(answers) < len(names) and _orders.is_open:
+        left_s = give_up_at - time.monotonic()
+        if left_s < 0:
+            break
+        _orders.pipe.poll(left_s)
+        answers |= _orders.read()
+    _orders.give_up(names)
+    return answers
 
 
-def news(*, with_memory: bool, n_lines: int = 40) -> HostNews:
-    """Return the state of the engines; their memory takes some 2 ms more for each."""
-    forks = _forks()
-    processes, statuses, refusals = forks.report()
-    names = dict(forks.orders())
+def news(n_lines: int = 40) -> HostNews:
+    """Return the state of the engines; takes some 2 ms for each."""
+    _orders.read()
+    processes, statuses = _orders.processes, _orders.statuses
     running = {i: p for i, p in processes.items() if i not in statuses}
-    mib = {p.pid: machine.used_mib(p.pid) for p in running.values() if with_memory}
+    mib = {p.pid: machine.used_mib(p.pid) for p in running.values()}
+    logs = {i: log_file(_folder(), name) for i, name in _orders.names.items()}
     return HostNews(
-        {i: p for i, p in processes.items() if i != HOST_ENGINE},
-        statuses,
-        {i: tail_of(forks.log(name), n_lines) for i, name in names.items()},
+        dict(processes),
+        dict(statuses),
+        {index: tail_of(log, n_lines) for index, log in logs.items()},
         {pid: used for pid, used in mib.items() if used is not None},
         frozenset(i for i, p in running.items() if p.is_stopped),
-        refusals,
     )
 
 
-def end_engine(process: tuple[int, int], grace_s: float) -> list[tuple[int, int]]:
-    """End an engine's process alone; return its family, for `end_all`. Blocks."""
-    # Before its end: orphans are not found by their parent later.
-    family = reaper.descendants([Process(*process)])
+def family_of(process: tuple[int, int]) -> set[Process]:
+    """Return a process and all that it has started.
+
+    Before its end: orphans are not found by their parent later.
+    """
+    return reaper.descendants([Process(*process)])
+
+
+def end_one(process: tuple[int, int], grace_s: float) -> None:
+    """End a process and none of its children. Blocks."""
     reaper.end_one(Process(*process), grace_s)
-    return [(one.pid, one.started) for one in family]
 
 
-def end_all(processes: Sequence[tuple[int, int]], grace_s: float) -> None:
+def end_all(processes: Iterable[tuple[int, int]], grace_s: float) -> None:
     """End processes with everything that they have started. Blocks."""
     reaper.end([Process(*process) for process in processes], grace_s)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ipyparallel.cluster.launcher import (
-    LocalEngineLauncher,
     SlurmEngineSetLauncher,
     SSHEngineLauncher,
     SSHEngineSetLauncher,
@@ -24,15 +23,6 @@ from kit.cluster.runtime import tail_of
 from kit.errors import StartFailed
 
 _END_S = 5.0  # of a process on another host
-
-
-class ForkServerLauncher(LocalEngineLauncher):  # type: ignore[misc]  # untyped base
-    """Launch one fork server, which forks all engines of the set."""
-
-    def start(self, n: int) -> None:
-        """Start the fork server; the number of engines is in its orders already."""
-        self.n = n
-        super().start()
 
 
 class SSHHostLauncher(SSHEngineLauncher):  # type: ignore[misc]  # untyped base

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -28,7 +27,8 @@ from kit.cluster.loop import to_the_end
 from kit.cluster.options import ClusterOptions
 from kit.cluster.processes import reaper
 from kit.cluster.processes.engines import PORT_IN_USE, Engines
-from kit.cluster.processes.far_engines import FarEngines
+from kit.cluster.processes.hosts import Hosts, LocalHosts
+from kit.cluster.processes.launched_hosts import LaunchedHosts
 from kit.cluster.processes.processes import (
     Processes,
     ReaperHandle,
@@ -37,7 +37,7 @@ from kit.cluster.processes.processes import (
 )
 from kit.cluster.processes.servers import Servers, changed_spec
 from kit.cluster.report import ClusterState, TaskStatus
-from kit.cluster.runtime import engine_environment, make_folder, remove_folder
+from kit.cluster.runtime import make_folder, remove_folder
 from kit.errors import (
     CancelledError,
     ControllerLost,
@@ -96,7 +96,8 @@ class Supervisor:
             remove_folder(self.folder)
             raise not_started(error) from error
         self._processes = Processes(self._reaper)
-        self.engines: Engines | None = None
+        self.engines = Engines(options, self.folder, self._processes)
+        self.hosts = _hosts_of(options.launcher)(self.engines)
         self.calls = TaskCalls(options.tasks, self._submit)
         is_tcp = options.transport == "tcp" or options.launcher is not None
         encrypted = is_tcp and not options.insecure
@@ -108,28 +109,21 @@ class Supervisor:
         """Every recorded process, without the reaper."""
         return self._processes.known
 
-    @property
-    def launched(self) -> Engines:
-        """The engines, for whatever can happen only after their launch has begun."""
-        assert self.engines is not None, "engines have been launched"
-        return self.engines
-
     def used_mib(self) -> dict[Task, float]:
         """Return the memory of each running task; some 2 ms for each on this host."""
-        if self.engines is None:
-            return {}
-        found = {t: self.engines.used_mib(p) for t, p in self._engine_of.items()}
+        found = {
+            task: self.hosts.of(self.numbers[task]).used_mib(process)
+            for task, process in self._engine_of.items()
+        }
         return {task: mib for task, mib in found.items() if mib is not None}
 
     def log_path(self, task: Task) -> Path:
         """Return where a task's log is, on its host."""
-        return self.launched.log_path(self.numbers[task])
+        return self.hosts.log_path(self.numbers[task])
 
     def log_tail(self, task: Task, n_lines: int = 12) -> str:
         """Return the last lines of a task's log; empty if there are none."""
-        if self.engines is None:
-            return ""
-        return self.engines.log_tail(self.numbers[task], n_lines)
+        return self.hosts.log_tail(self.numbers[task], n_lines)
 
     # -- start -----------------------------------------------------------------
 
@@ -161,34 +155,19 @@ class Supervisor:
 
     async def _stages(self) -> None:
         self._set_phase("waits for the controller")
-        names = [task.short for task in self.options.tasks]
-        environment = engine_environment(self.folder, self.options.threads)
-        arguments = (
-            *(self.folder, names, self.options.threads, environment),
-            *(self.options.python, self.options.start_deadline_s, self._processes),
-            _logger(self.options.log_level),
-        )
-        self.engines = engines = (
-            Engines(*arguments)
-            if self.options.launcher is None
-            else _far_engines(self.options.launcher)(
-                *arguments, launcher=self.options.launcher
-            )
-        )
         # Before the launch: the controller may end at once.
-        engines.ended.add_done_callback(self._set_ended)
-        await engines.launch()
+        self.engines.ended.add_done_callback(self._set_ended)
+        await self.hosts.launch()
         self._phase = "the engines to be forked"
-        processes = await engines.processes()
-        for index, process in processes.items():
+        for index, process in (await self.hosts.processes()).items():
             self.watch_engine(self.options.tasks[index], process)
         self._phase = "the engines to register"
         self._set_phase("registers")
-        await engines.connect(self.options.start_deadline_s)
+        await self.engines.connect()
         # `engines.ended` counts during the start only; these notice their loss later.
         for helper, ended in (
-            (engines.controller, self._controller_ended),
-            (engines.fork_server, self._fork_server_ended),
+            (self.engines.controller, self._controller_ended),
+            (self.hosts.fork_server, self._fork_server_ended),
         ):
             if helper is not None:
                 self._processes.on_end(helper, partial(ended, helper.pid))
@@ -199,26 +178,26 @@ class Supervisor:
 
     async def _start_servers(self) -> None:
         self._set_phase("starts its server")
-        replies = await self._servers.start(self.options.tasks, self.launched.threads)
+        replies = await self._servers.start(self.options.tasks, self.hosts.threads)
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
             self._set(task, host=str(reply.get("host", "")))
         self.spec = ClusterSpec(dict(addresses))
         # Before the tasks are connected: they would only time out, without the reason.
-        await self.launched.check_reach([str(r["address"]) for r in replies.values()])
+        await self.hosts.check_reach([str(r["address"]) for r in replies.values()])
         await self._connect(self.options.tasks)
 
     async def start_server(self, task: Task) -> None:
         """Start one task's server where its last one was, and connect it."""
-        await self._servers.start([task], self.launched.threads, self.spec)
+        await self._servers.start([task], self.hosts.threads, self.spec)
         async with self._servers.telling:
             await self._servers.catch_up([task])
             await self._connect([task])
 
     async def start_new_server(self, task: Task) -> None:
         """Start the server of an admitted task; tell all tasks its address."""
-        (reply,) = (await self._servers.start([task], self.launched.threads)).values()
+        (reply,) = (await self._servers.start([task], self.hosts.threads)).values()
         self._set(task, host=str(reply.get("host", "")))
         assert self.spec is not None, "the others have their addresses"
         async with self._servers.telling:
@@ -279,7 +258,7 @@ class Supervisor:
         ]
         slow = Task.parse(waiting[0]) if waiting else self.options.tasks[0]
         log, limit_s = self.log_tail(slow), self.options.start_deadline_s
-        why_waiting = await self.engines.why_waiting() if self.engines else ""
+        why_waiting = await self.hosts.why_waiting()
         told = f" {why_waiting}" if why_waiting else ""
         return (
             f"the cluster was not ready within {limit_s:g} s: still waiting for "
@@ -295,7 +274,8 @@ class Supervisor:
         self._set(task, pid=process.pid)
         self._engine_of[task] = process
         ended = partial(self._engine_ended, task, process)
-        self.launched.on_end(self.numbers[task], process, ended)
+        number = self.numbers[task]
+        self.hosts.of(number).on_end(number, process, ended)
 
     def forget_engine(self, task: Task) -> reaper.Process | None:
         """Return a task's process, which is about to be ended; fail the calls to it."""
@@ -323,7 +303,7 @@ class Supervisor:
         ending.add_done_callback(self._endings.discard)
 
     async def _find_reason(self, task: Task, process: reaper.Process) -> None:
-        reason = await self.launched.why_ended(self.numbers[task])
+        reason = await self.hosts.why_ended(self.numbers[task])
         if self._engine_of.get(task) != process:
             return  # it was replaced meanwhile
         self.set_lost(task, reason)
@@ -335,7 +315,7 @@ class Supervisor:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=ClusterState.LOST, reason=reason, phase="")
         remedy = f"begin it anew with cluster.restart({task.short!r})."
-        if why_not := self.launched.why_no_fork(self.numbers[task]):
+        if why_not := self.hosts.why_no_fork(self.numbers[task]):
             remedy = f"it cannot be restarted, because {why_not}: start a new cluster."
         self.calls.lose(task, PeerLost(f"{task.short} {reason}. {hope} {remedy}"))
 
@@ -361,7 +341,7 @@ class Supervisor:
     def _take_back(self, task: Task) -> None:
         """Let a task be used again that had been stopped for long and runs again."""
         # The controller drops an engine without a heartbeat, and calls do not reach it.
-        if self.numbers[task] in self.launched.registered:
+        if self.numbers[task] in self.engines.registered:
             self._set(task, state=ClusterState.READY, reason=self.fork_server_lost)
             self.calls.find_again(task)
         else:
@@ -396,7 +376,7 @@ class Supervisor:
 
     def check_can_fork(self, task: Task, what: str = "restarted") -> None:
         """Raise `FailedPreconditionError` where a task cannot get a new process."""
-        fork_server = self.launched.fork_server
+        fork_server = self.hosts.fork_server
         # It would take no order, and give no answer: orders are lines of a file.
         if fork_server is not None and fork_server.is_stopped:
             raise FailedPreconditionError(
@@ -407,7 +387,7 @@ class Supervisor:
             )
         reason = self.fork_server_lost
         if not reason and task in self.numbers:
-            reason = self.launched.why_no_fork(self.numbers[task])
+            reason = self.hosts.why_no_fork(self.numbers[task])
         if not self.folder.is_dir():
             reason = f"the cluster's folder {self.folder} was removed"
         if reason:
@@ -418,7 +398,8 @@ class Supervisor:
             )
 
     def _where(self, task: Task) -> tuple[Path, str]:
-        return self.launched.where(self.numbers[task])
+        host = self.hosts.of(self.numbers[task])
+        return host.sockets, host.address
 
     # -- cells: the `TaskAccess` of `CellRun`, called from any thread ---------
 
@@ -426,12 +407,12 @@ class Supervisor:
         self, task: Task, code: str, on_message: OnMessage, about: Mapping[str, Any]
     ) -> Any:
         """Run code on a task; return the future of its reply."""
-        return self.launched.execute(self.numbers[task], code, on_message, about)
+        return self.engines.execute(self.numbers[task], code, on_message, about)
 
     def interrupt(self, tasks: Sequence[Task]) -> None:
         """Send SIGINT to the tasks; those that were removed meanwhile need none."""
         here = [self.numbers[task] for task in tasks if task in self.numbers]
-        self.launched.interrupt(here)
+        self.engines.interrupt(here)
 
     def reason_of_loss(self, task: Task) -> str:
         """Return why a task is gone or away; empty while it can be used."""
@@ -443,7 +424,7 @@ class Supervisor:
         return status.why_away
 
     def _submit(self, task: Task, payload: bytes) -> Future[bytes]:
-        return self.launched.submit(self.numbers[task], payload)
+        return self.engines.submit(self.numbers[task], payload)
 
     def _set_ended(self, ended: asyncio.Future[str]) -> None:
         if not ended.cancelled():
@@ -490,9 +471,9 @@ class Supervisor:
             for task in self.options.tasks:
                 self._set(task, state=ClusterState.STOPPED)
             # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
-            if self.engines is not None:
+            for parts in (self.hosts, self.engines):
                 with contextlib.suppress(Exception):
-                    await self.engines.forget()
+                    await parts.forget()
 
     async def _ask_to_stop(self, *under_way: asyncio.Future[Any]) -> None:
         # What would start processes, or report their ends as losses, comes first.
@@ -503,8 +484,8 @@ class Supervisor:
             self._set(task, state=ClusterState.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
-        if self.engines is not None and not self.controller_lost:
-            await self.engines.leave()
+        if not self.controller_lost:
+            await self.hosts.leave()
         # Last: one that is cancelled while it ends an engine ends its children too.
         await self.changes.cancel()
 
@@ -518,8 +499,8 @@ class Supervisor:
             self.calls.lose(task, self._stopped())
         # From now on processes end because we end them: these are not losses.
         self._processes.unwatch()
-        at_once = self.engines.killed_at_once if self.engines is not None else None
-        self.has_ended = self._reaper.end(grace_s, at_once)
+        self.has_ended = self._reaper.end(grace_s, self.hosts.killed_at_once)
+        self.hosts.join()
         remove_folder(self.folder)
 
     def check_ended(self) -> None:
@@ -539,15 +520,11 @@ class Supervisor:
         )
 
 
-def _far_engines(launcher: Launcher) -> type[FarEngines]:
+def _hosts_of(launcher: Launcher | None) -> type[Hosts]:
+    if launcher is None:
+        return LocalHosts
     if not isinstance(launcher, DaskWorkers):
-        return FarEngines
-    from kit.cluster.dask_workers.engines import DaskEngines  # needs distributed
+        return LaunchedHosts
+    from kit.cluster.dask_workers.hosts import DaskHosts  # needs distributed
 
-    return DaskEngines
-
-
-def _logger(level: int) -> logging.Logger:
-    log = logging.getLogger("kit.cluster.ipyparallel")
-    log.setLevel(level)
-    return log
+    return DaskHosts

@@ -1,4 +1,4 @@
-"""Engines beside the workers of a dask cluster: hosts that dask starts and supervises.
+"""Beside the workers of a dask cluster: hosts that dask starts and supervises.
 
     choose workers -> controller here -> a plugin in each starts a host process
         -> hosts register -> place -> fork there -> engines register
@@ -15,21 +15,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
+
+from traitlets.config import Config
 
 from kit.cluster.dask_workers import plugin
 from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
 from kit.cluster.loop import together
 from kit.cluster.processes import host_calls
-from kit.cluster.processes.engines import controller_args
-from kit.cluster.processes.far_engines import (
-    MISSES,
-    FarEngines,
-    Host,
-    host_options,
-)
+from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.forks import HOST_ENGINE
+from kit.cluster.processes.launched_hosts import FarHost, LaunchedHosts, host_options
 from kit.errors import KitError, StartFailed
 
 _CHECK_S, _ASK_S = 0.1, 1.0
@@ -37,36 +33,25 @@ PLACE_S = 20.0  # until dask has a worker again
 _END_S = 4.0  # of the plugins in all workers
 
 
-class DaskEngines(FarEngines):
-    """An ipyparallel controller here, its engines beside dask's workers."""
+class DaskHosts(LaunchedHosts):
+    """Hosts beside dask's workers."""
 
     _launcher: DaskWorkers
 
-    def __init__(self, *args: Any, launcher: DaskWorkers) -> None:
-        super().__init__(*args, launcher=launcher)
-        self._name = self._folder.name  # of our plugins
+    def __init__(self, engines: Engines) -> None:
+        super().__init__(engines)
+        self._name = engines.folder.name  # of our plugins
         self._connection = ""
         self._workers: dict[str, DaskWorker] = {}  # with our plugin, by address
         self._gone: set[str] = set()
         self._moving = asyncio.Lock()
-        # For each host the one on its machine whose folder it uses for sockets.
-        self._shares_with: dict[Host, Host] = {}
         self._asker: asyncio.Task[None] | None = None
-        self._moves: dict[int, asyncio.Task[None]] = {}
-
-    def _launching(
-        self, config: Any, environment: dict[str, str], python: str
-    ) -> dict[str, Any]:
-        return {
-            "controller_args": controller_args(MISSES),
-        }
 
     async def launch(self) -> None:
         """Start the controller here, and a host process in each chosen worker."""
-        places = await self._launcher.places(len(self._names))
-        await self._launch_controller()
-        info = await self._cluster.controller.get_connection_info(self._deadline_s)
-        self._connection = json.dumps(info["engine"])
+        places = await self._launcher.places(len(self._engines.names))
+        await self._launch_controller(Config())
+        self._connection = json.dumps(await self._engines.connection("engine"))
         self._order = [worker.address for worker in places]
         begins = [self._begin(worker, slots) for worker, slots in places.items()]
         await together(begins)
@@ -76,7 +61,7 @@ class DaskEngines(FarEngines):
     async def _begin(self, worker: DaskWorker, slots: int) -> None:
         program = (
             *("-P", "-m", "kit.cluster.processes.host"),
-            *host_options(self._deadline_s, self.threads),
+            *host_options(self._engines.options.start_deadline_s, self.threads),
             *(f"--label={worker.address}", f"--slots={slots}"),
             # The threads of a worker are its share of the machine.
             f"--cores={worker.nthreads}",
@@ -105,7 +90,7 @@ class DaskEngines(FarEngines):
         await super()._meet(engine)
         await self._share_folder(self._hosts[-1])
 
-    async def _share_folder(self, host: Host) -> None:
+    async def _share_folder(self, host: FarHost) -> None:
         """Let all tasks of a machine have their sockets in one folder.
 
         They find each other's unix sockets only there.
@@ -115,17 +100,9 @@ class DaskEngines(FarEngines):
             one = other.facts
             if one.machine != facts.machine or other.is_lost:
                 continue
-            if await self._call(host, host_calls.has_folder, one.folder):
-                self._shares_with[host] = self._shares_with.get(other, other)
+            if await host.ask(host_calls.has_folder, one.folder):
+                host.shares_with = other.shares_with or other
                 return
-
-    def where(self, index: int) -> tuple[Path, str]:
-        """Return the folder for sockets of engine `index`, and its host's address."""
-        host = self._host(index)
-        owner = self._shares_with.get(host, host)
-        # The folder of a lost host is removed with it.
-        folder = (host if owner.is_lost else owner).facts.folder
-        return Path(folder), host.facts.address
 
     # -- watch -------------------------------------------------------------------
 
@@ -139,9 +116,10 @@ class DaskEngines(FarEngines):
                 for host in self._hosts:
                     host.is_lost = host.is_lost or host.facts.label in self._gone
                 # Not left to `_watch`: it may be waiting for an answer of a lost host.
-                self._tell_ended()
+                for host in self._hosts:
+                    host.tell_ended()
 
-    def _has_lost(self, host: Host, known: frozenset[int]) -> bool:
+    def _has_lost(self, host: FarHost, known: frozenset[int]) -> bool:
         is_lost = host.is_lost or host.facts.label in self._gone
         if host.engine not in known:
             is_lost = True
@@ -150,7 +128,7 @@ class DaskEngines(FarEngines):
 
     async def why_ended(self, index: int) -> str:
         """Return how the process of engine `index` ended, in words."""
-        host = self._host(index)
+        host = self.of(index)
         if not host.is_lost:
             return await super().why_ended(index)
         address = host.facts.label
@@ -169,46 +147,33 @@ class DaskEngines(FarEngines):
     # -- restart -----------------------------------------------------------------
 
     def why_no_fork(self, index: int) -> str:
-        """Return why engine `index` cannot get a new process; empty if it can."""
-        move = self._moves.get(index)
-        if move is None or not move.done() or move.exception() is None:
-            return ""
-        del self._moves[index]
-        return str(move.exception()).rstrip(".")
+        """Return nothing: dask may have another worker for a task of a lost one."""
+        return ""
 
-    async def fork_again(self, index: int) -> None:
-        """Order another process for engine `index`, at another worker if necessary."""
-        host = self._host(index)
-        if host.is_lost:
-            self._moves[index] = asyncio.create_task(self._move(index, host))
-        else:
-            await super().fork_again(index)
+    async def fork(self, index: int) -> Any:
+        """Have a process forked for engine `index`, at another worker if necessary."""
+        old = self.of(index)
+        if old.is_lost:
+            async with self._moving:  # or two would take the same free place
+                host = await self._new_host(old)
+                old.tasks.remove(index)
+                if not old.tasks:
+                    self._hosts.remove(old)
+                host.tasks.append(index)
+        return await super().fork(index)
 
     async def end(self, index: int, process: Any) -> None:
         """End engine `index` and its children; wait until its controller knows."""
-        host = self._host(index)
+        host, engines = self.of(index), self._engines
         if not host.is_lost:
             await super().end(index, process)
             return
-        while ended := {host.engine, index} & self._known_engines:
+        while ended := {host.engine, index} & engines.known:
             for engine in ended:
-                self.unregister(engine)  # its nanny would, but it was killed too
+                engines.unregister(engine)  # its nanny would, but it was killed too
             await asyncio.sleep(_CHECK_S)
 
-    async def _move(self, index: int, old: Host) -> None:
-        """Have a task's process forked beside another worker of the same machine."""
-        async with self._moving:  # or two restarts would take the same free place
-            host = await self._new_host(old)
-            # Or the dead process would be reported instead of the new one.
-            for known in (old.news.processes, old.news.statuses, old.news.logs):
-                known.pop(index, None)
-            old.tasks.remove(index)
-            if not old.tasks:
-                self._hosts.remove(old)
-            host.tasks.append(index)
-            await self._call(host, host_calls.fork, {index: self._names[index]})
-
-    async def _new_host(self, old: Host) -> Host:
+    async def _new_host(self, old: FarHost) -> FarHost:
         """Return a host with a free place on the machine of a lost one."""
         worker = await self._free_worker(self._workers[old.facts.label].host)
         for host in self._hosts:
@@ -221,7 +186,7 @@ class DaskEngines(FarEngines):
     async def _free_worker(self, machine: str) -> DaskWorker:
         """Wait a while for a worker with a free place, such as a nanny's new one."""
         clock = asyncio.get_running_loop().time
-        give_up_at = clock() + min(PLACE_S, self._deadline_s / 2)
+        give_up_at = clock() + min(PLACE_S, self._engines.options.start_deadline_s / 2)
         while True:
             free = {
                 worker: worker.nthreads - self._n_tasks(worker.address)
@@ -243,11 +208,11 @@ class DaskEngines(FarEngines):
         hosts = [h for h in self._hosts if h.facts.label == address and not h.is_lost]
         return sum(len(host.tasks) for host in hosts)
 
-    async def _registered_at(self, address: str) -> Host:
+    async def _registered_at(self, address: str) -> FarHost:
         while True:
-            await self._learn_engines()
+            await self._engines.learn()
             met = {host.engine for host in self._hosts}
-            for engine in sorted(self._known_engines - met):
+            for engine in sorted(self._engines.known - met):
                 if engine >= HOST_ENGINE:
                     await self._meet(engine)
             for host in self._hosts:
@@ -258,10 +223,9 @@ class DaskEngines(FarEngines):
     # -- end -----------------------------------------------------------------------
 
     async def forget(self) -> None:
-        """Leave nothing in the workers; then do what other engines do."""
-        for task in (self._asker, *self._moves.values()):
-            if task is not None:
-                task.cancel()
+        """Leave nothing in the workers, and ask nobody anything more."""
+        if self._asker is not None:
+            self._asker.cancel()
         await self._end_all()
         await super().forget()
 
