@@ -109,7 +109,7 @@ def _show(life: Lifecycle, supervisor: Supervisor, *new: Task) -> None:
     Others may be on their way; they are shown when they are ready.
     """
     shown = {*life.options.tasks, *new}
-    tasks = tuple(task for task in supervisor.options.tasks if task in shown)
+    tasks = tuple(task for task in supervisor.status if task in shown)
     life.options = replace(life.options, tasks=tasks)
 
 

@@ -10,9 +10,8 @@ thread.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,6 @@ from kit.cluster.cells.calls import CallInterrupted
 from kit.cluster.cells.cell_output import CellOutput
 from kit.cluster.cells.cells import CellRun
 from kit.cluster.cells.on import (
-    CellInterrupted,
     Outcome,
     cells_on,
     collected,
@@ -49,7 +47,7 @@ from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
 from kit.cluster.options import ClusterOptions, check_times, merge_jobs
 from kit.cluster.own_topologies import packed
-from kit.cluster.polling import Polling, drive, drive_async
+from kit.cluster.polling import Polling, awaited, drive
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
@@ -431,20 +429,20 @@ class Cluster:
             Another cluster runs in this process, as when a cell is run again.
         """
         self._life.warn_of_others()
-        self._life.start(self)
+        drive(self.begin_start())
         return self
 
-    def begin_start(self) -> Generator[float, None, None]:
+    def begin_start(self) -> Polling[None]:
         """Start as `start` does, as a polling: yields the seconds until the next check.
 
         Closing the generator early gives up the start.
         """
-        return self._life.begin_start(self)
+        return self._life.starting(self)
 
     async def start_async(self) -> Self:
         """Start as `start` does, without blocking the running loop."""
         self._life.warn_of_others()
-        await self._life.start_async(self)
+        await awaited(self.begin_start())
         return self
 
     def stop(self) -> None:
@@ -465,15 +463,15 @@ class Cluster:
         -----
         It takes 10 s at most with the default stop deadline of 2 s.
         """
-        self._life.stop()
+        drive(self._life.stopping())
 
     async def stop_async(self) -> None:
         """Stop as `stop` does, without blocking the running loop."""
-        await self._life.stop_async()
+        await awaited(self._life.stopping())
 
     def __enter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
-            self._life.start(self)
+            drive(self.begin_start())
         self._life.enter()
         return self
 
@@ -483,7 +481,7 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         if self._life.state is ClusterState.NEW:
-            await self._life.start_async(self)
+            await awaited(self.begin_start())
         self._life.enter()
         return self
 
@@ -565,11 +563,7 @@ class Cluster:
 
         Being cancelled interrupts the tasks, as Ctrl-C does.
         """
-        try:
-            return await drive_async(self._on(where, code, timeout_s, each))
-        except CellInterrupted as stop:
-            # The caller that cancelled the task expects this error from it.
-            raise asyncio.CancelledError(str(stop)) from stop
+        return await awaited(self._on(where, code, timeout_s, each))
 
     def _on(
         self, where: Selector, code: str, timeout_s: float | None, each: bool
@@ -687,7 +681,7 @@ class Cluster:
 
     async def restart_async(self, task: str | Task) -> None:
         """Restart as `restart` does, without blocking the running loop."""
-        await self.begin_restart(task).awaited()
+        await self.begin_restart(task)
 
     def begin_restart(self, task: str | Task) -> LoopTask[None]:
         """Begin to restart a task; return at once.
@@ -938,7 +932,7 @@ class Cluster:
         Being cancelled interrupts the tasks, as Ctrl-C does.
         """
         work = self._call(where, function, args, kwargs, deadline_s)
-        return _one_or_all(where, await work.awaited())
+        return _one_or_all(where, await work)
 
     def _check_lives(self, task: Task) -> None:
         self._life.ready()[0].calls.check(task)

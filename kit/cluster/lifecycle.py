@@ -1,7 +1,8 @@
 """How a cluster starts and stops: once each, from anywhere, with nothing left behind.
 
-Blocking and awaitable forms, `with` and `async with`, Ctrl-C, a stop from another
-thread during the start, and the interpreter's exit all take the same few steps:
+Both are pollings, so blocking and awaitable forms, `with` and `async with`, Ctrl-C, a
+stop from another thread during the start, and the interpreter's exit take the same few
+steps:
 
     NEW -> STARTING -> READY -> STOPPING -> STOPPED
                +------- a start that fails ----^
@@ -14,16 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import math
 import os
 import threading
+import time
 import warnings
-from collections.abc import Generator
 from contextlib import suppress
 
 from kit import machine
 from kit.cluster import memory, report
 from kit.cluster.loop import LoopTask, LoopThread
 from kit.cluster.options import ClusterOptions
+from kit.cluster.polling import Polling, drive
 from kit.cluster.processes.supervisor import PortTaken, Supervisor
 from kit.cluster.report import ClusterState
 from kit.errors import (
@@ -35,7 +38,7 @@ from kit.errors import (
 )
 
 _THREAD = "kit-cluster-loop"
-_CHECK_S = 0.05
+_CHECK_S = 0.01
 _STOP_S = 2.0  # for a start that has not begun a process yet
 _CLOSE_S = 0.5
 # Memory that a stop frees first, so that it has some when the system has none left. It
@@ -57,6 +60,12 @@ def _refused(error: Exception) -> StartFailed:
     )
 
 
+def _until_done(work: LoopTask[None], limit_s: float = math.inf) -> Polling[None]:
+    give_up_at = time.monotonic() + limit_s
+    while not work.done() and time.monotonic() < give_up_at:
+        yield _CHECK_S
+
+
 class Lifecycle:
     """A cluster's life: its state, its loop, and the supervisor while it runs."""
 
@@ -75,17 +84,6 @@ class Lifecycle:
 
     # -- start and stop ---------------------------------------------------------
 
-    def start(self, holder: object) -> None:
-        """Start, and block until all is ready; `running` then lists the holder."""
-        work = self._begin(holder)
-        try:
-            work.result()
-        except BaseException as error:
-            with noted_at(error):
-                self.stop()  # Ctrl-C may come just after the cluster became ready
-            self._close()
-            raise
-
     def warn_of_others(self) -> None:
         """Warn the caller's caller of clusters that nothing ends but a stop.
 
@@ -95,27 +93,21 @@ class Lifecycle:
         if others and self.state is ClusterState.NEW:
             warnings.warn(report.beside(others), stacklevel=3)
 
-    def begin_start(self, holder: object) -> Generator[float, None, None]:
-        """Start as `start` does, as a polling."""
-        work = self._begin(holder)
-        try:
-            while not work.done():
-                yield _CHECK_S
-            work.result()
-        except BaseException as error:
-            with noted_at(error):
-                self.stop()
-            self._close()
-            raise
+    def starting(self, holder: object) -> Polling[None]:
+        """Start; `running` then lists the holder.
 
-    async def start_async(self, holder: object) -> None:
-        """Start as `start` does, without blocking the running loop."""
+        A start that fails, is interrupted or is closed leaves nothing.
+        """
         work = self._begin(holder)
         try:
-            await work.awaited()
+            yield from _until_done(work)
+            work.result()
+        except GeneratorExit:
+            drive(self.stopping())
+            raise
         except BaseException as error:
             with noted_at(error):
-                await self.stop_async()
+                yield from self.stopping()  # Ctrl-C may come when it has just started
             self._close()
             raise
 
@@ -168,44 +160,22 @@ class Lifecycle:
         self.supervisor = Supervisor(self.options)
         await self.supervisor.start()
 
-    def stop(self) -> None:
-        """Stop everything, and block until nothing is left. Repeatable."""
+    def stopping(self) -> Polling[None]:
+        """Stop everything, until nothing is left. Repeatable."""
         if self._is_of_another_process:
             return  # a fork that leaves `with kit.Cluster()` must not end its parent's
         self._reserve = b""
-        starting = self._give_up_start()
-        if starting is not None:
-            with suppress(TimeoutError):
-                starting.exception(self._stop_s)
+        if self._starting is not None and not self._starting.done():
+            self._starting.give_up()  # it cleans up behind itself
+            yield from _until_done(self._starting, self._stop_s)
         work = self._begin_stop()
         if work is not None:
-            with suppress(Exception):  # below, whatever has not ended by then is ended
-                work.result(self._stop_s)
-        self._end_what_is_left(starting, work)
-
-    async def stop_async(self) -> None:
-        """Stop as `stop` does, without blocking the running loop."""
-        if self._is_of_another_process:
-            return
-        self._reserve = b""
-        starting = self._give_up_start()
-        if starting is not None:
-            await starting.over(self._stop_s)
-        work = self._begin_stop()
-        if work is not None:
-            await work.over(self._stop_s)
-        self._end_what_is_left(starting, work)
+            yield from _until_done(work, self._stop_s)
+        self._end_what_is_left(self._starting, work)
 
     @property
     def _stop_s(self) -> float:
         return self.supervisor.stop_s if self.supervisor is not None else _STOP_S
-
-    def _give_up_start(self) -> LoopTask[None] | None:
-        """Give up a start under way and return it; it cleans up behind itself."""
-        if self._starting is None or self._starting.done():
-            return None
-        self._starting.give_up()
-        return self._starting
 
     def _begin_stop(self) -> LoopTask[None] | None:
         """Return the stop, under way or done, or None if there is nothing to stop."""
@@ -250,7 +220,7 @@ class Lifecycle:
             self.loop.close(_CLOSE_S)
 
     def _at_exit(self) -> None:
-        self.stop()
+        drive(self.stopping())
 
     @property
     def _is_of_another_process(self) -> bool:

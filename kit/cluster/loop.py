@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from kit.waking import waking
 T = TypeVar("T")
 
 _CLEAN_UP_S = 30.0
+_WORKER = "kit-cluster-worker"
 
 
 class LoopThread:
@@ -146,22 +147,21 @@ class LoopTask(Future[T]):
                 self.exception(_CLEAN_UP_S)
             raise
 
-    async def over(self, timeout_s: float) -> None:
-        """Wait until it is done, with a result or an error, or until the time is up."""
-        future = asyncio.wrap_future(self)
-        await asyncio.wait([future], timeout=timeout_s)
-        if future.done():
-            future.exception()  # marks it as seen; `result` raises it
-
     async def awaited(self) -> T:
         """Await the result; being cancelled gives the work up and waits for that."""
+        future = asyncio.wrap_future(self)
         try:
-            return await waking(asyncio.wrap_future(self))
+            return await waking(future)
         except asyncio.CancelledError:
-            if not self.done():
-                self.give_up()
-                await self.over(_CLEAN_UP_S)
+            self.give_up()
+            await asyncio.wait([future], timeout=_CLEAN_UP_S)
+            if future.done():
+                future.exception()  # marks it as seen
             raise
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Await the result, as `awaited` does."""
+        return self.awaited().__await__()
 
 
 def _stopped() -> CancelledError:
@@ -198,9 +198,8 @@ async def together(works: Iterable[Awaitable[T]]) -> list[T]:
 async def in_thread(
     make: Callable[[], T],
     *,
-    name: str,
-    undo: Callable[[T], object],
-    patience_s: float,
+    undo: Callable[[T], object] = lambda _: None,
+    patience_s: float = 1.0,
 ) -> T:
     """Run a blocking function in a new thread; if cancelled, wait a while for its end.
 
@@ -222,7 +221,7 @@ async def in_thread(
         else:
             undo(value)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    threading.Thread(target=work, name=_WORKER, daemon=True).start()
     waiter = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(waiter)

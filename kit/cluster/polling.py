@@ -54,3 +54,12 @@ async def drive_async(polling: Polling[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+async def awaited(polling: Polling[T]) -> T:
+    """Drive a polling for a task that may be cancelled, which it then is."""
+    try:
+        return await drive_async(polling)
+    except KeyboardInterrupt as stop:
+        # Who cancelled the task expects this error from it.
+        raise asyncio.CancelledError(str(stop)) from stop

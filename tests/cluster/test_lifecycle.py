@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from asyncio import run
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from kit.cluster import Cluster, ClusterState, current, lifecycle
-from kit.cluster.loop import LoopTask
+from kit.cluster import Cluster, ClusterState, current, lifecycle, polling
 from kit.cluster.options import ClusterOptions
 from kit.cluster.report import TaskStatus
 from kit.errors import (
@@ -29,6 +30,7 @@ class FakeSupervisor:
     stop_s = 10.0
     has_ended = True
     engines = None
+    hosts = SimpleNamespace(threads=1)
     controller_lost = ""
     lost: tuple[str, ...] = ()
 
@@ -65,14 +67,15 @@ def cluster(gate: threading.Event) -> Cluster:
     return Cluster(ps=0, worker=1).start()
 
 
+def interrupted(pause_s: float) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
     cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(work: LoopTask[None], timeout: float | None = None) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(LoopTask, "result", interrupted)
+        patch.setattr(polling, "time", SimpleNamespace(sleep=interrupted))
         with pytest.raises(KeyboardInterrupt):
             cluster.stop()
     gate.set()
@@ -118,16 +121,17 @@ def test_a_second_stop_waits_for_the_first(
     cluster: Cluster, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[threading.Thread] = []
-    has_begun, result = threading.Event(), LoopTask.result
+    has_begun = threading.Event()
 
-    def counted(work: LoopTask[None], timeout: float | None = None) -> None:
-        waiting.append(threading.current_thread())
+    def counted(pause_s: float) -> None:
+        if threading.current_thread() not in waiting:
+            waiting.append(threading.current_thread())
         has_begun.set()
         if len(waiting) == 2:
             gate.set()
-        result(work, timeout)
+        time.sleep(pause_s)
 
-    monkeypatch.setattr(LoopTask, "result", counted)
+    monkeypatch.setattr(polling, "time", SimpleNamespace(sleep=counted))
     first = threading.Thread(target=cluster.stop)
     first.start()
     assert has_begun.wait(5)
@@ -147,14 +151,10 @@ def test_a_start_that_fails_is_over_although_its_waiter_is_interrupted(
             await asyncio.sleep(0.001)
         raise OSError("no process can be started")
 
-    def interrupted(work: LoopTask[None], timeout: float | None = None) -> None:
-        raise KeyboardInterrupt
-
     cluster = Cluster(ps=0, worker=1)
     monkeypatch.setattr(FakeSupervisor, "start", fail)
     with monkeypatch.context() as patch:
-        patch.setattr(LoopTask, "result", interrupted)
-        patch.setattr(LoopTask, "exception", interrupted)
+        patch.setattr(polling, "time", SimpleNamespace(sleep=interrupted))
         with pytest.raises(KeyboardInterrupt):
             cluster.start()
     gate.set()

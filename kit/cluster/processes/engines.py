@@ -38,7 +38,7 @@ from kit.cluster.cells.cell_output import OnMessage
 from kit.cluster.cells.remote import Perform, pack
 from kit.cluster.loop import in_thread
 from kit.cluster.options import ClusterOptions
-from kit.cluster.processes import controller, reaper
+from kit.cluster.processes import controller
 from kit.cluster.processes.forks import CELL, HOST_ENGINE, connection_file
 from kit.cluster.processes.processes import Processes
 from kit.cluster.processes.reaper import Process
@@ -132,10 +132,7 @@ class Engines:
             self.fail(f"{what} ended with status {status}.\n{tail(text)}")
 
         launcher.on_stop(ended)
-        # With a start time of 0, which matches no process, if it has ended already.
-        process = reaper.find(launcher.pid) or Process(launcher.pid, 0)
-        self.processes.add(process)
-        return process
+        return self.processes.note(launcher.pid)
 
     def fail(self, reason: str) -> None:
         """Note that a process has ended without which there is no start."""
@@ -151,7 +148,7 @@ class Engines:
         """Wait for the controller; return how its "engine" or "client" connects."""
         file = connection_file(self.folder, kind)
         while True:
-            with contextlib.suppress(OSError, ValueError):  # it is not whole yet
+            with contextlib.suppress(FileNotFoundError, ValueError):  # not yet whole
                 return json.loads(file.read_text())
             await asyncio.sleep(_POLL_S)
 
@@ -180,7 +177,6 @@ class Engines:
             with contextlib.suppress(TimeoutError):  # the hub is busy; ask again
                 self._client = await in_thread(
                     partial(self._new_client, info),
-                    name="kit-cluster-connect",
                     undo=_close,
                     patience_s=_ANSWER_S,
                 )

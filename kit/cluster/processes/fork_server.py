@@ -35,9 +35,9 @@ from kit import machine
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import (
     HOST_ENGINE,
-    Ended,
-    Forked,
-    Refused,
+    EngineEnded,
+    EngineForked,
+    EngineRefused,
     connection_file,
     log_file,
     logs,
@@ -136,17 +136,17 @@ class EngineForkServer:
             return False
         self._engines[process] = index
         if index != HOST_ENGINE:  # which nobody has ordered
-            self._tell(Forked(index, process))
+            self._tell(EngineForked(index, process))
         return False
 
     def _refuse(self, index: int, error: OSError) -> None:
         why = machine.why_no_process(error)
         print(why, flush=True)
-        self._tell(Refused(index, why))
+        self._tell(EngineRefused(index, why))
         if index == HOST_ENGINE:  # nobody would ask this host for anything
             sys.exit(why)
 
-    def _tell(self, news: Forked | Refused | Ended) -> None:
+    def _tell(self, news: EngineForked | EngineRefused | EngineEnded) -> None:
         with contextlib.suppress(OSError):  # nobody is there, and our reaper ends us
             self._pipe.send(news)
 
@@ -184,7 +184,7 @@ class EngineForkServer:
                 for process in [p for p in self._engines if p.pid == ended[0]]:
                     status = os.waitstatus_to_exitcode(ended[1])
                     index = self._engines.pop(process)
-                    self._tell(Ended(index, process, status))
+                    self._tell(EngineEnded(index, process, status))
                     if index == HOST_ENGINE:
                         self._stop()
 
@@ -201,6 +201,7 @@ def _orders_pipe() -> Connection:
 
 def _become_engine(index: int, name: str, arguments: argparse.Namespace) -> None:
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
     with log_file(arguments.folder, name).open("ab") as file:
         os.dup2(file.fileno(), 1)
@@ -222,6 +223,8 @@ def main() -> None:
     """Fork the engines and attend to them; in an engine, run it."""
     arguments = _arguments()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Should a thread get it that there was before, it would end this process.
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
     # Before a library starts a thread: it would inherit an open mask, and take the
     # signals from `sigwait`.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)

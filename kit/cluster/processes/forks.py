@@ -1,8 +1,8 @@
 """What goes through the pipe between a fork server and who orders its engines.
 
-    order     (0, "worker:1")           an engine with this number
-    answer    Forked(0, process)        or Refused(0, "...")
-    later     Ended(0, process, -9)     its status (negative: the signal)
+    order     (0, "worker:1")                 an engine with this number
+    answer    EngineForked(0, process)        or EngineRefused(0, "...")
+    later     EngineEnded(0, process, -9)     its status (negative: the signal)
 
 On the notebook's host the notebook holds the other end, on another host that host's own
 engine. It also knows where the files of a cluster are.
@@ -25,21 +25,21 @@ CELL = "psring_cell"  # in the metadata of a cell: which one it is, and on which
 HOST_ENGINE = 1_000_000
 
 
-class Forked(NamedTuple):
+class EngineForked(NamedTuple):
     """An engine was forked."""
 
     engine: int
     process: Process
 
 
-class Refused(NamedTuple):
+class EngineRefused(NamedTuple):
     """An engine was not forked, and why."""
 
     engine: int
     why: str
 
 
-class Ended(NamedTuple):
+class EngineEnded(NamedTuple):
     """An engine's process has ended."""
 
     engine: int
@@ -94,22 +94,26 @@ class ForkOrders:
         """Wait no longer; a process that is forked all the same is killed."""
         self._waiting.difference_update(engines)
 
-    def read(self) -> dict[int, Forked | Refused]:
-        """Take in what has come; return the answers to orders by engine."""
-        answers: dict[int, Forked | Refused] = {}
+    def read(self) -> dict[int, Process | str]:
+        """Take in what has come; return each engine's new process, or why it has none.
+
+        Only of those that were ordered, and not given up.
+        """
+        answers: dict[int, Process | str] = {}
         try:
             for news in received(self.pipe):
                 engine: int = news.engine
-                if isinstance(news, Ended):
+                if isinstance(news, EngineEnded):
                     if self.processes.get(engine) == news.process:
                         self.statuses[engine] = news.status
                 elif engine in self._waiting:
                     self._waiting.remove(engine)
-                    answers[engine] = news
-                    if isinstance(news, Forked):
-                        self.processes[engine] = news.process
+                    if isinstance(news, EngineForked):
+                        self.processes[engine] = answers[engine] = news.process
                         self.statuses.pop(engine, None)  # that of an earlier process
-                elif isinstance(news, Forked):
+                    else:
+                        answers[engine] = news.why
+                elif isinstance(news, EngineForked):
                     reaper.send(news.process, signal.SIGKILL)
         except EOFError:
             self.is_open = False

@@ -20,7 +20,7 @@ from pathlib import Path
 from kit import arithmetic, machine
 from kit.arithmetic import Arithmetic
 from kit.cluster.processes import reaper
-from kit.cluster.processes.forks import Forked, ForkOrders, Refused, log_file
+from kit.cluster.processes.forks import ForkOrders, log_file
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import number_in, tail_of
 from kit.wire.listening.address import TcpAddress, parse_address
@@ -111,12 +111,13 @@ def has_folder(folder: str) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def fork(names: Mapping[int, str]) -> dict[int, Forked | Refused]:
+def fork(names: Mapping[int, str]) -> dict[int, Process | str]:
     """Have an engine forked for each task, by number and name; blocks.
 
-    Returns no answer for those that the fork server has not answered in time.
+    Returns their processes, or why there is none; nothing for those that the fork
+    server has not answered in time.
     """
-    answers: dict[int, Forked | Refused] = {}
+    answers: dict[int, Process | str] = {}
     give_up_at = time.monotonic() + FORK_S
     _orders.order(names)
     while len(answers) < len(names) and _orders.is_open:

@@ -24,9 +24,9 @@ from traitlets.config import Config
 
 from kit import machine
 from kit.cluster.loop import in_thread, to_the_end, together
-from kit.cluster.processes import host_calls, reaper
+from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
-from kit.cluster.processes.forks import Forked, ForkOrders, Refused, log_file
+from kit.cluster.processes.forks import ForkOrders, log_file
 from kit.cluster.processes.processes import why
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import tail_of
@@ -61,12 +61,8 @@ class Host(ABC):
         """Return what one of `host_calls` returns there."""
 
     @abstractmethod
-    async def fork(self, names: Mapping[int, str]) -> dict[int, Forked | Refused]:
+    async def fork(self, names: Mapping[int, str]) -> dict[int, Any]:
         """Have engines forked by number and name, as `host_calls.fork` does."""
-
-    def process_of(self, answer: Forked) -> Any:
-        """Return an engine's process, which knows whether it runs."""
-        return answer.process
 
     @abstractmethod
     def on_end(self, index: int, process: Any, callback: Callable[[], object]) -> None:
@@ -94,7 +90,7 @@ class LocalHost(Host):
     def __init__(self, engines: Engines) -> None:
         super().__init__(os.uname().nodename, engines.folder)
         self._engines, self._processes = engines, engines.processes
-        self._answers: dict[int, asyncio.Future[Forked | Refused]] = {}
+        self._answers: dict[int, asyncio.Future[Process | str]] = {}
 
     def launch(self) -> Process:
         """Start the fork server."""
@@ -113,9 +109,7 @@ class LocalHost(Host):
             )
         self._orders = ForkOrders(ours)
         asyncio.get_running_loop().add_reader(ours, self._read, self._orders)
-        pid = self._server.pid
-        process = reaper.find(pid) or Process(pid, 0)  # which matches none: it ended
-        self._processes.add(process)
+        process = self._processes.note(self._server.pid)
         self._processes.on_end(process, self._server_ended)
         return process
 
@@ -133,13 +127,10 @@ class LocalHost(Host):
 
     async def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return what one of `host_calls` returns, without blocking the loop."""
-        work, patience_s = partial(function, *args), GRACE_S + _KILL_S
-        undo: Callable[[object], None] = lambda _: None  # noqa: E731
-        return await in_thread(
-            work, name="kit-cluster-host", undo=undo, patience_s=patience_s
-        )
+        work = partial(function, *args)
+        return await in_thread(work, patience_s=GRACE_S + _KILL_S)
 
-    async def fork(self, names: Mapping[int, str]) -> dict[int, Forked | Refused]:
+    async def fork(self, names: Mapping[int, str]) -> dict[int, Process | str]:
         """Have engines forked; the answer takes as long as the imports before."""
         loop = asyncio.get_running_loop()
         answers = {index: loop.create_future() for index in names}
@@ -217,13 +208,12 @@ class Hosts(ABC):
         names = {index: self._engines.names[index] for index in engines}
         answers = await host.fork(names)
         for index, name in names.items():
-            match answers.get(index):
-                case None:
-                    raise StartFailed(f"the fork server on {host.name} is silent.")
-                case Refused(why=why):
-                    raise ResourceExhaustedError(why, task=name)
-        forked = {i: one for i, one in answers.items() if isinstance(one, Forked)}
-        return {index: host.process_of(answer) for index, answer in forked.items()}
+            answer = answers.get(index)
+            if answer is None:
+                raise StartFailed(f"the fork server on {host.name} is silent.")
+            if isinstance(answer, str):
+                raise ResourceExhaustedError(answer, task=name)
+        return answers
 
     async def _fork_first(self, hosts: Iterable[Host]) -> dict[int, Any]:
         try:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from traitlets.config import Config
 
@@ -26,7 +26,6 @@ from kit.cluster.loop import in_thread, together
 from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
-from kit.cluster.processes.forks import Forked, Refused
 from kit.cluster.processes.host_calls import HostFacts, HostNews
 from kit.cluster.processes.host_differences import (
     check_addresses,
@@ -34,14 +33,12 @@ from kit.cluster.processes.host_differences import (
     compare_arithmetic,
     pins,
 )
-from kit.cluster.processes.hosts import GRACE_S, Host, Hosts
+from kit.cluster.processes.hosts import Host, Hosts
 from kit.cluster.processes.launch import SlurmJobLauncher, SSHHostsLauncher
 from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.processes import why
 from kit.cluster.runtime import tail, tail_of, threads_per_engine
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
-
-T = TypeVar("T")
 
 _CHECK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host
@@ -107,17 +104,16 @@ class FarHost(Host):
                 async with asyncio.timeout(_ANSWER_S):
                     self.news = await self.ask(host_calls.news)
 
-    async def fork(self, names: Mapping[int, str]) -> dict[int, Forked | Refused]:
+    async def fork(self, names: Mapping[int, str]) -> dict[int, Any]:
         """Have engines forked there."""
-        answers: dict[int, Forked | Refused] = await self.ask(
-            host_calls.fork, dict(names)
-        )
+        answers: dict[int, Any] = await self.ask(host_calls.fork, dict(names))
         await self.refresh()
-        return answers
-
-    def process_of(self, answer: Forked) -> FarProcess:
-        """Return an engine's process, which knows whether it was running last."""
-        return FarProcess(*answer.process, self)
+        return {
+            index: answer
+            if isinstance(answer, str)
+            else FarProcess(answer.pid, answer.started, self)
+            for index, answer in answers.items()
+        }
 
     def on_end(self, index: int, process: Any, callback: Callable[[], object]) -> None:
         """Call back in the loop when the process ends or its host is lost."""
@@ -177,7 +173,7 @@ class LaunchedHosts(Hosts):
 
     async def _launch_controller(self, config: Config, **more: Any) -> None:
         """Start the controller where the hosts reach it."""
-        self._reached_at = await _in_thread(lambda: self._launcher.reached_at)
+        self._reached_at = await in_thread(lambda: self._launcher.reached_at)
         await self._engines.launch(
             MISSES,
             config,
@@ -194,7 +190,7 @@ class LaunchedHosts(Hosts):
         if self._shared is not None:
             told.append(f"--connection={self._shared / _CONNECTION}")
         make = partial(self._launcher.traits, self._engines.folder, [*program, *told])
-        for name, values in (await _in_thread(make)).items():
+        for name, values in (await in_thread(make)).items():
             config[name].update(values)
         return config
 
@@ -339,6 +335,11 @@ class LaunchedHosts(Hosts):
         """Return the host of engine `index`."""
         return next(host for host in self._hosts if index in host.tasks)
 
+    def log_tail(self, index: int, n_lines: int = 12) -> str:
+        """Return the last lines of engine `index`; none before it has a host."""
+        is_placed = any(index in host.tasks for host in self._hosts)
+        return super().log_tail(index, n_lines) if is_placed else ""
+
     async def check_reach(self, addresses: Sequence[str]) -> None:
         """Raise `UnavailableError` if a host cannot connect to a task of another.
 
@@ -409,13 +410,6 @@ class LaunchedHosts(Hosts):
         # It would wait for each host, which has ended its processes or is cut off.
         if self._engines.cluster is not None:
             self._engines.cluster.engines.clear()
-
-
-async def _in_thread(make: Callable[[], T]) -> T:
-    """Call what may block, such as a name server's or mpiexec's answer, elsewhere."""
-    name = "kit-cluster-launcher"
-    undo: Callable[[T], None] = lambda _: None  # noqa: E731
-    return await in_thread(make, name=name, undo=undo, patience_s=GRACE_S)
 
 
 def host_options(deadline_s: float, threads: int) -> list[str]:

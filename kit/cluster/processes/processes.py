@@ -162,6 +162,15 @@ class Processes:
             self._known.update(processes)
             self._reaper.update(self._known)
 
+    def note(self, pid: int) -> Process:
+        """Record a process that was started, and return it.
+
+        With a start time of 0, which matches no process, if it has ended already.
+        """
+        process = reaper.find(pid) or Process(pid, 0)
+        self.add(process)
+        return process
+
     def at_end(self, command: list[str]) -> None:
         """Have a command run at the end, whichever process brings that about."""
         self._reaper.at_end(command)

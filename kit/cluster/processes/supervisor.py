@@ -229,7 +229,6 @@ class Supervisor:
 
     def admit(self, task: Task, number: int) -> None:
         """Add a new task, with the number of its engine; it cannot be called yet."""
-        self.options = replace(self.options, tasks=(*self.options.tasks, task))
         self.numbers[task] = number
         self.status[task] = TaskStatus(task, ClusterState.STARTING)
         self._began = self._loop.time()
@@ -237,8 +236,6 @@ class Supervisor:
 
     def dismiss(self, task: Task) -> None:
         """Forget a task; its number is not used again."""
-        left = tuple(one for one in self.options.tasks if one != task)
-        self.options = replace(self.options, tasks=left)
         self.numbers.pop(task)
         self.status.pop(task)
         gone = f"{task.short} was removed from the cluster."
@@ -352,7 +349,7 @@ class Supervisor:
             f"the cluster's controller (pid {pid}) has ended, so no call reaches the "
             f"engines any more. Call cluster.stop() and start a new one."
         )
-        for task in self.options.tasks:
+        for task in list(self.status):
             self.calls.lose(task, ControllerLost(self.controller_lost))
 
     def _fork_server_ended(self, pid: int) -> None:
@@ -438,7 +435,7 @@ class Supervisor:
         self.status[task] = replace(self.status[task], **changes)
 
     def _set_phase(self, phase: str) -> None:
-        for task in self.options.tasks:
+        for task in list(self.status):
             self._set(task, phase=phase)
 
     async def _keep_fresh(self) -> None:
@@ -468,7 +465,7 @@ class Supervisor:
         finally:
             # Whatever has failed or hung there, this ends the processes.
             self.end(_GRACE_S)
-            for task in self.options.tasks:
+            for task in list(self.status):
                 self._set(task, state=ClusterState.STOPPED)
             # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
             for parts in (self.hosts, self.engines):
@@ -480,7 +477,7 @@ class Supervisor:
         await cancel(*under_way)
         await cancel(*self._endings, *([self._refresher] if self._refresher else []))
         alive = [t for t, s in self.status.items() if s.state is ClusterState.READY]
-        for task in self.options.tasks:
+        for task in list(self.status):
             self._set(task, state=ClusterState.STOPPING)
         if alive and not self.controller_lost:
             await self._servers.stop(alive)
@@ -495,7 +492,7 @@ class Supervisor:
         Only a process of another user, or that the system cannot kill, survives; see
         `has_ended`.
         """
-        for task in self.options.tasks:
+        for task in list(self.status):
             self.calls.lose(task, self._stopped())
         # From now on processes end because we end them: these are not losses.
         self._processes.unwatch()
@@ -514,9 +511,10 @@ class Supervisor:
             raise still_running(sorted(left), self.stop_s)
 
     def _stopped(self) -> CancelledError:
+        like_it = replace(self.options, tasks=tuple(self.status)).as_arguments
         return CancelledError(
             f"the cluster was stopped, and the calls under way with it. Start a new "
-            f"one, Cluster({self.options.as_arguments}).start(), and call there."
+            f"one, Cluster({like_it}).start(), and call there."
         )
 
 
