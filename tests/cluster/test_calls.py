@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 
+import cloudpickle
 import pytest
 from ipyparallel import RemoteError
 
@@ -10,6 +11,7 @@ from kit.cluster.cells.calls import TaskCalls
 from kit.cluster.cells.remote import Perform, pack
 from kit.errors import DeadlineExceededError, PeerLost, UnknownError
 from kit.task import Task
+from kit.training.core.printed import OUT
 
 A, B = Task("worker", 0), Task("worker", 1)
 
@@ -156,3 +158,25 @@ def test_no_calls_have_no_results() -> None:
     calls = TaskCalls([A, B], Engines().submit)
 
     assert asyncio.run(calls.perform({}, 5, "answer")) == {}
+
+
+def test_what_a_stopped_call_has_printed_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def scene() -> None:
+        engines = Engines()
+        calls = TaskCalls([A], engines.submit)
+        answer = cloudpickle.dumps({"value": 1, "printed": [[OUT, "half of it"]]})
+
+        def interrupt(tasks: list[Task]) -> None:
+            engines.futures[A].set_result(answer)
+
+        work = asyncio.ensure_future(calls.perform({A: b""}, 60, "answer", interrupt))
+        await turn()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(scene())
+
+    assert "worker:0 │ half of it" in capsys.readouterr().out

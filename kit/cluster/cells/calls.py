@@ -78,6 +78,8 @@ class TaskCalls:
             )
         except asyncio.CancelledError:
             give_up([task for task, call in calls.items() if not call.done()])
+            # Their answers hold what they have printed, which is then shown.
+            await asyncio.wait(calls.values(), timeout=self._news_s)
             raise
         finally:
             await cancel(*calls.values())
