@@ -104,7 +104,8 @@ class ClusterMagics(Magics):
             print(running.none_told())
             return
         display(cluster)  # type: ignore[no-untyped-call]
-        if cluster.run is not None:
+        # One that is over, above all a failed one, would be taken for its state.
+        if cluster.run is not None and not cluster.run.done:
             display(cluster.run)  # type: ignore[no-untyped-call]
 
     def _stop(self, tasks: list[str], _: int) -> None:

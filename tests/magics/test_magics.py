@@ -294,6 +294,20 @@ def test_what_a_killed_notebook_left_is_offered_where_no_cluster_runs(
     )
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_the_state_of_a_cluster_is_not_that_of_its_last_training(
+    shell: InteractiveShell,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    is_over: bool,
+) -> None:
+    cluster.run = FakeRun(done=is_over)
+
+    shell.run_line_magic("cluster", "")
+
+    assert ("FakeRun" in capsys.readouterr().out) is not is_over
+
+
 @pytest.mark.parametrize("name", ["%%cluster", "%cluster", "%%on", "%topology"])
 def test_help_of_a_magic_has_examples_and_all_its_options(
     shell: InteractiveShell, name: str
