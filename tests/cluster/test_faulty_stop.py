@@ -437,7 +437,7 @@ except StartFailed as error:
 """
 
 
-@pytest.mark.parametrize("left", [6, 14])  # not for a process; not for the client
+@pytest.mark.parametrize("left", [6, 16])  # not for a process; not for the client
 def test_a_start_without_descriptors_is_an_error_of_that_start(
     left: int, runtime: Path
 ) -> None:
