@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from traitlets.config import Config
 
 from kit.cluster import Cluster
 from kit.cluster.processes import engines, supervisor
@@ -25,9 +27,9 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     left: list[str] = []
 
     class Ending(Engines):
-        async def launch(self) -> None:
+        async def launch(self, misses: int, config: Config, **more: Any) -> None:
             if not left:
-                await super().launch()
+                await super().launch(misses, config, **more)
                 return
             text = f"the controller ended with status 1.\n{left.pop(0)}"
             self.ended.set_result(text)

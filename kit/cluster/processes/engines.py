@@ -100,7 +100,7 @@ class Engines:
             shutdown_atexit=False,
             load_profile=False,
             log=_logger(self.options.log_level),
-            controller_args=_controller_args(misses),
+            controller_args=controller_args(misses),
             **more,
         )
         self._write_key()
@@ -306,7 +306,8 @@ class Engines:
                 _close(client)
 
 
-def _controller_args(misses: int) -> list[str]:
+def controller_args(misses: int) -> list[str]:
+    """Return the controller's arguments; `misses` heartbeats may be missed."""
     return [
         f"--HeartMonitor.period={_BEAT_MS}",
         f"--HeartMonitor.max_heartmonitor_misses={misses}",
