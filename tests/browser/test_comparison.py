@@ -35,7 +35,7 @@ def test_the_scale_is_chosen_in_the_page_which_asks_for_nothing_else(
         logarithmic = page.evaluate(SEEN)
         width = page.evaluate("() => document.documentElement.scrollWidth")
 
-    assert (linear, logarithmic) == ([3, 0], [0, 3])  # by step, by time, by bytes
+    assert (linear, logarithmic) == ([4, 0], [0, 4])  # by step, examples, time, bytes
     assert width <= 1024
     assert errors == []
     assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/page.html"]

@@ -87,7 +87,8 @@ def test_a_server_without_a_part_in_the_ring_stands_aside() -> None:
     found = layout(names(2, 3), "ring")
 
     assert found.idle == {0, 1}
-    assert max(box.y for box in found.boxes[:2]) < min(b.y for b in found.boxes[2:])
+    assert {box.y for box in found.boxes[:2]} == {min(b.y for b in found.boxes)}
+    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
 
 
 def test_arrows_of_both_directions_run_beside_each_other() -> None:

@@ -26,8 +26,11 @@ from widgets.board.run_state import Link
 WIDTH = 640
 _BOX_W, BOX_H = 148, 66
 _GAP = 24
-_ROW = 216  # from the top of a row to the top of the next, for usual boxes
+_ROW = 256  # from the top of a row to the top of the next, for usual boxes
+_LOW_ROW = 134  # if there are more than two
 _MOST_IN_A_ROW = 7
+_CORNERS, _ASIDE_W = (78, WIDTH - 78), 140  # of tasks that take no part
+_LOW_RING, _MANY = 188, 6  # half the height of a ring, unless it has more workers
 _LETTER = 12.0  # of a name
 _MOST_BENT = 16.0  # lines beside each other would meet
 _RIM = 16  # beside a circle, and within a host's panel
@@ -102,11 +105,17 @@ def layout(
         shown = [row for row in (aside, *(rows or (workers,))) if row]
         return _on_hosts(shown, hosts, frozenset(aside), tall)
     at: dict[int, TaskBox] = {}
-    top = _rows(at, aside, 8 + tall / 2, tall) + tall / 2 + 22 if aside else 8.0
+    top = 8.0
+    has_corners = len(rows[0]) == 1 if rows else len(workers) <= _MANY
+    if has_corners and len(aside) <= len(_CORNERS):
+        for x, task in zip(_CORNERS, aside, strict=False):
+            at[task] = TaskBox(x, 8 + tall / 2, _ASIDE_W, tall)
+    elif aside:
+        top = _rows(at, aside, 8 + tall / 2, tall) + tall / 2 + 22
     if not rows:
         bottom = _circle(at, workers, top, tall)
         return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
-    pitch = _ROW + 3 * (tall - BOX_H)  # more is written on arrows too
+    pitch = (_ROW if len(rows) < 3 else _LOW_ROW) + 3 * (tall - BOX_H)
     room = height - top - tall - 8
     pitch = max(pitch, room / max(1, len(rows) - 1))
     y = top + tall / 2 - pitch
@@ -209,6 +218,7 @@ def _circle(
         at[tasks[0]] = TaskBox(WIDTH / 2, top + tall / 2, _BOX_W, tall)
         return top + tall + 8
     high = 62 + 27 * min(n, 12)
+    high = high if n > _MANY else min(high, _LOW_RING)
     width = _width_on_circle(n)
     wide = (WIDTH - width) / 2 - _RIM
     centre = top + tall / 2 + high

@@ -29,7 +29,7 @@ from widgets.board.run_state import Link, Moment
 from widgets.drawing.figure_data import MB
 
 _WIDEST, _THINNEST = 13.0, 1.5
-_FOOT = 82  # for the lines below
+_FOOT = 74  # for the lines below
 _LABELS = 12  # more than these are not written
 _BYTES, _RATE = "bytes {}", "MB/s"  # what may be written at arrows
 _UNIT = " MB/s"
@@ -98,7 +98,7 @@ def _foot(lines: Sequence[str], bottom: float) -> Html:
         markup(
             '<text class="ps-way" x="{}" y="{:.0f}" text-anchor="middle">{}</text>',
             WIDTH / 2,
-            bottom - _FOOT + 24 * (row + 1),
+            bottom - _FOOT + 22 * (row + 1),
             line,
         )
         for row, line in enumerate(lines)

@@ -240,7 +240,7 @@ def timeline_figure(
         entries |= _arrows(
             fig, source(chart.arrows) if arrows is None else arrows, theme
         )
-    legend(fig, theme, entries)
+    legend(fig, theme, entries, is_row=True)
     mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
     tips.append(("to", "@right{0.000} ms"))

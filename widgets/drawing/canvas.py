@@ -18,7 +18,7 @@ from widgets.drawing.theme import FONT, TEXT_PX, Theme
 Data = Columns | ColumnDataSource
 _TOOLS = "pan,box_zoom,reset,save"
 _TEXT = f"{TEXT_PX}px"
-FEW = 4  # entries of a legend
+_ROW = "row"  # the tag of a legend in one row
 _MOST_LABELS = 8  # of marks in one figure; more would cover each other
 
 
@@ -70,10 +70,13 @@ def legend(
     theme: Theme,
     entries: Mapping[str, Any],
     columns: int | None = None,
+    *,
+    is_row: bool = False,
 ) -> None:
     """Put a legend above the axes, where it never covers data.
 
-    An entry is something drawn, or a list of things with one name.
+    An entry is something drawn, or a list of things with one name. Without `columns`
+    up to four entries are in one row, with `is_row` all that are shown.
     """
     # Any: to the annotations of bokeh, a renderer of lines is not one of glyphs.
     items = [
@@ -94,17 +97,19 @@ def legend(
         spacing=18 if columns is None else 4,
     )
     box.update(padding=2, margin=6, ncols=columns or "auto")
-    if len(items) > FEW:
-        box.update(glyph_height=16, label_height=16, spacing=4)
+    if columns is None and len(items) > 4:
+        box.update(ncols=3, glyph_height=16, label_height=16)
+    if is_row:
+        box.update(tags=[_ROW], spacing=4)
     fit(box, theme)
     fig.add_layout(box, "above")
 
 
 def fit(box: Legend, theme: Theme) -> None:
-    """Let a legend of many entries have one row, in large type some of three."""
-    is_large, is_long = theme.text_px > TEXT_PX, len(box.items) > FEW
-    box.glyph_width = 14 if is_large or is_long else 34
-    if is_long:
+    """Give a legend the room of a theme: in large type even a row is broken."""
+    is_large, is_row = theme.text_px > TEXT_PX, _ROW in box.tags
+    box.glyph_width = 14 if is_large or is_row else 34
+    if is_row:
         box.ncols = 3 if is_large else len(box.items)
 
 

@@ -34,7 +34,7 @@ _STYLE = """
 .ps-scene text { font: 500 20px FONT; fill: var(--ps-ink); }
 .ps-chart text { font: 400 TEXTpx FONT; fill: var(--ps-ink); }
 .ps-chart { display: block; width: 100%; max-width: 760px; height: auto; }
-.ps-board .ps-scene { min-width: min(404px, 100%); }
+.ps-board .ps-scene { min-width: min(406px, 100%); }
 .ps-board .ps-chart { min-width: 592px; }
 .ps-scene .ps-name { text-anchor: middle; font-weight: 650; }
 .ps-scene .ps-way { font-size: 19px; fill: var(--ps-faint); }
