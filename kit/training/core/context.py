@@ -1,6 +1,11 @@
 """What a member has: its values, what its task's server does for it, its step's events.
 
-What it does with them is in `member`, and what its steps are in `loops` and `part`.
+Theory of operation. Each part of a member gets the one `MemberContext`, so what two of
+them share stands there and nowhere else. The thread of the steps fills it, and the
+heart takes what is to be reported. `Services` is all that a member asks of the server
+of its task, so tests give it another one. `StepEvents` begins, commits and ends each
+step, and calls in turn what observes the steps: hooks, sinks of snapshots, the
+measures. What a member does with them is in `member`, what its steps are in `loops`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The coordinator's side of a training: the agreement with a lock, and who is alive.
 
-Members come to it, never the other way round: they arrive at boundaries, report that
-they are ready, and send heartbeats; the answers report a failure. So no member has to
-be reached in order to be stopped.
+Theory of operation. Members come to it, never the other way round: they arrive at
+boundaries, report that they are ready, and send heartbeats; the answers report a
+failure. So no member has to be reached in order to be stopped. It decides alone, under
+one lock: what changes the training is an entry of the log, by `Agreement`. `watch`,
+which each heartbeat calls first, finds who is silent or late; `fail` takes every report
+and `gone` every end of a link, and both end the training or do without a member.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Where a member's steps happen: its buffers, its programs, its share of the work.
 
-The epoch runner knows the current epoch's plan and carries it out, step by step; when
-an epoch begins it first does the moves that the change needs.
+Theory of operation. `prepare` checks that an epoch can be carried out here, and changes
+nothing. `adopt` begins it, at the same boundary at all members: it ends what the last
+one's steps had started, sets the links' speed, moves what the change needs (`moves`, a
+pure function, so both ends of a link do the same), and takes the new plan. `run` does
+steps by the member's part in it (`part`), made anew for each epoch. With whom a member
+needs a link follows from the plan and the moves alone (`partners`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """What a training is: the part that all members must agree on, and a worker's own part.
 
-A `Job` is plain data; every member derives the same layout, shards and plans from it. A
-`Work` holds what only a worker needs: the step function and the data.
+Theory of operation. A `Job` is plain data, checked when it is made; nothing in it
+changes. Every member derives the same layout, shards, owners and plans from it, so none
+of these travels. What holds from some step on is an epoch's, and which process hosts
+whom is a generation's: each generation has a job of its own, with another run id. What
+makes a step, what travels in it and what a worker does by itself are asked of three
+objects (`axes`). A `Work` holds what only a worker needs: the step function, the data.
 """
 
 from __future__ import annotations

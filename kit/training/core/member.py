@@ -1,8 +1,12 @@
-"""One member of a training: its thread, its links, its account.
+"""One member of a training: its thread, its heart, its account.
 
-The thread goes from boundary to boundary: it arrives, prepares what was agreed, then
-does step after step until a halt. A second, small thread sends heartbeats and hears
-when the training has failed elsewhere; it then ends every wait of the first.
+Theory of operation. The thread opens the links of the first plan, then goes from
+boundary to boundary: it asks the coordinator what all do next, and does that: prepare
+and begin an epoch, take its shard of a snapshot, do steps until a halt, leave. The
+heart, a second and small thread, tells the coordinator that this member lives, with
+what is to be reported, and hears who is lost and whether the training has failed: then
+`abort` ends every wait of the first. One stack closes all that was opened, the last
+first; the memory stays until `release`, since the parameters may still be read.
 """
 
 from __future__ import annotations
