@@ -38,6 +38,7 @@ def use(client):
         ]
         print("bits", all(equal))
         print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
+        print("group", uses.exchange(cluster) == uses.EXCHANGED)
         training = begin(cluster, steps=10**6, topology="ring")
         told = uses.named_within(cluster, training, "worker:2", by="worker:1")
         print("killed", told)
@@ -150,6 +151,7 @@ def check(told: str) -> None:
     assert "hosts nodea nodea nodeb nodeb\n" in told, told
     assert "bits True\n" in told, told
     assert "printed from afar\n" in told, told
+    assert "group True\n" in told, told
     assert re.search(r"killed .*worker/task:2(.|\n)*\nkilled by signal 9 ", told), told
     assert "lost was lost with its dask worker" in told, told
     assert "again nodeb\nbits again True\nprocesses True\n" in told, told

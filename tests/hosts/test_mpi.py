@@ -110,6 +110,12 @@ def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
     assert uses.compute(cluster, "worker:2") == [0.0, 2.0, 4.0]
 
 
+def test_group_of_the_tasks_of_both_hosts_sums_and_counts(
+    cluster: kit.Cluster,
+) -> None:
+    assert uses.exchange(cluster) == uses.EXCHANGED
+
+
 @pytest.mark.lasting("process")  # the new one of the module's cluster
 def test_task_that_is_killed_in_a_training_is_named_and_gets_a_new_process(
     cluster: kit.Cluster,

@@ -79,6 +79,7 @@ with kit.Cluster(ps=1, worker=3, launcher=launcher) as cluster:
     print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
     print("interrupted", uses.interrupt(cluster, "worker:2"))
     print("session", uses.compute(cluster, "worker:2"))
+    print("group", uses.exchange(cluster) == uses.EXCHANGED)
     until(lambda: "Completed registration" in cluster.log("worker:2", 100), 10)
     print("log has", "Completed registration")
 
@@ -253,7 +254,7 @@ def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
     assert "\nbits True\n" in told, told
     assert "printed from afar\n" in told, told
     assert "interrupted 'free again' after: " in told, told
-    assert "session [0.0, 2.0, 4.0]\n" in told, told
+    assert "session [0.0, 2.0, 4.0]\ngroup True\n" in told, told
     assert "log has Completed registration\n" in told, told
     assert "killed by signal 9" in told, told
     assert "again nodeb\nbits again True\n" in told, told

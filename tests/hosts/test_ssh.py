@@ -24,11 +24,12 @@ import pytest
 import kit
 from kit.checkpoint.files import Files
 from kit.cluster.report import ClusterState
-from kit.errors import AuthenticationFailed, DeadlineExceededError, PeerLost
+from kit.errors import AuthenticationFailed, PeerLost
 from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
 from tests.cluster.engine_training import begin, patient_step, replayed
 from tests.cluster.hub import define, forget_topologies, titles
+from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
 from tests.hosts.uses import named_within
 from widgets import TrafficBoard
@@ -230,22 +231,17 @@ def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
 def test_cell_that_takes_too_long_on_a_far_task_is_interrupted_there(
     cluster: kit.Cluster,
 ) -> None:
-    with pytest.raises(DeadlineExceededError, match=r"worker:2"):
-        cluster.on(
-            "worker:2", "import time\nfor _ in range(600): time.sleep(0.1)", timeout_s=1
-        )
-
-    assert (
-        cluster.on("worker:2", "'free again'", timeout_s=10)[0].result == "'free again'"
-    )
+    assert uses.interrupt(cluster, "worker:2").startswith("'free again' after: ")
 
 
 def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
-    with kit.Graph().as_default():
-        with kit.device("/job:worker/task:2"):
-            doubled = kit.constant(np.arange(3.0)) * 2.0
-        with kit.Session(cluster) as session:
-            np.testing.assert_array_equal(session.run(doubled), [0.0, 2.0, 4.0])
+    assert uses.compute(cluster, "worker:2") == [0.0, 2.0, 4.0]
+
+
+def test_group_of_the_tasks_of_both_hosts_sums_and_counts(
+    cluster: kit.Cluster,
+) -> None:
+    assert uses.exchange(cluster) == uses.EXCHANGED
 
 
 SVG = "{http://www.w3.org/2000/svg}"

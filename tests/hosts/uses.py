@@ -95,6 +95,26 @@ def compute(cluster: kit.Cluster, name: str) -> list[float]:
             return list(map(float, session.run(doubled)))
 
 
+_GROUP = """
+import kit, numpy as np
+group = kit.group()
+total = group.all_reduce(np.arange(3.0) + group.rank).tolist()
+before, after = (group.rank - 1) % group.size, (group.rank + 1) % group.size
+told = group.sendrecv(group.rank, after, before) == before
+group.barrier()
+print(total, told, group.traffic.measured == group.traffic.formula > 0)
+group.barrier()
+"""
+
+
+def exchange(cluster: kit.Cluster) -> set[str]:
+    """Return what three workers say of a group: a sum, a message, bytes by formula."""
+    return {one.stdout.strip() for one in cluster.on("worker", _GROUP, timeout_s=30)}
+
+
+EXCHANGED = {"[3.0, 6.0, 9.0] True True"}
+
+
 def hosts_told(cluster: kit.Cluster) -> list[str]:
     """Return the host of each task by the status, once the table has its memory."""
 
