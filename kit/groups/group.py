@@ -508,8 +508,8 @@ class TaskGroup:
 
     def __repr__(self) -> str:
         names = ", ".join(task.short for task in self.tasks)
-        calls = self._state.number
-        return f"<Group of {names}: rank {self.rank}, {calls} calls>"
+        n = self._state.number
+        return f"<Group of {names}: rank {self.rank}, {n} call{'s' * (n != 1)}>"
 
     # -- how -------------------------------------------------------------------
 

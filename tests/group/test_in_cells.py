@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit.cluster.cells.failures import rendered
 from kit.cluster.cells.on import CellFailed
 from kit.errors import PeerLost
 from kit.testing.task_process import until
@@ -36,6 +37,9 @@ def said(cluster: kit.Cluster, code: str) -> list[str]:
 def failed(cluster: kit.Cluster, code: str) -> str:
     with pytest.raises(CellFailed) as caught:
         cluster.on("worker", code, timeout_s=30)
+    shown = "\n".join(rendered(caught.value.failures))
+    assert "/kit/groups/" not in shown, shown  # no frame of ours
+    assert "contextlib" not in shown, shown
     return "\n".join(one.line for one in caught.value.failures)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Text that differs between two tasks that fail in the same way.
 _VARYING = re.compile(r"In\[\d+\]|0x[0-9a-f]+")
 _FRAME = re.compile(r"^File (?P<path>[^\s:][^:\n]*\.py)(?::\d+|,)")
-_OWN = Path(__file__).resolve().parents[1]
+_OWN = Path(__file__).resolve().parents[2]
 _MOST_SHOWN = 3
 
 
@@ -124,16 +124,23 @@ def fold(traceback: str, own: Path = _OWN) -> str:
     <BLANKLINE>
     end
     """
+    blocks, are_own = traceback.split("\n\n"), [False]
+    for block in blocks:
+        are_own.append(_is_own(own, block, called_by_own=are_own[-1]))
     shown: list[str] = []
-    for is_own, blocks in groupby(traceback.split("\n\n"), partial(_is_own, own)):
-        found = list(blocks)
-        shown += [_left_out(len(found))] if is_own else found
+    for is_own, pairs in groupby(zip(are_own[1:], blocks, strict=True), itemgetter(0)):
+        frames = [block for _, block in pairs]
+        shown += [_left_out(len(frames))] if is_own else frames
     return "\n\n".join(shown)
 
 
-def _is_own(own: Path, block: str) -> bool:
+def _is_own(own: Path, block: str, *, called_by_own: bool) -> bool:
     match = _FRAME.match(_COLOUR.sub("", block))
-    return match is not None and own in Path(match["path"]).expanduser().parents
+    if match is None:
+        return False
+    path = Path(match["path"]).expanduser()
+    # A `with` of ours is a frame of the standard library between two of ours.
+    return own in path.parents or (called_by_own and path.name == "contextlib.py")
 
 
 def _left_out(n_frames: int) -> str:
