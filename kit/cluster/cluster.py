@@ -54,11 +54,17 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import SHOW_AGAIN, busy, rejoin, restart
 from kit.cluster.runtime import default_python
 from kit.cluster.training_start import launch
-from kit.errors import ClusterBusy, InvalidArgumentError, PeerLost, noted_at
+from kit.errors import (
+    ClusterBusy,
+    InvalidArgumentError,
+    KitError,
+    PeerLost,
+    noted_at,
+)
 from kit.handles import handle
 from kit.markup import Html
 from kit.server.directory import Directory
-from kit.server.engine import end_at_once
+from kit.server.engine import end_at_once, give_up
 from kit.server.target import ClusterTarget
 from kit.settings import INSECURE, Settings
 from kit.settings import current as current_settings
@@ -815,6 +821,10 @@ class Cluster:
         changes.check(*ending, what_waits="cannot begin a training: ")
         if not job.link:
             job = replace(job, link=self.options.link)
+        if self._run is not None and self._run.state == "failed":
+            # A task that was silent for too long may not have heard of its end.
+            with suppress(KitError):
+                self.call("all", give_up, self._run.job.run)
         try:
             self._run = launch(self, job, work)
         except ClusterBusy as error:

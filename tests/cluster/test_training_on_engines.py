@@ -209,6 +209,28 @@ def test_task_whose_step_never_returns_is_restarted_and_trains_again() -> None:
         assert_bits(again)
 
 
+def test_task_that_was_silent_trains_again_at_once_when_it_has_woken_up() -> None:
+    calls = list[int]()  # each task has its own
+
+    def slow(params: dict[str, Array], batch: Any) -> tuple[float, dict[str, Array]]:
+        calls.append(1)
+        for _ in range(40 if len(calls) > 4 else 0):
+            time.sleep(0.1)
+        return step(params, batch)
+
+    with kit.Cluster(worker=2) as own:
+        pid = own.call("worker:1", os.getpid)
+        with kit.settings(suspect_after_s=1.0, dead_after_s=2.0):
+            run = begin(own, slow)
+            until(lambda: run.step == 4, 30)
+            os.kill(pid, signal.SIGSTOP)
+            with pytest.raises(PeerLost, match="silent"):
+                run.wait(30)
+            os.kill(pid, signal.SIGCONT)
+
+            assert_bits(begin(own).wait(30))
+
+
 @pytest.mark.lasting("process")  # the engines that it has begun anew
 def test_stop_of_a_training_whose_step_never_returns_leaves_a_cluster_to_train_on(
     cluster: kit.Cluster,
