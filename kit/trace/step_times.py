@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kit.trace.critical_path import CriticalPath, Hop, Walker
+from kit.trace.critical_path import UNKNOWN, CriticalPath, Hop, Walker
 from kit.trace.log import Rows
 from kit.trace.traffic import Phase
 from kit.wire.shaping import LinkSettings
@@ -117,6 +117,24 @@ class StepTimes:
             self._add_updates(window.steps[works])
         else:
             self._walk(_stretches(window.steps[works], window.first))
+            self._add_validation(trace, window.steps[works])
+
+    def _add_validation(self, trace: Trace, steps: Rows) -> None:
+        """Add the time in which all have met while the first worker validates.
+
+        With a hook that may ask for the end no worker begins a step meanwhile, which
+        looks as a pause does.
+        """
+        names = trace.measures["name"].astype(str)
+        measured = {*trace.measures["step"][np.char.startswith(names, "validation_")]}
+        ends, starts = dict[int, int](), dict[int, int]()
+        for step, start, end in steps[["step", "start", "end"]].tolist():
+            ends[step] = max(end, ends.get(step, 0))
+            starts[step] = min(start, starts.get(step, start))
+        gaps = [starts.get(step + 1, 0) - ends[step] for step in measured & ends.keys()]
+        between = sum(gap for gap in gaps if gap > 0)
+        self.total += between
+        self.path.spent[self.workers[0], UNKNOWN] += between
 
     def _walk(self, stretches: list[tuple[int, int, int]]) -> None:
         window = self.window

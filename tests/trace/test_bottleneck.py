@@ -14,7 +14,7 @@ from kit.trace.bottleneck import Bottleneck, Cause, bottleneck
 from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
-from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase, TransferKind
+from kit.trace.traffic import MEASURE, SPAN, STEP, TRANSFER, Phase, TransferKind
 from tests.cases import for_each
 
 MS = 1_000_000
@@ -266,6 +266,16 @@ def test_without_spans_there_is_no_verdict() -> None:
 
 def test_pause_between_two_steps_is_no_part_of_them() -> None:
     assert verdict(apply=12, pause_before=6) == verdict(apply=12)
+
+
+def test_a_pause_in_which_the_first_worker_validates_is_named() -> None:
+    trace = Scene(pause_before=6).trace()
+    measured = rows(MEASURE, [(1, 5, b"validation_loss", 1.0, 1, 0)])
+
+    found = bottleneck(replace(trace, measures=measured))
+
+    assert (found.cause, found.task) == (Cause.HOOKS, "worker:0")
+    assert found.cost_ms == pytest.approx(5_000 / 11)  # of the steps that are looked at
 
 
 def test_only_the_newest_steps_count() -> None:
