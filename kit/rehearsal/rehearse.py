@@ -270,7 +270,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they take equally long."""
     topology, link = by_name(job.topology), LinkSettings.parse(job.link)
     one = job.plan(topology, job.workers[-1])
-    if one is not None and len(one.ops) * len(job.workers) > 2 * MOST_ROWS:
+    if one is not None and len(one.ops) * len(job.workers) > MOST_ROWS:
         raise too_many(topology.name, job.layout)  # now, not half-way
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 

@@ -28,7 +28,7 @@ from kit.trace.traffic import TOTAL
 Array = npt.NDArray[Any]
 Row = tuple[int, int, int, int]  # as in `Columns`
 READY, SEND, RECEIVE, ADD, APPLY = range(5)  # what a row is
-MOST_ROWS = 24_000_000  # some 1.5 GB with their times
+MOST_ROWS = 8_000_000  # some 500 MB with their times
 
 
 class Columns(NamedTuple):

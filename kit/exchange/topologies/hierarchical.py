@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from kit.exchange.layout import Bucket, Layout, Range
 from kit.exchange.plan import (
@@ -221,7 +222,12 @@ class _Hosts:
 
     def first(self, number: int) -> int:
         """Return the first chunk of a host."""
-        return self.workers.index(self.blocks[number][0])
+        return self._firsts[number]
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        places = {worker: place for place, worker in enumerate(self.workers)}
+        return [places[block[0]] for block in self.blocks]
 
     def whole(self, number: int, bucket: Bucket) -> Range:
         """Return the chunks that belong to the workers of a host."""
@@ -248,9 +254,12 @@ class _Hosts:
         return min(n, _NEAR) if self.is_long else n
 
     def _part(self, number: int, bucket: Bucket, begin: int, end: int) -> Range:
-        first = self.first(number)
-        at = [chunk.lo for chunk in bucket.chunks] + [bucket.range.hi]
-        return Range(at[first + begin], at[first + end])
+        chunks, first = bucket.chunks, self.first(number)
+        lo, hi = (
+            chunks[first + at].lo if first + at < len(chunks) else bucket.range.hi
+            for at in (begin, end)
+        )
+        return Range(lo, hi)
 
 
 class _Leader:
