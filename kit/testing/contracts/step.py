@@ -81,22 +81,31 @@ def check_step(
         f"`rng`, and keep nothing between steps but in one called `state`."
     )
     if not requested(step) & {RNG, STATE}:
-        _check_mean(step, values, batch, seed, loss)
+        _check_mean(step, values, batch, seed, (loss, gradients))
     for name in values:
         _check_gradient(step, values, batch, seed, name, gradients[name])
 
 
-def _check_mean(step: Any, values: Any, batch: Any, seed: int, loss: float) -> None:
-    n = len(batch[0])
+def _check_mean(step: Any, values: Any, batch: Any, seed: int, whole: Computed) -> None:
+    loss, n = whole[0], len(batch[0])
     cut = n // 2
     parts = [tuple(one[:cut] for one in batch), tuple(one[cut:] for one in batch)]
-    first, second = (_called(step, values, part, seed)[0] for part in parts)
+    (first, low), (second, high) = (_called(step, values, one, seed) for one in parts)
     mean = (cut * first + (n - cut) * second) / n
     assert np.isclose(loss, mean, rtol=1e-3, atol=1e-6), (
         f"the loss of {n} examples is {loss:.6g}, and the mean over its two halves "
         f"{mean:.6g}; return the mean over the examples, not their sum, and the "
         f"gradients of that mean."
     )
+    for name, gradient in whole[1].items():
+        mixed = (cut * low[name] + (n - cut) * high[name]) / n
+        scale = float(np.abs(gradient).max(initial=0))
+        assert np.allclose(gradient, mixed, rtol=1e-3, atol=1e-3 * scale + 1e-6), (
+            f"the gradient of {name!r} for {n} examples is not the mean of those of "
+            f"its two halves: workers that share a mini-batch would train something "
+            f"else than one alone. Let no example depend on the others, or keep what "
+            f"is averaged over them, as in a batch norm, in a parameter called `state`."
+        )
 
 
 def _check_gradient(

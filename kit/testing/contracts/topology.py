@@ -76,6 +76,7 @@ def check_topology(
     models: Iterable[Sequence[Spec]] = MODELS,
     bucket_bytes: int = 64,
     seed: int = 0,
+    exact: bool = True,
 ) -> None:
     """Raise `AssertionError` for the first rule that a topology breaks.
 
@@ -110,6 +111,10 @@ def check_topology(
         Size of the buckets into which the parameters are cut.
     seed : int, default 0
         Decides the gradients and the orders in which members take turns.
+    exact : bool, default True
+        Whether sums have to have the bits of the documented order. False lets a
+        topology add in any order; then a training with it has other last bits than
+        with the others, and may not be switched to from them without a change of these.
 
     Raises
     ------
@@ -146,7 +151,7 @@ def check_topology(
             for model in tried:
                 layout = lay_out(model, n, bucket_bytes)
                 group = _group(layout, n, n_ps, hosts)
-                trial = _Trial(topology, layout, group).check(seed)
+                trial = _Trial(topology, layout, group, exact).check(seed)
             trial.check_on_ports(seed)
         _check_loads(topology, n, n_ps)
 
@@ -211,6 +216,7 @@ class _Trial:
     topology: Topology
     layout: Layout
     group: Group
+    exact: bool = True
 
     def check(self, seed: int) -> _Trial:
         """Check everything that depends on them, the cheap things first; return it."""
@@ -434,6 +440,8 @@ class _Trial:
             return
         name, at = self.name(worker), int(wrong[0])
         if (np.abs(found - want) <= 1e-9 * (size + np.abs(want)))[used].all():
+            if not self.exact:
+                return
             order = "chunk c of n workers is added in the order that order(n, c) says"
             if not self.topology.agrees:
                 order = "a sum is added in the order of the neighbourhood"
@@ -473,7 +481,10 @@ class _Trial:
             for worker in group.workers:
                 want = wanted[worker].leaves(NEXT)
                 for name, value in members[worker].memory.leaves(NEXT).items():
-                    if value.tobytes() != want[name].tobytes():
+                    is_near = np.allclose(value, want[name], 1e-5, 1e-6)
+                    if not (
+                        is_near if not self.exact else np.array_equal(value, want[name])
+                    ):
                         self.fail(
                             f"{how}, {self.name(worker)} has other bits of {name!r}."
                         )
