@@ -92,6 +92,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
     "jupyter_bokeh": ("widgets/*",),
+    "matplotlib": ("widgets/comparing/figure.py",),
     "tornado": ("widgets/sharing/server.py",),  # which bokeh's server is made of
     "cloudpickle": (
         "kit/cluster/*",

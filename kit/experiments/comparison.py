@@ -98,18 +98,45 @@ class Comparison:
         """Return the rows of the table as dicts."""
         return [row(outcome) for outcome in self.outcomes()]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as one HTML file that needs neither a network nor a notebook.
+    def bands(self, measure: str = "loss", along: str = "step") -> pd.DataFrame:
+        """Return the curve of each run, in the columns of `Sweep.bands`."""
+        import pandas as pd
+
+        parts = []
+        for outcome in self.outcomes():
+            places, values = outcome.curves().points(measure, along)
+            columns = {along: places, "mean": values, "low": values, "high": values}
+            parts.append(pd.DataFrame({"run": outcome.name, **columns, "n": 1}))
+        return pd.concat(parts, ignore_index=True)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        measure: str = "loss",
+        along: str = "step",
+    ) -> None:
+        """Write a page (.html) or a figure for a paper (.svg, .pdf, .png).
+
+        The page needs neither a network nor a notebook, and has all measures.
 
         Parameters
         ----------
         path : str or PathLike
-            The file to write. It appears whole or not at all.
+            The file to write, whose ending says what it is. It appears whole or not at
+            all.
+        measure : str, default "loss"
+            What a figure shows: "loss", or what else was measured.
+        along : {"step", "examples", "seconds", "bytes"}
+            By what a figure shows it.
 
         Raises
         ------
+        InvalidArgumentError
+            The path has another ending, or nothing is called so.
         FailedPreconditionError
-            bokeh, which draws the page, is not installed.
+            bokeh, which draws the page, or matplotlib, which draws figures, is not
+            installed.
         OSError
             The file cannot be written.
         """
@@ -119,7 +146,7 @@ class Comparison:
                 "bokeh draws the page and cannot be imported; install it with "
                 "`pip install psring`, or use table() and frame()."
             )
-        write(self, path)
+        write(self, path, measure, along)
 
     def __repr__(self) -> str:
         rows = self.rows()

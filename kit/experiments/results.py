@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from kit.experiments.summary import Curves, Row
 from kit.handles import handle
 from kit.markup import Html
 from kit.trace.trace import Floats, distinct
-from kit.training.client.run import Run
+from kit.training.client.run import Run, view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +164,37 @@ class Sweep:
             more = {"high": mean + spread, "n": len(curves)}
             parts.append(pd.DataFrame({"run": name, **columns, **more}))
         return pd.concat(parts, ignore_index=True)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        measure: str = "loss",
+        along: str = "step",
+    ) -> None:
+        """Write `bands` as a figure for a paper: .svg, .pdf or .png.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file to write, whose ending says what it is.
+        measure, along : str
+            As for `bands`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The path has another ending, or nothing is called so.
+        FailedPreconditionError
+            matplotlib is not installed, or no combination has curves.
+        """
+        write = view("comparison_page")
+        if write is None:
+            raise FailedPreconditionError(
+                "what draws figures cannot be imported; install it with "
+                "`pip install psring matplotlib`, or use bands()."
+            )
+        write(self, path, measure, along)
 
     def best(self, by: str = "ms_per_step", *, most: bool = False) -> dict[str, Any]:
         """Return the parameters of the best combination that is done.

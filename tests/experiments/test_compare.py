@@ -183,3 +183,20 @@ def test_a_resumed_curve_begins_where_the_first_one_began(tmp_path: Path) -> Non
     assert first.frame().index.tolist() == [*range(4)]
     # What moved in each step is of the steps that this run made.
     assert found.table()["bytes_per_step"].tolist() == [4 * SIZE] * 2
+
+
+@pytest.mark.slow
+def test_the_ending_of_a_name_says_what_is_written(
+    runs: dict[str, kit.Run], tmp_path: Path
+) -> None:
+    comparison = kit.compare(runs["ps"], runs["ring"])
+    for name in ("figure.jpg", "figure", "page.svgz"):
+        with pytest.raises(InvalidArgumentError, match=r"ends in \.svg, \.pdf, \.png"):
+            comparison.save(tmp_path / name)
+    pytest.importorskip("matplotlib")
+    begins = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
+    for suffix, begin_of_file in begins.items():
+        comparison.save(tmp_path / f"figure{suffix}", along="examples")
+        assert (tmp_path / f"figure{suffix}").read_bytes().startswith(begin_of_file)
+    with pytest.raises(InvalidArgumentError, match="no 'los' along"):
+        comparison.save(tmp_path / "figure.svg", measure="los")

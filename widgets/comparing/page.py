@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from bokeh.plotting import figure
 
+from kit.errors import InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.comparison import Comparison
+from kit.experiments.results import Sweep
 from kit.experiments.summary import Row
 from kit.markup import Html, markup
+from widgets.comparing import figure as figures
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
 from widgets.drawing import page
@@ -46,11 +50,28 @@ _NOTES = (
 )
 
 
-def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+def write(
+    comparison: Comparison | Sweep,
+    path: str | os.PathLike[str],
+    measure: str = "loss",
+    along: str = "step",
+) -> None:
     """Write the file; this is the view called `comparison_page`.
 
-    It appears whole or not at all. Raises `OSError` as the file system gives it.
+    A name that ends in .svg, .pdf or .png gets a figure. It appears whole or not at
+    all. Raises `InvalidArgumentError` for any other name but that of a page, and
+    `OSError` as the file system gives it.
     """
+    suffix = Path(path).suffix.lower()
+    if suffix in figures.SUFFIXES:
+        figures.write(comparison, path, measure, along)
+        return
+    if isinstance(comparison, Sweep) or suffix not in (".html", ".htm"):
+        page_too = "" if isinstance(comparison, Sweep) else ", or .html for a page"
+        raise InvalidArgumentError(
+            f"{str(path)!r} cannot be written; give a name that ends in "
+            f"{', '.join(figures.SUFFIXES)}{page_too}."
+        )
     outcomes = comparison.outcomes()
     runs = overlays.drawn(outcomes)
     curves = [
