@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,7 @@ from kit.recording.recomputing.stretches import stretches
 from kit.recording.replay_inputs import ReplayInputs, given_for
 from kit.trace.named_rows import EpochRow
 from kit.training.client.run import Run
-from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rule import Optimizer, check_range
 
 _SHOWN: Final = 64  # numbers of each column in a picture of a message
 
@@ -105,6 +106,7 @@ class Replay:
         losses: the loss of each worker's share, by (step, task).
         n_digests, n_losses: how many of the recorded ones were compared.
         mismatch: the first that differs, None if all are equal.
+        tolerance: how far numbers may differ, relative to the recorded ones.
     """
 
     content: Content
@@ -115,6 +117,7 @@ class Replay:
     n_digests: int = 0
     n_losses: int = 0
     mismatch: Mismatch | None = None
+    tolerance: float = 0.0
 
     def at(self, step: int, message: int) -> ReplayedMessage:
         """Return a message of a step, with what each task held when it arrived.
@@ -204,6 +207,7 @@ def replay(
     compress: Compressor | str | None = None,
     trust_step: bool = False,
     check: bool = True,
+    tolerance: float = 0.0,
 ) -> Replay:
     """Compute a recorded training again, in this process and without a cluster.
 
@@ -232,6 +236,10 @@ def replay(
     check : bool, default True
         Raise when anything differs from the recording. Otherwise the first difference
         is in `mismatch`, and the replay goes on.
+    tolerance : float, default 0
+        How far a loss, and each of the last parameters, may be from the recorded one,
+        relative to it; digests are not compared then. For a machine that computes other
+        last bits: before it begins, a warning says what is not the same.
 
     Returns
     -------
@@ -267,7 +275,13 @@ def replay(
     content = content_of(recording)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
     given = given_for(content, step, data, own, trust_step=trust_step)
-    found = Replay(content, given)
+    check_range("tolerance", tolerance, 0, np.inf)
+    found = Replay(content, given, tolerance=tolerance)
+    if recorded := content.arithmetic:
+        both = [("the recording", recorded), ("this process", here())]
+        for text in differences(both):
+            said = f"the replay of {content.name} may have other bits: {text}"
+            warnings.warn(said, stacklevel=2)
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
     with opened(content, given) as engine:
@@ -390,7 +404,7 @@ class _Checker:
             return
         self._found.n_losses += 1
         # By bits: a NaN is not equal to itself.
-        if np.float64(recorded).tobytes() != np.float64(loss).tobytes():
+        if not _is_same(np.float64(recorded), loss, self._found.tolerance):
             text = (
                 f"{task} has the loss {loss!r} in step {step}, and in the recording "
                 f"{recorded!r}"
@@ -401,6 +415,8 @@ class _Checker:
         """Compare the digests of the parameters, if there are any for this step."""
         engine = self._engine
         engine.enter()
+        if self._found.tolerance:
+            return
         flat = None
         for row, writer, recorded in self._digests.get(engine.step, ()):
             ranges = engine.share(row, writer)
@@ -422,7 +438,7 @@ class _Checker:
         content, engine = self._content, self._engine
         recorded = content.last_parameters() or {}
         for name, value in self._found.params.items():
-            if recorded[name].tobytes() != value.tobytes():
+            if not _is_same(recorded[name], value, self._found.tolerance):
                 text = f"parameter {name!r} has other bits at the end"
                 self._differ(engine.step, "", "parameters", text)
 
@@ -437,6 +453,13 @@ class _Checker:
                 both = [("the recording", recorded), ("this process", here())]
                 said = " ".join([said, *map(str.capitalize, differences(both))])
             self._found.mismatch = Mismatch(step, task, what, said)
+
+
+def _is_same(recorded: Any, value: Any, tolerance: float) -> bool:
+    """Whether both have the same bits, or are as near to each other as allowed."""
+    if not tolerance:
+        return bool(np.asarray(recorded).tobytes() == np.asarray(value).tobytes())
+    return np.allclose(value, recorded, tolerance, tolerance, equal_nan=True)
 
 
 def digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:

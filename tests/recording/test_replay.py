@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import arithmetic
 from kit.errors import (
     AbortedError,
     FailedPreconditionError,
@@ -122,6 +124,28 @@ def test_replay_names_the_first_difference(
     assert going_on.mismatch is not None
     assert going_on.mismatch.what == "parameters"
     assert going_on.step == STEPS
+
+
+def test_replay_of_other_bits_is_allowed_within_a_tolerance_and_warned_of(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nearly(params: Any, batch: Any) -> Any:
+        loss, grads = fit(params, batch)
+        return loss, {name: one * np.float32(1 + 1e-6) for name, one in grads.items()}
+
+    monkeypatch.setattr("kit.recording.replay_inputs.step_difference", lambda *_: "")
+    other = replace(arithmetic.here(), numpy="1.0")
+    monkeypatch.setattr("kit.recording.replay.here", lambda: other)
+    with pytest.warns(UserWarning, match=r"other bits: numpy has different versions"):
+        found = kit.replay(recorded.folder, step=nearly, tolerance=1e-3)
+    monkeypatch.undo()
+    monkeypatch.setattr("kit.recording.replay_inputs.step_difference", lambda *_: "")
+    for tolerance in (0.0, 1e-9):
+        with pytest.raises(AbortedError, match="the replay of"):
+            kit.replay(recorded.folder, step=nearly, tolerance=tolerance)
+
+    assert found.mismatch is None
+    assert (found.step, found.n_digests) == (STEPS, 0)
 
 
 def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(

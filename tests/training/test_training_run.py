@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import arithmetic
 from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
@@ -320,3 +321,21 @@ def test_traffic_is_told_only_after_the_end(cluster: LocalCluster) -> None:
         pytest.fail(str(run.traffic))
 
     assert all(entry.agrees for entry in run.traffic)
+
+
+def test_a_run_says_what_it_was_computed_with_and_what_is_reproducible(
+    cluster: LocalCluster,
+) -> None:
+    run = begin(cluster, seed=5).wait(30)
+    free = begin(cluster, sync=False).wait(30)
+
+    here = arithmetic.here()
+    assert run.environment["blas"] == here.blas
+    assert run.environment["threads"] == here.threads
+    assert run.environment["tasks"] == [one.short for one in run.job.tasks]
+    said = run.statement()
+    assert f"6 steps of mini-batches of {BATCH}" in said
+    assert "seed 5" in said
+    assert np.__version__ in said
+    assert "give the same bits" in said
+    assert "another run applies them in another order" in free.statement()

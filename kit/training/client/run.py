@@ -39,6 +39,7 @@ from kit.training.client.observer import Observer
 from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
 from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
+from kit.training.client.statement import environment_of, statement
 from kit.training.client.step_wait import StepWait
 from kit.training.client.watched import Teller
 from kit.training.core import conflicts
@@ -571,6 +572,32 @@ class Run:
             if hooks and hooks.tell:
                 teller.reserve()
             self._observer.let_tell(teller)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What it is computed with: versions, BLAS, threads, CPU, commit, tasks.
+
+        Numbers that decide the last bits are those of the first worker. The commit is
+        that of the folder in which the notebook's process was first asked for it.
+        """
+        return environment_of(self)
+
+    def statement(self) -> str:
+        """Return a paragraph for a paper: what was computed, and what is reproducible.
+
+        Returns
+        -------
+        str
+            Steps, optimizer, tasks and seed, what it was computed with, and whether
+            another run gives the same numbers.
+
+        Examples
+        --------
+        Keep it beside the figure::
+
+            print(run.statement())
+        """
+        return statement(self)
 
     @property
     def messages(self) -> list[str]:
