@@ -144,11 +144,12 @@ class Sweep:
         import pandas as pd
 
         groups: dict[str, list[tuple[Floats, Floats]]] = {}
-        for trial in self.trials:
-            if trial.curves is not None and trial.state == "done":
-                points = trial.curves.points(measure, along)
-                own = {k: v for k, v in trial.parameters.items() if k != REPEAT}
-                groups.setdefault(Trial(own).name, []).append(points)
+        done = [one for one in self.trials if one.state == "done" and one.curves]
+        own = [{k: v for k, v in one.parameters.items() if k != REPEAT} for one in done]
+        for name, trial in zip(_names(own), done, strict=True):
+            assert trial.curves is not None
+            points = trial.curves.points(measure, along)
+            groups.setdefault(name, []).append(points)
         if not groups:
             raise FailedPreconditionError(
                 f"none of {len(self.trials)} combinations has curves; let some be done."
@@ -274,17 +275,8 @@ class Sweep:
                 f"needed; results that were found in {self.folder or 'a folder'} have "
                 f"rows and no curves. Use frame(), or sweep again without the folder."
             )
-        varied = {
-            key
-            for key in kept[0].parameters
-            if len({repr(trial.parameters[key]) for trial in kept}) > 1
-        }
-        names = [
-            ", ".join(_shown(k, v) for k, v in trial.parameters.items() if k in varied)
-            for trial in kept
-        ]
         runs = [trial.run for trial in kept if trial.run is not None]
-        return Comparison(runs, distinct(names))
+        return Comparison(runs, distinct(_names([one.parameters for one in kept])))
 
     def rows(self) -> list[Row]:
         """Return the rows to show: no times by phase, and tasks only if they differ."""
@@ -330,6 +322,20 @@ class Sweep:
             An HTML table, a kind of `str`, with one row for each combination.
         """
         return words.html_table(self.rows(), caption)
+
+
+def _names(given: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what combinations differ in, in words; all of them where they do not.
+
+    >>> _names([{"topology": "ring", "batch": 4}, {"topology": "ring", "batch": 8}])
+    ['batch=4', 'batch=8']
+    """
+    keys = dict.fromkeys(key for one in given for key in one)
+    varied = [key for key in keys if len({repr(one.get(key)) for one in given}) > 1]
+    return [
+        ", ".join(_shown(k, one[k]) for k in varied or keys if k in one)
+        for one in given
+    ]
 
 
 def _shown(name: str, value: Any) -> str:

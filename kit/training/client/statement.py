@@ -73,7 +73,7 @@ def statement(run: Run) -> str:
     versions = [f"psring {of['psring']}", f"Python {of['python']}"]
     versions += [f"{name} {of[name]}" for name in ("numpy", *_OTHERS) if name in of]
     if of.get("blas"):
-        versions.append(f"{of['blas']} on {of['threads']} threads")
+        versions.append(f"{of['blas']} with {of['threads']} of its threads")
     versions += [of["cpu"]] if of.get("cpu") else []
     versions += [f"commit {of['commit']}"] if of["commit"] else []
     return (
