@@ -145,6 +145,7 @@ def test_variables_of_the_notebook_hold_on_all_hosts(
     assert pins() == ["NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not arithmetic.simd(), reason="numpy uses the least of this CPU")
 def test_instructions_that_numpy_is_told_not_to_use_are_not_those_it_uses() -> None:
     last = arithmetic.simd()[-1]

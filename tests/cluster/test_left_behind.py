@@ -105,6 +105,7 @@ def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
         assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_job_of_a_cluster_that_was_left_behind_is_cancelled(runtime: Path) -> None:
     folder, file = runtime / "psring-mine", runtime / "cancelled"
     folder.mkdir(mode=0o700)

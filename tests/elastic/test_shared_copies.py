@@ -35,6 +35,7 @@ ORIGIN = "0" * 32
 SIZE = 1 << 16
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(
     st.lists(

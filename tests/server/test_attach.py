@@ -94,6 +94,7 @@ def watchers() -> list[str]:
     return [one.name for one in threading.enumerate() if "kit-watch" in one.name]
 
 
+@pytest.mark.slow
 def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
     with clusters(1, 2) as cluster:
         given = {"batch": BATCH, "steps": 100_000}
@@ -136,6 +137,7 @@ def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None
         assert (last.step, last.loss) == (begun.step, begun.loss)
 
 
+@pytest.mark.slow
 def test_a_closed_run_of_others_ends_its_watch_and_not_the_training() -> None:
     with clusters(1, 2) as cluster:
         given = {"batch": BATCH, "steps": 100_000}

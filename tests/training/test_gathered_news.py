@@ -101,6 +101,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("elastic", [False, True])
 def test_notebook_has_a_link_to_the_coordinator_alone(
@@ -114,6 +115,7 @@ def test_notebook_has_a_link_to_the_coordinator_alone(
     assert_all_steps_are_known(run, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +170,7 @@ def test_all_are_asked_directly_while_the_coordinator_is_silent(
     end(run)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_many_members_are_asked_less_often(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch

@@ -111,6 +111,7 @@ def test_kept_state_that_contradicts_itself_is_refused(row: object) -> None:
         unpack(packed_as([row], body))
 
 
+@pytest.mark.slow
 def test_kept_state_takes_no_more_memory_than_its_bytes() -> None:
     file = io.BytesIO()
     np.savez_compressed(file, azeros=np.zeros(32 << 20))  # 256 MiB in 255 KiB

@@ -272,6 +272,7 @@ def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["board.html"]
 
 
+@pytest.mark.slow
 def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
     make_trace: MakeTrace, tmp_path: Path, page: Page
 ) -> None:
@@ -308,6 +309,7 @@ def shown(board: TrafficBoard, page: Page) -> dict[str, str]:
     return page.last()
 
 
+@pytest.mark.slow
 def test_two_boards_of_a_finished_training_agree(page: Page) -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, steps=20).wait(LONG_S)

@@ -101,6 +101,7 @@ def test_the_last_sentence_says_that_all_have_the_result(name: str) -> None:
     assert ends == [False] * last + [True]
 
 
+@pytest.mark.slow
 def test_a_saved_page_has_every_state_and_asks_nobody_for_anything(page: str) -> None:
     tracks = unpacked(page)
 
@@ -213,6 +214,7 @@ def test_many_numbers_are_cut_in_the_matrix_and_whole_in_held() -> None:
     assert len(stepper.held("worker:0")) == 40
 
 
+@pytest.mark.slow
 def test_a_page_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RingStepper(n=2).save(tmp_path / "nowhere" / "ring.html")

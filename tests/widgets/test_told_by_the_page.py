@@ -66,6 +66,7 @@ def pages(_pages: Pages) -> Pages:
     return _pages
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_for_a_page_that_is_hidden(pages: Pages) -> None:
     pages.say("hidden")
     pages.say("seen")
