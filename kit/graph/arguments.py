@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import tensor
 from kit.graph.op import Tensor
@@ -43,7 +42,7 @@ def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
     if found is not None:
         return found, []
     made = tensor(given)
-    if kind_of(made.static.dtype) not in "iu":
+    if made.static.dtype.kind not in "iu":
         raise TypeError(f"{what} is {made!r}; it must be of integers.")
     return None, [made]
 

@@ -55,7 +55,7 @@ def dtype_of(given: Any) -> DType:
         dtype: DType | None = None if given is None else np.dtype(given)
     except TypeError:
         dtype = None
-    if dtype is not None and kind_of(dtype) in "US":
+    if dtype is not None and dtype.kind in "US":
         return STRING
     if dtype is None or dtype not in KNOWN:
         raise TypeError(
@@ -99,7 +99,7 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
         raise ValueError(
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."
         ) from exc
-    if kind_of(array.dtype) in "USO":
+    if array.dtype.kind in "USO":
         # numpy would write a number among texts as a text.
         array = _texts(np.asarray(value, object), value)
     if dtype is None:
@@ -108,7 +108,7 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
 
 
 def _of_numpy(array: Array, dtype: DType | None) -> Array:
-    if kind_of(array.dtype) in "USO":
+    if array.dtype.kind in "USO":
         array = _texts(array, array)
     wanted: DType = array.dtype if dtype is None else dtype
     if wanted not in KNOWN:
@@ -174,7 +174,7 @@ def _as_kind(array: Array, dtype: DType, value: Any) -> Array:
             f"{value!r} is of kind {name_of(array.dtype)} and cannot become "
             f"{name_of(dtype)} without being changed; cast it first."
         )
-    if kind_of(dtype) in "iu" and array.size:
+    if dtype.kind in "iu" and array.size:
         info = np.iinfo(dtype)
         if array.min() < info.min or array.max() > info.max:
             raise TypeError(

@@ -97,7 +97,7 @@ def numbers_of(static: Static) -> tuple[int | None, ...] | None:
 
 def _is_small(static: Static) -> bool:
     total = n_elements(static.shape)
-    return kind_of(static.dtype) in "iub" and total is not None and total <= SMALL
+    return static.dtype.kind in "iub" and total is not None and total <= SMALL
 
 
 def _computed(

@@ -278,7 +278,7 @@ def _seed(y: Tensor, weight: Any) -> Tensor | IndexedSlices:
             f"{y!r} has no gradient: only floating point values have; cast it first."
         )
     if weight is None:
-        if kind_of(y.static.dtype) == "c":
+        if y.static.dtype.kind == "c":
             raise TypeError(
                 f"the gradient of {y!r}, which is complex, depends on the weights of "
                 f"both its parts: give them as grad_ys, or take a real number of it."

@@ -13,7 +13,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.kernels.bounds import check_indices
 
@@ -150,7 +149,7 @@ def _checked(
 
 
 def _combine(xp: ModuleType, kind: str, target: Array, values: Array) -> Combine:
-    if kind == "div" and kind_of(target.dtype) in "iu":
+    if kind == "div" and target.dtype.kind in "iu":
         if not bool(values.all()):
             raise InvalidArgumentError(
                 "integers are divided by zero; leave out the rows whose value is 0."

@@ -129,7 +129,7 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
     dtype = found.static.dtype
     if isinstance(value, int) and kind_of(dtype) in "biuf":
         _check_number(found, value)
-    if isinstance(value, list | tuple) and kind_of(dtype) in "iu":
+    if isinstance(value, list | tuple) and dtype.kind in "iu":
         return _wrapped(value, dtype)
     return value
 
@@ -140,7 +140,7 @@ def _wrapped(values: Any, dtype: Any) -> Any:
         array = np.asarray(values)
     except (OverflowError, TypeError, ValueError):
         return values
-    return array.astype(dtype) if kind_of(array.dtype) in "iu" else values
+    return array.astype(dtype) if array.dtype.kind in "iu" else values
 
 
 def _check_number(tensor: Any, value: int) -> None:

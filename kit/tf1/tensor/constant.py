@@ -71,7 +71,7 @@ def _of_python(value: Any) -> Array:
         raise ValueError(
             f"{value!r} has parts of unequal lengths; a tensor is rectangular."
         ) from exc
-    if kind_of(array.dtype) in "USO":
+    if array.dtype.kind in "USO":
         array = to_array(value, STRING)
     elif kind_of(array.dtype) not in "biufc":
         raise TypeError(

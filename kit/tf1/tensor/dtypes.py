@@ -74,7 +74,7 @@ class DType:
     @property
     def real_dtype(self) -> DType:
         """The type of the real part of a complex type, else the type itself."""
-        if kind_of(self._base) != "c":
+        if self._base.kind != "c":
             return self
         return as_dtype(f"float{self._base.itemsize * 4}")
 
@@ -86,22 +86,22 @@ class DType:
     @property
     def is_integer(self) -> bool:
         """Whether it is a type of whole numbers."""
-        return kind_of(self._base) in "iu"
+        return self._base.kind in "iu"
 
     @property
     def is_unsigned(self) -> bool:
         """Whether it is a type of whole numbers without a sign."""
-        return kind_of(self._base) == "u"
+        return self._base.kind == "u"
 
     @property
     def is_complex(self) -> bool:
         """Whether it is a type of complex numbers."""
-        return kind_of(self._base) == "c"
+        return self._base.kind == "c"
 
     @property
     def is_bool(self) -> bool:
         """Whether it is the type of truth values."""
-        return kind_of(self._base) == "b"
+        return self._base.kind == "b"
 
     @property
     def is_numpy_compatible(self) -> bool:
@@ -228,4 +228,4 @@ def _of_numpy(given: Any) -> DType | None:
         dtype = np.dtype(found)
     except TypeError:
         return None
-    return string if kind_of(dtype) in "US" else _BASES.get(dtype)
+    return string if dtype.kind in "US" else _BASES.get(dtype)

@@ -80,7 +80,7 @@ def _aligned(condition: Shape, x: Shape, rows: bool) -> Shape:
 
 def _infer_select(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     condition, x, y = inputs
-    if kind_of(condition.dtype) != "b":
+    if condition.dtype.kind != "b":
         raise TypeError(
             f"the condition is {name_of(condition.dtype)}; compare it first, for "
             f"example x > 0."

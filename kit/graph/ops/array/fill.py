@@ -189,7 +189,7 @@ def _infer_range(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
         return [Static((None,), dtype)]
     first, last, by = _bounds(*values)
     # Not by making it: it may be too long for the memory of this process.
-    is_whole = kind_of(dtype) in "iu"
+    is_whole = dtype.kind in "iu"
     size = -((first - last) // by) if is_whole else math.ceil((last - first) / by)
     return [Static((size,), dtype)]
 
@@ -224,7 +224,7 @@ def _linspace(xp: ModuleType, start: Any, stop: Any, *, num: int) -> Any:
 
 def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     indices, on, depth = inputs[0], inputs[1], attrs["depth"]
-    if kind_of(indices.dtype) not in "iu":
+    if indices.dtype.kind not in "iu":
         raise TypeError(f"indices are integers, not {name_of(indices.dtype)}.")
     if depth is None and inputs[3].value is not None:
         depth = int(inputs[3].value)

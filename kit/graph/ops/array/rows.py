@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.arguments import Ints, given_or_input, number, numbers_or_input
 from kit.graph.array_protocol import ArrayProtocol
@@ -79,7 +78,7 @@ def sum_rows(rows: IndexedSlices, name: str | None = None) -> IndexedSlices:
 
 def check_whole(static: Static, what: str = "indices") -> None:
     """Raise `TypeError` unless these are integers."""
-    if kind_of(static.dtype) not in "iu":
+    if static.dtype.kind not in "iu":
         raise TypeError(f"{what} are integers, not {name_of(static.dtype)}; cast them.")
 
 

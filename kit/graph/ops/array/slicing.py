@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.errors import UnimplementedError
 from kit.graph.array_protocol import SLICING, ArrayProtocol
 from kit.graph.convert import make, tensor
@@ -53,7 +52,7 @@ def _has_axes(key: Any) -> bool:
 
 def _rows(key: Any, x: Tensor) -> Any:
     dtype = key._as_tensor().static.dtype if isinstance(key, ArrayProtocol) else None
-    if kind_of(np.asarray(key).dtype if dtype is None else dtype) == "b":
+    if (np.asarray(key).dtype if dtype is None else dtype).kind == "b":
         raise TypeError(
             "a mask would leave a part whose size is unknown; use "
             "np.where(mask, x, 0), or rows by number."
@@ -75,7 +74,7 @@ def _item(one: Any, inputs: list[Tensor]) -> Item:
 def _bound(one: Any, inputs: list[Tensor]) -> Any:
     if isinstance(one, ArrayProtocol):
         found = one._as_tensor()
-        if kind_of(found.static.dtype) not in "iu" or found.static.shape not in (
+        if found.static.dtype.kind not in "iu" or found.static.shape not in (
             (),
             None,
         ):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.errors import InvalidArgumentError
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING
@@ -37,7 +36,7 @@ def _whole(function: str) -> Callable[..., Any]:
         call = getattr(xp, function)
 
         def divide(x: Any, y: Any) -> Any:
-            if kind_of(y.dtype) in "iu" and not y.all():
+            if y.dtype.kind in "iu" and not y.all():
                 raise InvalidArgumentError(
                     "whole numbers are divided by zero; use a divisor that is not 0, "
                     "or cast to a floating dtype for infinity."
@@ -51,7 +50,7 @@ def _whole(function: str) -> Callable[..., Any]:
 
 def _squared_difference(xp: ModuleType, x: Any, y: Any) -> Any:
     d = xp.subtract(x, y)
-    d *= d.conj() if kind_of(d.dtype) == "c" else d
+    d *= d.conj() if d.dtype.kind == "c" else d
     return d
 
 
@@ -70,13 +69,13 @@ def _power_by_y(g: Any, x: Any, _: Any, z: Any) -> Any:
 
 def _log_or_zero_gradient(g: Any, x: Any, _: Any) -> Any:
     has_log = make(
-        "NotEqual" if kind_of(x.static.dtype) == "c" else "Greater", x, zero_for(x)
+        "NotEqual" if x.static.dtype.kind == "c" else "Greater", x, zero_for(x)
     )
     return make("Select", has_log, divide(g, conj(x)), zero_for(g))
 
 
 def _log_or_zero(xp: ModuleType, x: Any) -> Any:
-    has_log = x != 0 if kind_of(x.dtype) == "c" else x > 0
+    has_log = x != 0 if x.dtype.kind == "c" else x > 0
     return xp.where(has_log, xp.log(xp.where(has_log, x, 1)), 0)
 
 

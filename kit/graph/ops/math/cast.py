@@ -44,7 +44,7 @@ def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     wanted = attrs["dtype"]
 
     def compute(x: Any) -> Any:
-        if kind_of(x.dtype) == "c" and kind_of(wanted) != "c":
+        if x.dtype.kind == "c" and wanted.kind != "c":
             x = x.real
         return x.astype(wanted)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import UFUNCS
 from kit.graph.convert import tensor
 from kit.graph.dtypes import name_of
@@ -35,7 +34,7 @@ greater_equal = _ordered("GreaterEqual", np.greater_equal, "whether x >= y")
 
 def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     for one in inputs:
-        if kind_of(one.dtype) != "b":
+        if one.dtype.kind != "b":
             raise TypeError(
                 f"logic is of bools and got {name_of(one.dtype)}; compare it first, "
                 f"for example np.not_equal(x, 0)."
@@ -68,4 +67,4 @@ UFUNCS[np.invert] = logical_not
 def not_zero(x: Any) -> Tensor:
     """Return whether each element is not zero; bools as they are."""
     found = tensor(x)
-    return found if kind_of(found.static.dtype) == "b" else not_equal(found, 0)
+    return found if found.static.dtype.kind == "b" else not_equal(found, 0)

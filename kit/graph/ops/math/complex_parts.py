@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, operands, tensor
 from kit.graph.dtypes import DType, name_of
@@ -36,7 +35,7 @@ def _part_dtype(dtype: DType) -> DType:
 
 def _infer_part(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape, dtype = inputs[0].shape, inputs[0].dtype
-    if kind_of(dtype) != "c":
+    if dtype.kind != "c":
         raise TypeError(f"parts are those of complex numbers, not of {name_of(dtype)}.")
     return [Static(shape, _part_dtype(dtype))]
 
@@ -80,16 +79,14 @@ def complex_of(re: Any, im: Any, name: str | None = None) -> Tensor:
 def real(x: Any, name: str | None = None) -> Tensor:
     """Return the real parts; real numbers as they are."""
     found = tensor(x)
-    return (
-        found if kind_of(found.static.dtype) != "c" else make("Real", found, name=name)
-    )
+    return found if found.static.dtype.kind != "c" else make("Real", found, name=name)
 
 
 @speaks(np.imag)
 def imag(x: Any, name: str | None = None) -> Tensor:
     """Return the imaginary parts, which are zeros for real numbers."""
     found = tensor(x)
-    is_complex = kind_of(found.static.dtype) == "c"
+    is_complex = found.static.dtype.kind == "c"
     return make("Imag" if is_complex else "ZerosLike", found, name=name)
 
 

@@ -80,7 +80,7 @@ def conj(x: Tensor) -> Tensor:
 
     Through a derivative f' of complex numbers a gradient is multiplied with conj(f').
     """
-    return make("Conj", x) if kind_of(x.static.dtype) == "c" else x
+    return make("Conj", x) if x.static.dtype.kind == "c" else x
 
 
 def infer_binary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

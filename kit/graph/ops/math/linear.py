@@ -99,7 +99,7 @@ def norm(
         found = cast(found, np.float64)
     is_long = axis is None and found.static.shape and len(found.static.shape) > 1
     if ord in (None, 2, "fro", "euclidean") and not (ord == 2 and is_long):
-        found = absolute(found) if kind_of(found.static.dtype) == "c" else found
+        found = absolute(found) if found.static.dtype.kind == "c" else found
         return sqrt(reduce_sum(square(found), axis, keepdims), name=name)
     if ord in (1, np.inf) and not is_long and not isinstance(axis, tuple | list):
         reduce = reduce_sum if ord == 1 else reduce_max
@@ -138,7 +138,7 @@ def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 
     def multiply_out(a: Any, b: Any) -> Any:
         found = matmul(a, b)  # float32 of bfloat16
-        return found if found.dtype == a.dtype else found.astype(a.dtype)
+        return found if found.dtype is a.dtype else found.astype(a.dtype, copy=False)
 
     match attrs["transpose_a"], attrs["transpose_b"]:
         case False, False:

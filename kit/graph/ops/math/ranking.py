@@ -109,7 +109,7 @@ def _take_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 def _infer_permutation(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape, dtype = inputs[0].shape, inputs[0].dtype
-    if kind_of(dtype) not in "iu":
+    if dtype.kind not in "iu":
         raise TypeError(f"a permutation is of integers, not of {name_of(dtype)}.")
     if shape is not None and len(shape) != 1:
         raise ValueError(f"a permutation is one row of integers, not {text(shape)}.")
@@ -151,7 +151,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
 def _infer_in_top_k(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     predictions, targets = inputs
-    if kind_of(predictions.dtype) != "f" or kind_of(targets.dtype) not in "iu":
+    if kind_of(predictions.dtype) != "f" or targets.dtype.kind not in "iu":
         raise TypeError(
             f"predictions are floating point and targets are integers, not "
             f"{predictions.dtype} and {targets.dtype}."

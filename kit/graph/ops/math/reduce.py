@@ -80,7 +80,7 @@ def _infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _infer_bool(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    if kind_of(inputs[0].dtype) != "b":
+    if inputs[0].dtype.kind != "b":
         raise TypeError(f"logic is of bools, not {name_of(inputs[0].dtype)}.")
     return _infer(inputs, attrs)
 
@@ -114,7 +114,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _mean(xp: ModuleType, x: Any, axis: Ints | None, keep: bool) -> Any:
-    is_whole = kind_of(x.dtype) in "iu"
+    is_whole = x.dtype.kind in "iu"
     total = (x if is_whole else widened(xp, x)).sum(axis=axis, keepdims=keep)
     count = x.size // max(total.size, 1)
     if is_whole:
@@ -260,7 +260,7 @@ def reduce_along(
 
 def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, axis = inputs
-    if kind_of(axis.dtype) not in "iu":
+    if axis.dtype.kind not in "iu":
         raise TypeError(f"axes are integers, not {name_of(axis.dtype)}; cast them.")
     # The op that does the work knows which dtypes it takes, and what it makes of them.
     if axis.value is not None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.op import Tensor
@@ -197,7 +196,7 @@ is_inf = _tests("IsInf", np.isinf, "whether x is infinite", call="is_inf(x)")
 def absolute(x: Any, name: str | None = None) -> Tensor:
     """Return |x|, element by element; of a complex number it is a real one."""
     (found,) = resolved(np.absolute, x)
-    is_complex = kind_of(found.static.dtype) == "c"
+    is_complex = found.static.dtype.kind == "c"
     return make("ComplexAbs" if is_complex else "Abs", found, name=name)
 
 
@@ -211,7 +210,7 @@ def round_half_even(x: Any, decimals: int = 0, name: str | None = None) -> Tenso
     """Return x rounded to some decimals, halves to the even neighbour."""
     found = tensor(x)
     own = found.static.dtype
-    if kind_of(own) in "iu":
+    if own.kind in "iu":
         is_whole = decimals >= 0
         return found if is_whole else cast(_rounded(found, decimals, name), own)
     return _rounded(found, decimals, name)

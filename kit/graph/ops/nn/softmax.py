@@ -197,7 +197,7 @@ def _infer_dense(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 def _infer_sparse(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     logits, labels = inputs
-    if kind_of(labels.dtype) not in "iu":
+    if labels.dtype.kind not in "iu":
         raise TypeError(
             f"labels are the numbers of classes, integers, not {name_of(labels.dtype)} "
             f"of shape {text(labels.shape)}; for distributions over classes use "

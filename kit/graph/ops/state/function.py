@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from kit.arrays import to_numpy
-from kit.bfloat16 import kind_of
 from kit.errors import InternalError, InvalidArgumentError, KitError, UnknownError
 from kit.graph.convert import tensor
 from kit.graph.default import graph_of
@@ -229,7 +228,7 @@ def _array_of(found: Any, is_exact: bool) -> Any:
 
 
 def _check_dtype(given: Array, dtype: DType, number: int) -> None:
-    own = STRING if kind_of(given.dtype) in "USO" else given.dtype
+    own = STRING if given.dtype.kind in "USO" else given.dtype
     first = given.reshape(-1)[:1].tolist() if own == STRING else []
     if own not in KNOWN or not isinstance((first or [""])[0], str | bytes):
         raise InternalError(
