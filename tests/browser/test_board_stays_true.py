@@ -199,7 +199,7 @@ def test_a_single_step_is_seen_and_told(room: Room) -> None:
 
     assert "MB/s" not in boards.text_of(room.board.locator(".ps-scene").first)
     rates = room.board.locator(".ps-rate").all_text_contents()
-    assert len(rates) == 2  # of the ring of two: bytes of the step, and no rate
+    assert len(rates) == 1  # of both ways of two: bytes of the step, and no rate
     assert all(text.endswith(" kB") for text in rates)
     boards.open_tab(room.board, "Timeline")
     room.board.locator("p:has-text('Of the time recorded')").wait_for()
