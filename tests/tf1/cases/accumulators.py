@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, attempts
-from tests.tf1.look import initialized, static
+from tests.tf1.look import static
 
 
 def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
@@ -79,18 +79,6 @@ def set_while_some_are_there(tf: Any) -> list[Any]:
     return [*puts, a.set_global_step(9), a.num_accumulated(), a.take_grad(2)]
 
 
-def case_a_stale_gradient_of_another_shape_is_no_error(tf: Any) -> Any:
-    a = tf.ConditionalAccumulator(tf.float32)
-    holder = tf.placeholder(tf.float32)
-    stale, fresh = a.apply_grad(holder, 0), a.apply_grad(holder, 1)
-    with tf.Session() as session:
-        session.run(a.set_global_step(1))
-        found = [session.run(fresh, {holder: [1.0, 2.0]})]
-        found += [attempt(tf, session.run, stale, {holder: [1.0, 2.0, 3.0]})]
-        found += [attempt(tf, session.run, fresh, {holder: [1.0, 2.0, 3.0]})]
-        return [*found, *attempts(tf, session, [a.num_accumulated(), a.take_grad(1)])]
-
-
 def case_another_shape_is_refused_when_run(tf: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32, shape=[2])
     holder = tf.placeholder(tf.float32)
@@ -100,28 +88,6 @@ def case_another_shape_is_refused_when_run(tf: Any) -> Any:
         found += [attempt(tf, session.run, put, {holder: 1.0})]
         found += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
         return [*found, session.run(a.take_grad(1))]
-
-
-def case_a_partly_known_shape(tf: Any) -> Any:
-    a = tf.ConditionalAccumulator(tf.float32, shape=[None, 2])
-    holder = tf.placeholder(tf.float32)
-    put, take = a.apply_grad(holder), a.take_grad(1)
-    with tf.Session() as session:
-        found = [attempt(tf, session.run, put, {holder: [[1.0, 2.0]] * 3})]
-        found += [attempt(tf, session.run, put, {holder: [[1.0, 2.0]] * 2})]
-        found += [attempt(tf, session.run, put, {holder: [[1.0, 2.0, 3.0]]})]
-        return [*found, session.run(take), static(take)]
-
-
-def case_another_shape_after_a_take(tf: Any) -> Any:
-    a = tf.ConditionalAccumulator(tf.float32)
-    holder = tf.placeholder(tf.float32)
-    put = a.apply_grad(holder, 5)
-    with tf.Session() as session:
-        found = [attempt(tf, session.run, put, {holder: [1.0, 2.0]})]
-        found += [session.run(a.take_grad(1))]
-        found += [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
-        return [*found, attempt(tf, session.run, a.take_grad(1))]
 
 
 def of_dtype(name: str) -> Callable[[Any], Any]:
@@ -140,15 +106,6 @@ def taken_with(count: int) -> Callable[[Any], Any]:
         return [a.apply_grad(1.0), a.take_grad(count)]
 
     return steps(make)
-
-
-def case_a_count_can_be_fed(tf: Any) -> Any:
-    a = scalar(tf)
-    count = tf.placeholder(tf.int32, [])
-    put, take = a.apply_grad(4.0, tf.constant(3, tf.int64)), a.take_grad(count)
-    with tf.Session() as session:
-        session.run([put])
-        return session.run(take, {count: 1})
 
 
 def case_what_is_known_when_built(tf: Any) -> Any:
@@ -189,36 +146,6 @@ def case_shared_but_of_another_dtype(tf: Any) -> Any:
     with tf.Session() as session:
         session.run(one.apply_grad(3.0))
         return attempt(tf, session.run, two.num_accumulated())
-
-
-def case_shared_but_of_another_shape(tf: Any) -> Any:
-    one = scalar(tf, shared_name="common")
-    two = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="common")
-    with tf.Session() as session:
-        session.run(one.apply_grad(3.0))
-        return attempt(tf, session.run, two.num_accumulated())
-
-
-def case_sessions_of_a_server_share_it(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    a = scalar(tf, shared_name="common")
-    put, take = a.apply_grad(7.0), a.take_grad(1)
-    with tf.Session(server.target) as one, tf.Session(server.target) as other:
-        one.run(put)
-        return other.run(take)
-
-
-def case_towers_meet_and_update_once(tf: Any) -> Any:
-    """Gradients of two towers meet in an accumulator and are applied once."""
-    variable = tf.Variable([1.0, 2.0])
-    grads = [tf.gradients(variable * variable * k, variable)[0] for k in (1.0, 3.0)]
-    a = tf.ConditionalAccumulator(tf.float32, shape=variable.shape)
-    puts = [a.apply_grad(one) for one in grads]
-    update = variable.assign_sub(0.1 * a.take_grad(2))
-    with initialized(tf) as session:
-        session.run(puts)
-        session.run(update)
-        return session.run(variable)
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -35,16 +35,6 @@ def read(text: str) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def case_no_file_and_no_folder(tf: Any, folder: Path) -> Any:
-    missing = str(folder / "missing")
-    return [
-        tf.train.get_checkpoint_state(str(folder)),
-        tf.train.latest_checkpoint(str(folder)),
-        tf.train.get_checkpoint_state(missing),
-        tf.train.latest_checkpoint(missing),
-    ]
-
-
 def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
     (folder / "state").write_text(TEXT)
     states = [
@@ -74,12 +64,6 @@ def _below(folder: Path, value: Any) -> Any:
     return [_below(folder, one) for one in value] if value is not None else None
 
 
-def case_written_twice(tf: Any, folder: Path) -> Any:
-    for name in ("m-1", "m-2"):
-        tf.train.update_checkpoint_state(str(folder), str(folder / name))
-    return told(tf.train.get_checkpoint_state(str(folder)))
-
-
 def case_written_into_a_missing_folder(tf: Any, folder: Path) -> Any:
     missing = folder / "missing"
     found = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
@@ -98,46 +82,6 @@ def case_written_with_times(tf: Any, folder: Path) -> Any:
     return [text, times, state.last_preserved_timestamp, told(state)]
 
 
-def case_the_latest_is_the_one_saved_last(tf: Any, folder: Path) -> Any:
-    v = tf.Variable(1.0)
-    saver = tf.train.Saver(max_to_keep=2)
-    found = []
-    with tf.Session() as session:
-        session.run(v.initializer)
-        for step in (3, 1, 2):
-            saver.save(session, str(folder / "m"), step)
-            found.append(tf.train.latest_checkpoint(str(folder)))
-    return [found, told(tf.train.get_checkpoint_state(str(folder)))]
-
-
-def case_the_latest_whose_files_are_gone(tf: Any, folder: Path) -> Any:
-    v = tf.Variable(1.0)
-    saver = tf.train.Saver()
-    with tf.Session() as session:
-        session.run(v.initializer)
-        for step in (1, 2):
-            saver.save(session, str(folder / "m"), step)
-    for path in folder.glob("m-2.*"):
-        path.unlink()
-    found = tf.train.latest_checkpoint(str(folder))
-    return [found, told(tf.train.get_checkpoint_state(str(folder)))]
-
-
-def case_a_folder_that_was_moved(tf: Any, folder: Path) -> Any:
-    """With relative paths a folder can be moved."""
-    v = tf.Variable(6.0)
-    saver = tf.train.Saver(save_relative_paths=True)
-    with tf.Session() as session:
-        session.run(v.initializer)
-        (folder / "old").mkdir()
-        saver.save(session, str(folder / "old" / "m"), 1)
-        (folder / "old").rename(folder / "new")
-        found = tf.train.latest_checkpoint(str(folder / "new"))
-        session.run(v.assign(0.0))
-        saver.restore(session, found)
-        return [found, session.run(v)]
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     "relative_paths_are_made_absolute": read(TEXT),
     "absolute_paths_stay": read(TEXT.replace("m-", "/other/m-")),
@@ -150,12 +94,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "escaped_signs": read('model_checkpoint_path: "a\\"b\\\\c"\n'),
     "written": updated("<here>/m-2", ["<here>/m-1", "<here>/m-2"]),
     "written_without_older_ones": updated("<here>/m-2"),
-    "written_with_the_newest_missing_in_the_list": updated(
-        "<here>/m-3", ["<here>/m-1", "<here>/m-2"]
-    ),
-    "written_with_the_newest_amid_the_list": updated(
-        "<here>/m-1", ["<here>/m-1", "<here>/m-2"]
-    ),
     "written_with_relative_paths": updated("m-2", ["m-1", "m-2"]),
     "written_with_paths_of_another_folder": updated("/other/m-2", ["/other/m-1"]),
     "written_under_another_name": updated("<here>/m-2", latest_filename="state"),

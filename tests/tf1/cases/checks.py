@@ -84,13 +84,6 @@ def case_message(tf: Any) -> Any:
     return made
 
 
-def case_condition_that_is_known(tf: Any) -> Any:
-    with tf.Session() as session:
-        return [
-            attempt(tf, session.run, tf.Assert(one, ["said"])) for one in (True, False)
-        ]
-
-
 def case_data_that_is_no_list(tf: Any) -> Any:
     return tf.Assert(True, "said")
 
@@ -113,18 +106,6 @@ def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
             for one in (True, False)
             for number in (1.0, -1.0)
         ]
-
-
-def case_assertion_in_a_loop(tf: Any) -> Any:
-    limit = tf.placeholder(tf.int32, [])
-
-    def body(i: Any) -> Any:
-        with tf.control_dependencies([tf.assert_less(i, 3)]):
-            return tf.identity(i) + 1
-
-    made = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
-    with tf.Session() as session:
-        return [attempt(tf, session.run, made, {limit: one}) for one in (2, 3, 4)]
 
 
 def case_dtypes(tf: Any) -> Any:

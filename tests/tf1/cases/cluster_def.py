@@ -37,15 +37,6 @@ def case_a_def_from_a_spec_is_sorted(tf: Any) -> Any:
     return [(job.name, sorted(job.tasks.items())) for job in found.job]
 
 
-def case_a_def_is_built_field_by_field(tf: Any) -> Any:
-    found = tf.train.ClusterDef()
-    job = found.job.add()
-    job.name = "worker"
-    job.tasks[1] = "b:1"
-    job.tasks[0] = "a:1"
-    return str(found), len(found.job), found.job[0].tasks[1]
-
-
 def case_a_def_is_built_by_arguments(tf: Any) -> Any:
     job = tf.train.JobDef(name="worker", tasks={0: "a:1"})
     return str(tf.train.ClusterDef(job=[job]))
@@ -64,16 +55,6 @@ def case_a_server_def_is_built_by_arguments(tf: Any) -> Any:
         cluster=cluster, job_name="w", task_index=1, protocol="grpc"
     )
     return found.job_name, found.task_index, found.protocol, str(found)
-
-
-def case_a_server_def_does_not_print_the_first_index(tf: Any) -> Any:
-    found = tf.train.ServerDef(job_name="w", task_index=0)
-    return str(found), found.task_index
-
-
-def case_a_server_def_starts_empty(tf: Any) -> Any:
-    found = tf.train.ServerDef()
-    return found.job_name, found.task_index, found.protocol, len(found.cluster.job)
 
 
 def case_a_server_def_copies_its_cluster(tf: Any) -> Any:

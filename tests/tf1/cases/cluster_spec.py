@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
-import pickle
 import types
 from collections.abc import Callable
 from typing import Any
@@ -76,46 +74,3 @@ def made(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 CASES = {f"a_spec_from_{name}": made(form) for name, form in FORMS.items()}
-
-
-def case_a_spec_without_arguments_is_refused(tf: Any) -> Any:
-    return tf.train.ClusterSpec()
-
-
-def case_the_dict_may_change_afterwards(tf: Any) -> Any:
-    source = {"worker": ["a:1"]}
-    spec = tf.train.ClusterSpec(source)
-    source["worker"].append("b:1")
-    source["ps"] = ["p:1"]
-    return spec.as_dict()
-
-
-def case_a_cluster_def_is_given_back_itself(tf: Any) -> Any:
-    given = definition(tf)
-    spec = tf.train.ClusterSpec(given)
-    return spec.as_cluster_def() is given
-
-
-def case_a_spec_of_a_spec_has_another_def(tf: Any) -> Any:
-    spec = tf.train.ClusterSpec({"worker": ["a:1"]})
-    other = tf.train.ClusterSpec(spec)
-    one, two = spec.as_cluster_def(), other.as_cluster_def()
-    return one is two, one == two, spec == other
-
-
-def case_bytes_become_text_in_the_def(tf: Any) -> Any:
-    spec = tf.train.ClusterSpec({b"worker": [b"a:1"]})
-    again = tf.train.ClusterSpec(spec.as_cluster_def())
-    return spec.jobs, again.as_dict()
-
-
-def case_round_trips_are_equal(tf: Any) -> Any:
-    spec = tf.train.ClusterSpec({"w": {3: "d:1", 0: "a:1"}, "ps": ["p:1"], "idle": []})
-    return [
-        tf.train.ClusterSpec(spec.as_dict()) == spec,
-        tf.train.ClusterSpec(spec.as_cluster_def()) == spec,
-        tf.train.ClusterSpec(spec) == spec,
-        copy.deepcopy(spec) == spec,
-        copy.copy(spec) == spec,
-        pickle.loads(pickle.dumps(spec)) == spec,
-    ]

@@ -182,10 +182,6 @@ def case_joined_of_different_types(tf: Any) -> Any:
     return tf.complex(np.zeros(1), np.zeros(1, np.float32))
 
 
-def case_joined_of_whole_numbers(tf: Any) -> Any:
-    return tf.complex(1, 2)
-
-
 def case_parts_of_real_numbers(tf: Any) -> Any:
     x = tf.constant([1.0, -2.0])
     return run(tf, [tf.real(x), tf.imag(x), tf.conj(x), tf.angle(x)])

@@ -73,12 +73,6 @@ def settings(name: str) -> Callable[[Any], Any]:
     )
 
 
-def case_orthogonal_columns_are_orthogonal(tf: Any) -> Any:
-    made = run(tf, tf.orthogonal_initializer(2.0)([3, 5, 4]))
-    flat = made.reshape(15, 4)
-    return [made.shape, np.round(flat.T @ flat, 3) + 0.0]
-
-
 def case_orthogonal_rows_are_orthogonal(tf: Any) -> Any:
     made = run(tf, tf.orthogonal_initializer()([2, 5]))
     return [made.shape, np.round(made @ made.T, 3) + 0.0]
@@ -169,10 +163,6 @@ def case_a_function_that_gives_no_numbers(tf: Any) -> Any:
     return run(tf, tf.py_func(lambda: {"a": 1}, [], tf.int64))
 
 
-def case_a_function_that_gives_records(tf: Any) -> Any:
-    return run(tf, tf.py_func(lambda: np.zeros(1, [("a", "f4")]), [], tf.float32))
-
-
 def case_a_sparse_placeholder_whose_shape_is_known(tf: Any) -> Any:
     sparse = tf.sparse_placeholder(tf.float32, [3, 2])
     feed = {sparse: (np.array([[1, 0]]), np.array([2.0]))}
@@ -225,13 +215,6 @@ def case_a_constant_that_is_guaranteed(tf: Any) -> Any:
 
 def case_a_name_in_bytes(tf: Any) -> Any:
     return tf.constant(1.0, name=b"text").name
-
-
-def case_sizes_of_a_queue_are_in_its_node(tf: Any) -> Any:
-    queue = tf.FIFOQueue(3, [tf.float32, tf.int32], [[2], []], name="q")
-    attr = queue.queue_ref.op.node_def.attr
-    shapes = [[d.size for d in s.dim] for s in attr["shapes"].list.shape]
-    return [list(attr["component_types"].list.type), shapes, attr["capacity"].i]
 
 
 def case_rows_of_unequal_number_are_refused(tf: Any) -> Any:

@@ -124,14 +124,6 @@ def case_settings_of_a_list_one_by_one(tf: Any) -> Any:
     return settings(tf).parse("sizes[1]=4").values()
 
 
-def case_initializers_have_a_module(tf: Any) -> Any:
-    layers, slim = tf.contrib.layers, tf.contrib.slim
-    return [
-        slim.initializers.xavier_initializer is layers.xavier_initializer,
-        slim.regularizers.l2_regularizer is layers.l2_regularizer,
-    ]
-
-
 def case_separable_convolutions(tf: Any) -> Any:
     slim = tf.contrib.slim
     x = tf.reshape(tf.range(96.0), [1, 4, 8, 3]) / 96

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -36,17 +34,6 @@ def fails_with(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
     return case
 
 
-def case_at_first_nobody_asked_to_stop(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    return [coord.should_stop(), coord.joined, coord.wait_for_stop(0.01)]
-
-
-def case_somebody_asked_to_stop(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    found = [coord.request_stop(), coord.should_stop(), coord.wait_for_stop(0.01)]
-    return [*found, coord.join(), coord.joined]
-
-
 def case_the_request_is_cleared(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, ValueError("a"))
@@ -54,92 +41,6 @@ def case_the_request_is_cleared(tf: Any) -> Any:
     found = [coord.should_stop(), attempt(tf, coord.join, [])]
     coord.request_stop()
     return [*found, attempt(tf, coord.join, []), coord.should_stop()]
-
-
-def case_the_first_error_wins(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    hand_in(coord, KeyError("first"))
-    hand_in(coord, ValueError("second"))
-    return attempt(tf, coord.join)
-
-
-def case_an_error_after_a_plain_request(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    coord.request_stop()
-    hand_in(coord, ValueError("late"))
-    return attempt(tf, coord.join)
-
-
-def case_a_clean_error_and_then_another(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    hand_in(coord, tf.errors.OutOfRangeError(None, None, "end"))
-    hand_in(coord, ValueError("late"))
-    return attempt(tf, coord.join)
-
-
-def case_an_error_as_exc_info(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    try:
-        raise ValueError("a")
-    except ValueError:
-        coord.request_stop(sys.exc_info())
-    return [attempt(tf, coord.join), attempt(tf, coord.raise_requested_exception)]
-
-
-def case_clean_types_of_ones_own(tf: Any) -> Any:
-    coord = tf.train.Coordinator(clean_stop_exception_types=(KeyError,))
-    hand_in(coord, KeyError("clean"))
-    found = [attempt(tf, coord.join)]
-    coord = tf.train.Coordinator(clean_stop_exception_types=(KeyError,))
-    hand_in(coord, tf.errors.OutOfRangeError(None, None, "end"))
-    return [*found, attempt(tf, coord.join)]
-
-
-def case_a_block_that_fails(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    with coord.stop_on_exception():
-        raise ValueError("a")
-    return [coord.should_stop(), attempt(tf, coord.join)]
-
-
-def case_a_block_that_does_not_fail(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    with coord.stop_on_exception():
-        pass
-    return coord.should_stop()
-
-
-def case_a_block_with_a_clean_error(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    with coord.stop_on_exception():
-        raise tf.errors.OutOfRangeError(None, None, "end")
-    return [coord.should_stop(), attempt(tf, coord.join)]
-
-
-def case_registered_threads_are_waited_for(tf: Any) -> Any:
-    """Join waits for threads that were registered, too."""
-    coord = tf.train.Coordinator()
-    done: list[str] = []
-
-    def work() -> None:
-        coord.wait_for_stop()
-        time.sleep(0.03)
-        done.append("worked")
-
-    thread = threading.Thread(target=work)
-    coord.register_thread(thread)
-    thread.start()
-    coord.request_stop()
-    coord.join()
-    return done
-
-
-def case_threads_that_end_unasked(tf: Any) -> Any:
-    """Join returns when all threads have ended, though nobody asked to stop."""
-    coord = tf.train.Coordinator()
-    thread = threading.Thread(target=lambda: None)
-    thread.start()
-    return [coord.join([thread]), coord.should_stop(), coord.joined]
 
 
 def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
@@ -188,34 +89,6 @@ def case_an_error_after_the_end(tf: Any) -> Any:
     return [attempt(tf, hand_in, coord, ValueError("late")), coord.joined]
 
 
-def case_who_waits_is_woken(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(coord.wait_for_stop(10.0)))
-    thread.start()
-    coord.request_stop()
-    thread.join(10.0)
-    return found
-
-
-def case_many_stop_together(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-    counts = [0, 0, 0]
-
-    def work(index: int) -> None:
-        while not coord.should_stop():
-            counts[index] += 1
-            if index == 1 and counts[1] == 5:
-                coord.request_stop()
-            time.sleep(0.001)
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(3)]
-    for thread in threads:
-        thread.start()
-    coord.join(threads)
-    return [counts[1], [thread.is_alive() for thread in threads]]
-
-
 def looper(tf: Any, **named: Any) -> Any:
     """Tell how a thread that calls again and again comes to its end."""
     coord = tf.train.Coordinator()
@@ -244,17 +117,6 @@ def case_a_looper_started_by_loop(tf: Any) -> Any:
     thread = tf.train.LooperThread.loop(coord, None, target=target, args=("a",))
     coord.join([thread])
     return calls
-
-
-def case_a_looper_that_fails(tf: Any) -> Any:
-    coord = tf.train.Coordinator()
-
-    def target() -> None:
-        raise ValueError("a")
-
-    thread = tf.train.LooperThread(coord, None, target=target)
-    thread.start()
-    return [attempt(tf, coord.join, [thread]), coord.should_stop()]
 
 
 def case_a_looper_without_a_coordinator(tf: Any) -> Any:

@@ -9,16 +9,6 @@ import numpy as np
 from tests.tf1.look import run, started, static, told
 
 
-def operations(tf: Any) -> Any:
-    return [[op.name, op.type] for op in tf.get_default_graph().get_operations()]
-
-
-def case_exclusive_or_is_written_with_three_others(tf: Any) -> Any:
-    truth = tf.constant([True, False])
-    tf.logical_xor(truth, truth)
-    return [operations(tf), operations(tf) and (truth ^ truth).name]
-
-
 def case_exclusive_or_by_name(tf: Any) -> Any:
     return told(tf, tf.logical_xor([True, False], [True, True], name="either"))
 
@@ -77,11 +67,6 @@ def case_initializer_by_its_oldest_name(tf: Any) -> Any:
     return [first, tf.initialize_variables([made]).name]
 
 
-def case_variable_says_how_copies_are_kept(tf: Any) -> Any:
-    made = tf.Variable(1.0)
-    return [made.synchronization.name, made.aggregation.name]
-
-
 def case_variable_is_told_how_copies_are_kept(tf: Any) -> Any:
     made = tf.get_variable(
         "v",
@@ -106,13 +91,6 @@ def case_rows_that_are_none_are_refused(tf: Any) -> Any:
 def case_value_or_initial_value_is_called(tf: Any) -> Any:
     made = tf.Variable(1.0, name="v")
     return [made.initialized_value().name, made.initialized_value().name]
-
-
-def case_variable_in_parts_as_one_tensor(tf: Any) -> Any:
-    with tf.variable_scope("p", partitioner=tf.fixed_size_partitioner(3)):
-        made = tf.get_variable("w", [7, 2], initializer=tf.ones_initializer())
-    whole = tf.convert_to_tensor(made)
-    return [static(whole), started(tf, tf.reduce_sum(whole))]
 
 
 def case_feed_of_an_unknown_name_to_a_partial_run(tf: Any) -> Any:
@@ -168,10 +146,6 @@ def case_sizes_in_a_stack_with_an_unknown_one(tf: Any) -> Any:
     ]
 
 
-def case_texts_are_scattered(tf: Any) -> Any:
-    return run(tf, tf.scatter_nd([[2], [0], [2]], ["a", "b", "c"], [4]))
-
-
 def case_rows_for_nothing_are_refused(tf: Any) -> Any:
     return tf.scatter_nd([[0]], [1], tf.constant([0]))
 
@@ -180,10 +154,6 @@ def case_mask_of_a_tensor_of_unknown_rank(tf: Any) -> Any:
     x, mask = tf.placeholder(tf.int32), tf.placeholder(tf.bool, [None])
     masked = [tf.boolean_mask(x, mask), tf.boolean_mask(x, mask, axis=1)]
     return run(tf, masked, {x: [[1, 2], [3, 4]], mask: [False, True]})
-
-
-def case_rate_of_dropout_of_another_dtype(tf: Any) -> Any:
-    return tf.nn.dropout(tf.ones([2, 3]), rate=tf.constant(0.5, tf.float64))
 
 
 def case_gradient_of_a_function(tf: Any) -> Any:
@@ -203,13 +173,6 @@ def case_gradient_of_rows_without_a_shape(tf: Any) -> Any:
     rows = tf.IndexedSlices(tf.constant([2.0]), tf.constant([0]))
     (found,) = tf.gradients(tf.identity(x), x, grad_ys=rows)
     return [run(tf, one, {x: [1.0]}) for one in (found.values, found.indices)]
-
-
-def case_variable_in_parts_is_read_at_once(tf: Any) -> Any:
-    with tf.variable_scope("p", partitioner=tf.fixed_size_partitioner(2)):
-        made = tf.get_variable("w", [4])
-    with tf.control_dependencies([tf.no_op()]):
-        return [one.name for one in made.as_tensor().op.control_inputs]
 
 
 def case_batches_of_indices_of_unknown_rank(tf: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,21 +51,8 @@ def case_lines_of_files_that_are_fed(tf: Any, folder: str) -> Any:
     return elements(tf, dataset, {names: text_files(folder)})
 
 
-def case_lines_of_a_compressed_file(tf: Any, folder: str) -> Any:
-    made = []
-    for kind, pressed in (("GZIP", gzip.compress(TEXT)), ("ZLIB", zlib.compress(TEXT))):
-        path = Path(folder) / kind
-        path.write_bytes(pressed)
-        made += elements(tf, tf.data.TextLineDataset(str(path), kind))
-    return made
-
-
 def case_file_that_is_missing(tf: Any, folder: str) -> Any:
     return elements(tf, tf.data.TextLineDataset(str(Path(folder) / "none")))
-
-
-def case_names_that_are_no_texts(tf: Any) -> Any:
-    return tf.data.TextLineDataset([1])
 
 
 def record_files(tf: Any, folder: str, options: Any = None) -> list[str]:
@@ -107,12 +92,6 @@ def case_pieces_that_are_not_whole(tf: Any, folder: str) -> Any:
     return elements(tf, tf.data.FixedLengthRecordDataset(pieces(folder), 5, 4, 3))
 
 
-def case_files_by_turns(tf: Any, folder: str) -> Any:
-    names = tf.data.Dataset.from_tensor_slices(text_files(folder))
-    dataset = names.interleave(tf.data.TextLineDataset, cycle_length=2)
-    return elements(tf, dataset)
-
-
 def case_header_of_each_file_is_left_out(tf: Any, folder: str) -> Any:
     names = tf.data.Dataset.from_tensor_slices(text_files(folder))
     dataset = names.flat_map(
@@ -144,14 +123,6 @@ def case_flattened_to_the_same_each_time(tf: Any) -> Any:
     return elements(tf, dataset.repeat(2))
 
 
-def case_flattened_twice(tf: Any) -> Any:
-    numbers = tf.data.Dataset.range
-    dataset = numbers(3).flat_map(
-        lambda n: numbers(n + 1).flat_map(lambda m: numbers(m).map(lambda k: n + k))
-    )
-    return elements(tf, dataset)
-
-
 def case_flattened_rows_of_a_batch(tf: Any) -> Any:
     slices = tf.data.Dataset.from_tensor_slices
     dataset = slices(([[1, 2], [3, 4]], ["a", "b"])).flat_map(
@@ -164,17 +135,6 @@ def case_flattened_rows_of_a_batch(tf: Any) -> Any:
 
 def case_function_that_makes_no_dataset(tf: Any) -> Any:
     return tf.data.Dataset.range(3).flat_map(lambda n: n)
-
-
-def case_elements_that_cannot_be_made(tf: Any) -> Any:
-    def inner(n: Any) -> Any:
-        share = tf.check_numerics(1.0 / tf.to_float(n), "share")
-        return tf.data.Dataset.from_tensors(share)
-
-    dataset = tf.data.Dataset.range(3).flat_map(inner)
-    following = tf.data.make_one_shot_iterator(dataset).get_next()
-    with tf.Session() as session:
-        return attempt(tf, session.run, following)
 
 
 def case_as_many_at_a_time_as_processors(tf: Any) -> Any:

@@ -127,38 +127,10 @@ def in_a_scope(text: Any) -> Callable[[Any], Any]:
     return case
 
 
-def case_parse_from_string_changes_the_spec_itself(tf: Any) -> Any:
-    spec = tf.DeviceSpec(job="ps")
-    same = spec.parse_from_string("/job:worker/task:2") is spec
-    return [same, spec.to_string()]
-
-
-def case_parse_from_string_forgets_what_it_was(tf: Any) -> Any:
-    spec = tf.DeviceSpec(job="ps", task=3)
-    spec.parse_from_string("/cpu:0")
-    return spec.to_string()
-
-
 def case_replace_gives_another_spec(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="ps", task=1)
     other = spec.replace(task=2, device_type="gpu", device_index=0)
     return [spec.to_string(), other.to_string(), spec.replace(job=None).to_string()]
-
-
-def case_specs_compare_by_their_text(tf: Any) -> Any:
-    one = tf.DeviceSpec(job="ps", device_type="cpu", device_index=0)
-    other = tf.DeviceSpec.from_string("/cpu:0/job:ps")
-    third = tf.DeviceSpec(job="ps")
-    text = one.to_string()
-    equal = [one == other, one == third, one == text, one != other, one != third]
-    return [*equal, hash(one) == hash(other), len({one, other, third})]
-
-
-def case_specs_can_be_changed(tf: Any) -> Any:
-    spec = tf.DeviceSpec(job="ps", task=1)
-    spec.job, spec.task, spec.device_type = "worker", 2, "gpu"
-    spec.device_index = 1
-    return spec.to_string()
 
 
 SCOPES = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +15,6 @@ CLASSES = (
     *("PermissionDeniedError", "ResourceExhaustedError", "FailedPreconditionError"),
     *("AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError"),
     *("UnavailableError", "DataLossError", "UnauthenticatedError"),
-)
-CODES = (
-    *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
-    *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED"),
-    *("FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL"),
-    *("UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"),
 )
 
 
@@ -55,30 +48,11 @@ def raised(name: str) -> Callable[[Any], Any]:
 CASES.update({f"a_raised_{name}": raised(name) for name in CLASSES})
 
 
-def case_codes_have_these_numbers(tf: Any) -> Any:
-    return {name: getattr(tf.errors, name) for name in ("OK", *CODES)}
-
-
 def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
     to_class = tf.errors.exception_type_from_error_code
     to_code = tf.errors.error_code_from_exception_type
     classes = [to_class(code) for code in range(1, 17)]
     return [one.__name__ for one in classes], [to_code(one) for one in classes]
-
-
-def case_an_unknown_code_is_refused(tf: Any) -> Any:
-    return tf.errors.exception_type_from_error_code(99)
-
-
-def case_an_error_survives_a_pickle(tf: Any) -> Any:
-    error = tf.errors.NotFoundError(None, None, "what happened")
-    again = pickle.loads(pickle.dumps(error))
-    return type(again).__name__, again.message, again.error_code
-
-
-def case_the_base_takes_a_code(tf: Any) -> Any:
-    error = tf.errors.OpError(None, None, "what happened", 7)
-    return error.error_code, error.message, error.op
 
 
 def run(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -142,37 +116,6 @@ FAILURES: dict[str, Callable[[Any], Any]] = {
 CASES.update({f"{name}_is_an_error": run(make) for name, make in FAILURES.items()})
 
 
-def case_an_error_names_its_operation(tf: Any) -> Any:
-    a, b = tf.placeholder(tf.int32), tf.placeholder(tf.int32)
-    quotient = tf.floordiv(a, b, name="quotient")
-    with tf.Session() as session:
-        try:
-            session.run(quotient, {a: 1, b: 0})
-        except tf.errors.InvalidArgumentError as error:
-            return error.op is quotient.op, error.op.name, error.error_code
-    return "no error"
-
-
-def case_an_error_of_a_missing_feed_names_the_placeholder(tf: Any) -> Any:
-    holder = tf.placeholder(tf.float32, [2], name="holder")
-    with tf.Session() as session:
-        try:
-            session.run(holder + 1.0)
-        except tf.errors.InvalidArgumentError as error:
-            return error.op.name, "holder" in error.message
-    return "no error"
-
-
-def case_an_error_of_an_unready_variable_names_it(tf: Any) -> Any:
-    variable = tf.Variable(1.0, name="weight")
-    with tf.Session() as session:
-        try:
-            session.run(variable + 1.0)
-        except tf.errors.FailedPreconditionError as error:
-            return "weight" in error.message
-    return "no error"
-
-
 def on_another_task(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     with tf.device("/job:ps/task:0"):
@@ -186,27 +129,3 @@ def on_another_task(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
 
 def case_an_error_on_another_task_keeps_its_class(tf: Any) -> Any:
     return on_another_task(tf, lambda a, b: a // b)
-
-
-def case_an_error_on_another_task_names_the_task(tf: Any) -> Any:
-    try:
-        on_another_task(tf, lambda a, b: a // b)
-    except tf.errors.InvalidArgumentError as error:
-        return "/job:ps/replica:0/task:0" in error.message
-    return "no error"
-
-
-def case_an_error_on_another_task_has_its_operation(tf: Any) -> Any:
-    try:
-        on_another_task(tf, lambda a, b: tf.floordiv(a, b, name="quotient"))
-    except tf.errors.InvalidArgumentError as error:
-        return error.op.name
-    return "no error"
-
-
-def case_an_unready_variable_on_another_task(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
-    with tf.device("/job:ps/task:0"):
-        variable = tf.Variable(1.0)
-    with tf.Session(servers["worker"][0].target) as session:
-        return session.run(variable + 1.0)

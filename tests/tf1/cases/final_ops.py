@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.attempts import attempt
-
 
 def ended(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """Return a case: what the hook has before, during and after a session."""
@@ -31,62 +29,6 @@ def case_fed(tf: Any) -> Any:
     with tf.train.MonitoredSession(hooks=[hook]):
         pass
     return hook.final_ops_values
-
-
-def case_not_fed(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [2])
-    hook = tf.train.FinalOpsHook(x * 2.0)
-
-    def body() -> None:
-        with tf.train.MonitoredSession(hooks=[hook]):
-            pass
-
-    return [attempt(tf, body), hook.final_ops_values]
-
-
-def case_after_an_error(tf: Any) -> Any:
-    v = tf.Variable(1.0)
-    hook = tf.train.FinalOpsHook(v)
-
-    def body() -> None:
-        with tf.train.MonitoredSession(hooks=[hook]):
-            raise ValueError("a")
-
-    return [attempt(tf, body), hook.final_ops_values]
-
-
-def case_after_the_end_of_the_input(tf: Any) -> Any:
-    v = tf.Variable(1.0)
-    hook = tf.train.FinalOpsHook(v)
-    with tf.train.MonitoredSession(hooks=[hook]):
-        raise tf.errors.OutOfRangeError(None, None, "end")
-    return hook.final_ops_values
-
-
-def case_of_a_queue_that_has_ended(tf: Any) -> Any:
-    """The error of the last evaluation comes out."""
-    queue = tf.FIFOQueue(1, tf.int32)
-    close = queue.close()
-    hook = tf.train.FinalOpsHook(queue.dequeue())
-
-    def body() -> None:
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            session.run(close)
-
-    return [attempt(tf, body), hook.final_ops_values]
-
-
-def case_in_two_sessions(tf: Any) -> Any:
-    v = tf.Variable(0)
-    add = v.assign_add(1)
-    hook = tf.train.FinalOpsHook(v)
-    found = []
-    for n_runs in (1, 3):
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            for _ in range(n_runs):
-                session.run(add)
-        found.append(hook.final_ops_values)
-    return found
 
 
 MAKE: dict[str, Callable[[Any, Any], Any]] = {

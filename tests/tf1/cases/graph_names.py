@@ -42,41 +42,12 @@ def scoped(name: Any) -> Callable[[Any], Any]:
 CASES.update({f"a_scope_called_{key}": scoped(name) for key, name in NAMES.items()})
 
 
-def case_default_names_come_from_the_kind(tf: Any) -> Any:
-    one = tf.constant(1.0)
-    made = [
-        *(one, tf.placeholder(tf.float32), one + 1.0, tf.identity(one), tf.no_op()),
-        *(tf.Variable(1.0), tf.matmul([[1.0]], [[1.0]]), tf.group(one), one * one),
-    ]
-    return [thing.name for thing in made]
-
-
 def case_a_name_that_is_taken_gets_a_number(tf: Any) -> Any:
     return [tf.constant(1, name="a").name for _ in range(3)]
 
 
-def case_names_that_differ_in_case_only_clash(tf: Any) -> Any:
-    return [tf.constant(1, name=name).name for name in ("a", "A", "a", "B", "b")]
-
-
 def case_a_number_that_is_taken_is_left_out(tf: Any) -> Any:
     return [tf.constant(1, name=name).name for name in ("a", "a_1", "a", "a_1")]
-
-
-def case_scopes_are_joined_by_a_slash(tf: Any) -> Any:
-    with tf.name_scope("x") as x:
-        one = tf.constant(1, name="c")
-        with tf.name_scope("y") as y:
-            two = tf.constant(1, name="c")
-    return x, y, one.name, two.name
-
-
-def case_a_scope_that_is_taken_gets_a_number(tf: Any) -> Any:
-    found = []
-    for _ in range(3):
-        with tf.name_scope("x") as scope:
-            found.append((scope, tf.constant(1, name="c").name))
-    return found
 
 
 def case_a_scope_and_an_operation_share_their_names(tf: Any) -> Any:
@@ -92,45 +63,10 @@ def case_a_scope_is_entered_again_by_its_path(tf: Any) -> Any:
         return again, tf.constant(1, name="c").name, tf.constant(1, name="d").name
 
 
-def case_none_leads_out_of_all_scopes(tf: Any) -> Any:
-    with tf.name_scope("x"), tf.name_scope(None) as scope:
-        return scope, tf.constant(1, name="c").name
-
-
-def case_a_scope_has_a_default_name(tf: Any) -> Any:
-    with tf.name_scope(None, "default") as scope:
-        return scope, tf.constant(1, name="c").name
-
-
-def case_the_scope_of_the_graph_is_the_same(tf: Any) -> Any:
-    graph = tf.get_default_graph()
-    with graph.name_scope("x") as scope:
-        return scope, tf.constant(1).name
-
-
-def case_a_scope_in_another_graph_starts_anew(tf: Any) -> Any:
-    with tf.name_scope("x"), tf.Graph().as_default():
-        return tf.constant(1, name="c").name
-
-
-def case_a_scope_is_left_after_an_error(tf: Any) -> Any:
-    try:
-        with tf.name_scope("x"):
-            raise KeyError("mine")
-    except KeyError:
-        return tf.constant(1, name="c").name
-
-
 def case_unique_name_reserves(tf: Any) -> Any:
     graph = tf.get_default_graph()
     first = graph.unique_name("a", mark_as_used=False)
     return first, graph.unique_name("a"), graph.unique_name("a"), tf.no_op("a").name
-
-
-def case_each_graph_counts_for_itself(tf: Any) -> Any:
-    one = tf.constant(1, name="a").name
-    with tf.Graph().as_default():
-        return one, tf.constant(1, name="a").name
 
 
 LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt, raising
-from tests.tf1.folders import checkpoints, files, in_folder
+from tests.tf1.folders import checkpoints, in_folder
 
 STAGES = ("begin", "before_save", "after_save", "end")
 
@@ -48,51 +48,12 @@ def saved(n_steps: int, by: int = 1, **named: Any) -> Callable[[Any], Any]:
     return in_folder(body)
 
 
-def case_when_they_are_saved(tf: Any, folder: Path) -> Any:
-    """After which run a checkpoint is there."""
-    train = tf.train.get_or_create_global_step().assign_add(1)
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
-    found = []
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        found.append(checkpoints(folder))
-        for _ in range(5):
-            session.run(train)
-            found.append(checkpoints(folder))
-    return [*found, checkpoints(folder)]
-
-
-def case_names_that_are_left(tf: Any, folder: Path) -> Any:
-    tf.train.get_or_create_global_step()
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=10)
-    trained(tf, [hook], 1)
-    return [name for name in files(folder) if "events" not in name]
-
-
 def case_with_a_saver(tf: Any, folder: Path) -> Any:
     tf.train.get_or_create_global_step()
     saver = tf.train.Saver(max_to_keep=1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, saver=saver)
     trained(tf, [hook], 3)
     return [checkpoints(folder), [Path(one).name for one in saver.last_checkpoints]]
-
-
-def case_with_a_scaffold(tf: Any, folder: Path) -> Any:
-    train = tf.train.get_or_create_global_step().assign_add(1)
-    scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, scaffold=scaffold)
-    creator = tf.train.ChiefSessionCreator(scaffold)
-    with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
-        for _ in range(4):
-            session.run(train)
-    return checkpoints(folder)
-
-
-def case_with_the_saver_of_the_graph(tf: Any, folder: Path) -> Any:
-    """What the graph's collection holds is used, which the scaffold has put there."""
-    tf.train.get_or_create_global_step()
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
-    trained(tf, [hook], 2)
-    return [checkpoints(folder), len(tf.get_collection(tf.GraphKeys.SAVERS))]
 
 
 def listened(n_steps: int, n_listeners: int = 1, **replies: Any) -> Any:
@@ -134,14 +95,6 @@ def case_what_a_listener_finds(tf: Any, folder: Path) -> Any:
     return found
 
 
-def case_what_the_base_returns(tf: Any) -> Any:
-    base = tf.train.CheckpointSaverListener()
-    return [
-        *(base.begin(), base.before_save(None, 1)),
-        *(base.after_save(None, 1), base.end(None, 1)),
-    ]
-
-
 def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
     """What it has saved is restored by the next program."""
     found = []
@@ -153,59 +106,6 @@ def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
             with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
                 found += [session.run(train) for _ in range(3)]
     return [found, checkpoints(folder)]
-
-
-def case_a_body_that_fails(tf: Any, folder: Path) -> Any:
-    """An error of the body: nothing is saved at the end."""
-    train = tf.train.get_or_create_global_step().assign_add(1)
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=100)
-
-    def body() -> None:
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            session.run(train)
-            raise ValueError("a")
-
-    return [attempt(tf, body), checkpoints(folder)]
-
-
-def case_a_stop_of_another_hook(tf: Any, folder: Path) -> Any:
-    tf.train.get_or_create_global_step()
-    hooks = [
-        tf.train.CheckpointSaverHook(str(folder), save_steps=3),
-        tf.train.StopAtStepHook(last_step=5),
-    ]
-    return [trained(tf, hooks, 10), checkpoints(folder)]
-
-
-def case_steps_that_stand(tf: Any, folder: Path) -> Any:
-    step = tf.train.get_or_create_global_step()
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        for _ in range(3):
-            session.run(step)
-    return checkpoints(folder)
-
-
-def case_values_of_the_files(tf: Any, folder: Path) -> Any:
-    """Values in the file are those after the update of the step in its name."""
-    step = tf.train.get_or_create_global_step()
-    v = tf.Variable(0.0, name="v")
-    with tf.control_dependencies([v.assign_add(1.5)]):
-        train = step.assign_add(1)
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        for _ in range(4):
-            session.run(train)
-    return [
-        [tf.train.load_variable(str(folder / f"model.ckpt-{at}"), name) for name in "v"]
-        for at in (0, 2, 4)
-    ]
-
-
-def case_without_a_global_step(tf: Any, folder: Path) -> Any:
-    tf.Variable(1.0)
-    hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1)
-    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
 
 
 def made(**named: Any) -> Callable[[Any], Any]:

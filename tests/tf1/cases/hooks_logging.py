@@ -107,15 +107,6 @@ def nan(value: float, **named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def case_a_loss_of_nan_leaves_the_block(tf: Any) -> Any:
-    loss = tf.constant(float("nan"))
-    try:
-        with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(loss)]) as one:
-            one.run(loss)
-    except tf.train.NanLossDuringTrainingError as error:
-        return [isinstance(error, RuntimeError), type(error).__name__, len(str(error))]
-
-
 def case_a_loss_of_nan_by_name(tf: Any) -> Any:
     loss = tf.constant(float("nan"), name="loss")
     hook = tf.train.NanTensorHook("loss:0", fail_on_nan_loss=False)

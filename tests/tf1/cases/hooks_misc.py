@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.attempts import Later, attempt, noted, noting
+from tests.tf1.attempts import Later
 from tests.tf1.folders import files, in_folder
 
 
@@ -48,47 +48,6 @@ def case_a_counter_is_told(tf: Any) -> Any:
     return found
 
 
-def case_a_counter_without_a_step(tf: Any) -> Any:
-    tf.Variable(1.0)
-    hook = tf.train.StepCounterHook(every_n_steps=1)
-    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
-
-
-def case_a_counter_of_a_step_that_stands(tf: Any) -> Any:
-    step = tf.train.get_or_create_global_step()
-    hook = tf.train.StepCounterHook(every_n_steps=1)
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        return [session.run(step) for _ in range(8)]
-
-
-def case_a_feeder(tf: Any) -> Any:
-    """The function is called for every run."""
-    x = tf.placeholder(tf.float32, [])
-    y = x * 2.0
-    calls: list[int] = []
-
-    def feed() -> Any:
-        calls.append(1)
-        return {x: float(len(calls))}
-
-    with tf.train.MonitoredSession(hooks=[tf.train.FeedFnHook(feed)]) as session:
-        return [[session.run(y) for _ in range(3)], len(calls)]
-
-
-def case_two_feeders_of_one(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [])
-    hooks = [tf.train.FeedFnHook(lambda: {x: 1.0}) for _ in range(2)]
-    with tf.train.MonitoredSession(hooks=hooks) as session:
-        return session.run(x)
-
-
-def case_a_feeder_of_what_is_fed(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [])
-    hook = tf.train.FeedFnHook(lambda: {x: 1.0})
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        return session.run(x, {x: 2.0})
-
-
 def case_a_feeder_of_nothing(tf: Any) -> Any:
     v = tf.Variable(1.0)
     hook = tf.train.FeedFnHook(lambda: None)
@@ -126,12 +85,6 @@ def case_a_waiter_waits_for_another(tf: Any) -> Any:
         return [*found, chief.run(train), chief.run(train), later.result()]
 
 
-def case_a_waiter_without_a_step(tf: Any) -> Any:
-    tf.Variable(1.0)
-    hook = tf.train.GlobalStepWaiterHook(1)
-    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
-
-
 def profiled(n_runs: int, **named: Any) -> Callable[[Any], Any]:
     """Return a case: which files a profiler has written."""
 
@@ -156,38 +109,6 @@ def case_what_a_profiler_writes(tf: Any, folder: Path) -> Any:
     return [{"M", "X"} <= kinds, "process_name" in names, len(events) > 2]
 
 
-def case_a_profiler_without_a_step(tf: Any, folder: Path) -> Any:
-    tf.Variable(1.0)
-    hook = tf.train.ProfilerHook(save_steps=1, output_dir=str(folder))
-    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
-
-
-def case_several_in_one(tf: Any, folder: Path) -> Any:
-    """The usual set of a training program."""
-    log: list[Any] = []
-    step = tf.train.get_or_create_global_step()
-    v = tf.Variable([2.0, -1.0], name="v")
-    loss = tf.reduce_sum(v * v)
-    train = tf.train.GradientDescentOptimizer(0.25).minimize(loss, global_step=step)
-    hooks = [
-        tf.train.StopAtStepHook(last_step=4),
-        tf.train.NanTensorHook(loss),
-        tf.train.LoggingTensorHook(
-            {"loss": tf.constant(1.0)},
-            every_n_iter=2,
-            formatter=lambda values: noted(log, values["loss"]),
-        ),
-        tf.train.CheckpointSaverHook(str(folder), save_steps=2),
-        noting(tf, log),
-    ]
-    with tf.train.MonitoredSession(hooks=hooks) as session:
-        while not session.should_stop():
-            session.run(train)
-    with tf.Session() as session:
-        tf.train.Saver().restore(session, tf.train.latest_checkpoint(str(folder)))
-        return [session.run([v, step]), log]
-
-
 def summary(**named: Any) -> Callable[[Any], Any]:
     return made("SummarySaverHook", **named)
 
@@ -208,9 +129,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a_saver_of_summaries_made_without_a_source": summary(save_steps=1),
     "a_saver_of_summaries_made_of_two_sources": summary(
         save_steps=1, summary_op=1, scaffold=1
-    ),
-    "a_saver_of_summaries_made_without_a_time": summary(
-        save_steps=None, save_secs=None, summary_op=1
     ),
     "a_saver_of_summaries_made_of_both_times": summary(
         save_steps=1, save_secs=1, summary_op=1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.attempts import attempt, noting
+from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
 
 
@@ -50,95 +50,12 @@ def in_one_folder(**named: Any) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: goes_on(tf, folder, **named))
 
 
-def case_runs_that_do_not_train(tf: Any) -> Any:
-    """Runs that do not train count as runs, yet move no step."""
-    step = tf.train.get_or_create_global_step()
-    train = step.assign_add(1)
-    with tf.train.MonitoredSession(hooks=[tf.train.StopAtStepHook(2)]) as session:
-        found = []
-        for fetch in (step, train, step, train):
-            found.append([session.run(fetch), session.should_stop()])
-    return found
-
-
 def case_a_run_after_it(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
     hook = tf.train.StopAtStepHook(last_step=1)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         return [session.run(train), attempt(tf, session.run, train)]
-
-
-def case_without_a_global_step(tf: Any) -> Any:
-    tf.Variable(1.0)
-    hook = tf.train.StopAtStepHook(last_step=1)
-    return attempt(tf, tf.train.MonitoredSession, hooks=[hook])
-
-
-def case_the_lower_of_two(tf: Any) -> Any:
-    step = tf.train.get_or_create_global_step()
-    hooks = [tf.train.StopAtStepHook(last_step=one) for one in (5, 3)]
-    return loop(tf, hooks, step.assign_add(1))
-
-
-def case_after_a_recovery(tf: Any) -> Any:
-    """The last step is kept when the session is made anew."""
-    step = tf.train.get_or_create_global_step()
-    train = step.assign_add(1)
-    left = [tf.errors.AbortedError(None, None, "a")]
-    found: list[Any] = []
-
-    def fail(*arguments: Any) -> None:
-        if len(found) == 2 and left:
-            raise left.pop()
-
-    hooks = [tf.train.StopAtStepHook(num_steps=4), noting(tf, [], after_run=fail)]
-    with tf.train.MonitoredSession(hooks=hooks) as session:
-        while not session.should_stop():
-            found.append(session.run(train))
-    return found
-
-
-def case_used_in_two_sessions(tf: Any) -> Any:
-    """One hook in two sessions, one after the other, counts on from the first."""
-    found = []
-    step = tf.train.get_or_create_global_step()
-    train = step.assign_add(1)
-    hook = tf.train.StopAtStepHook(num_steps=2)
-    for _ in range(2):
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            runs = []
-            while not session.should_stop():
-                runs.append(session.run(train))
-        found.append(runs)
-    return found
-
-
-def case_steps_of_an_optimizer(tf: Any) -> Any:
-    step = tf.train.get_or_create_global_step()
-    v = tf.Variable(1.0)
-    train = tf.train.GradientDescentOptimizer(0.1).minimize(v * v, global_step=step)
-    found = loop(tf, [tf.train.StopAtStepHook(last_step=4)], [train, v])
-    return [len(found), [values[0] for values in found]]
-
-
-def case_driven_by_hand(tf: Any) -> Any:
-    """The hook alone, as a program may drive it."""
-    step = tf.train.get_or_create_global_step()
-    hook = tf.train.StopAtStepHook(num_steps=2)
-    hook.begin()
-    found = []
-    with tf.Session() as session:
-        session.run(step.initializer)
-        hook.after_create_session(session, None)
-        for _ in range(2):
-            context = tf.train.SessionRunContext(None, session)
-            asked = hook.before_run(context)
-            session.run(step.assign_add(1))
-            results = session.run(asked.fetches)
-            hook.after_run(context, tf.train.SessionRunValues(results, None, None))
-            found.append(context.stop_requested)
-    return found
 
 
 def case_steps_of_two_workers(tf: Any) -> Any:

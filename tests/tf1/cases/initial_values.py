@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tests.tf1.look import started, static
 
 DEFAULTS = (
@@ -37,17 +35,6 @@ CASES.update(
 )
 
 
-def case_uniform_numbers_are_from_zero_to_one(tf: Any) -> Any:
-    made = tf.get_variable("w", [500], initializer=tf.random_uniform_initializer())
-    values = started(tf, made)
-    return [bool(values.min() >= 0.0), bool(values.max() > 0.5), values.max() < 1.0]
-
-
-def case_normal_numbers_deviate_by_one(tf: Any) -> Any:
-    made = tf.get_variable("w", [2000], initializer=tf.random_normal_initializer())
-    return bool(abs(started(tf, made).std() - 1.0) < 0.2)
-
-
 def case_uniform_whole_numbers_need_an_end(tf: Any) -> Any:
     return static(tf.random_uniform_initializer(dtype=tf.int32)([3]))
 
@@ -57,33 +44,13 @@ def case_function_without_arguments_makes_the_value(tf: Any) -> Any:
     return [static(made.value()), started(tf, made)]
 
 
-def case_function_may_ask_for_the_part(tf: Any) -> Any:
-    def initial(shape: Any, dtype: Any, partition_info: Any) -> Any:
-        return tf.fill(shape, tf.cast(7, dtype))
-
-    made = tf.get_variable("w", [2], initializer=initial)
-    return [static(made.value()), started(tf, made)]
-
-
 def case_function_of_a_shape_needs_one(tf: Any) -> Any:
     return tf.get_variable("w", initializer=lambda shape, dtype: tf.ones(shape))
-
-
-def case_small_zeros_are_one_operation(tf: Any) -> Any:
-    tf.Variable(tf.zeros([2, 3]), name="w")
-    tf.ones([])
-    tf.zeros_like(tf.constant([1.0]))
-    return operations(tf)
 
 
 def case_many_zeros_are_filled_in(tf: Any) -> Any:
     tf.zeros([100, 100])
     return operations(tf)
-
-
-def case_zeros_of_a_size_that_is_fed(tf: Any) -> Any:
-    tf.zeros([tf.placeholder(tf.int32, []), 3])
-    return [name for name, _ in operations(tf)][-3:]
 
 
 def slots(make: Any) -> Any:
@@ -105,8 +72,3 @@ CASES.update(
         ),
     }
 )
-
-
-def case_variable_begins_at_a_numpy_function(tf: Any) -> Any:
-    made = tf.Variable(lambda: np.zeros([2], np.float32), name="w")
-    return [made.initial_value.name, started(tf, made)]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.attempts import attempt, noting
 from tests.tf1.folders import checkpoints, files, in_folder
 
 
@@ -39,26 +38,11 @@ def counted(kind: str) -> Callable[[Any], Any]:
     return case
 
 
-def case_without_variables(tf: Any) -> Any:
-    x = tf.constant(2.0)
-    with tf.train.MonitoredTrainingSession() as session:
-        return session.run(x)
-
-
 def case_fed(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x * 2.0
     with tf.train.MonitoredTrainingSession() as session:
         return [session.run(y, {x: 4.0}), session.run(y, feed_dict={x: 5.0})]
-
-
-def case_with_options_and_metadata(tf: Any) -> Any:
-    v = tf.Variable(2.0)
-    metadata = tf.RunMetadata()
-    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    with tf.train.MonitoredSession() as session:
-        value = session.run(v, options=options, run_metadata=metadata)
-    return [value, len(metadata.step_stats.dev_stats) > 0]
 
 
 def saved(tf: Any, folder: Path, n_steps: int, **named: Any) -> Any:
@@ -124,26 +108,6 @@ def folder_that_is_made(tf: Any, folder: Path) -> Any:
     return [found, sorted(path.name for path in folder.iterdir())]
 
 
-def case_a_worker_and_its_chief(tf: Any) -> Any:
-    """A worker finds what the chief has initialised; only its own hooks are asked."""
-    server = tf.train.Server.create_local_server()
-    step, train = counter(tf)
-    log: list[str] = []
-    named = {"master": server.target, "log_step_count_steps": None}
-    with tf.train.MonitoredTrainingSession(**named) as chief:
-        found = [chief.run(train), chief.run(train)]
-        worker = tf.train.MonitoredTrainingSession(
-            **named,
-            is_chief=False,
-            hooks=[noting(tf, log, "own")],
-            chief_only_hooks=[noting(tf, log, "chief")],
-        )
-        with worker:
-            found += [worker.run(step), worker.run(train)]
-        found += [chief.run(step)]
-    return [found, log]
-
-
 def worker_with_a_folder(tf: Any, folder: Path) -> Any:
     """A worker saves nothing."""
     server = tf.train.Server.create_local_server()
@@ -167,80 +131,11 @@ def case_queue_runners_are_started(tf: Any) -> Any:
         return [session.run(take) for _ in range(4)]
 
 
-def case_the_input_ends(tf: Any) -> Any:
-    """The end of the input ends the loop, and is not an error."""
-    source = tf.FIFOQueue(10, tf.int32, shapes=[[]])
-    fill, close = source.enqueue_many(([1, 2, 3],)), source.close()
-    queue = tf.FIFOQueue(10, tf.int32)
-    runner = tf.train.QueueRunner(queue, [queue.enqueue(source.dequeue())])
-    tf.train.add_queue_runner(runner)
-    take = queue.dequeue()
-    found = []
-    with tf.train.MonitoredSession() as session:
-        session.run(fill)
-        session.run(close)
-        while not session.should_stop():
-            found.append(session.run(take))
-    return found
-
-
 def case_the_raw_session(tf: Any) -> Any:
     step, train = counter(tf)
     with tf.train.SingularMonitoredSession() as session:
         session.run(train)
         return [type(session.raw_session()).__name__, session.raw_session().run(step)]
-
-
-def case_the_raw_session_asks_no_hook(tf: Any) -> Any:
-    step, _ = counter(tf)
-    log: list[str] = []
-    with tf.train.SingularMonitoredSession([noting(tf, log)]) as session:
-        session.raw_session().run(step)
-    return log
-
-
-def case_the_default_session(tf: Any) -> Any:
-    v = tf.Variable(3.0)
-    with tf.train.MonitoredSession():
-        return [tf.get_default_session() is None, attempt(tf, v.eval)]
-
-
-def case_the_default_session_of_a_singular_one(tf: Any) -> Any:
-    tf.Variable(3.0)
-    with tf.train.SingularMonitoredSession():
-        return tf.get_default_session() is None
-
-
-def case_without_a_block(tf: Any) -> Any:
-    _, train = counter(tf)
-    session = tf.train.MonitoredTrainingSession()
-    found = [session.run(train), session.should_stop(), session.close()]
-    return [*found, session.should_stop()]
-
-
-def case_a_graph_can_grow_afterwards(tf: Any) -> Any:
-    _, train = counter(tf)
-    with tf.train.MonitoredTrainingSession() as session:
-        session.run(train)
-        inside = attempt(tf, tf.constant, 1.0)
-    after = tf.constant(1.0)
-    with tf.train.MonitoredTrainingSession() as session:
-        return [inside, session.run([after, train])]
-
-
-def case_a_graph_that_its_scaffold_made_final(tf: Any) -> Any:
-    _, train = counter(tf)
-    tf.train.Scaffold().finalize()
-    with tf.train.MonitoredTrainingSession() as session:
-        found = session.run(train)
-    return [found, tf.get_default_graph().finalized]
-
-
-def case_a_graph_that_was_final_before(tf: Any) -> Any:
-    _, train = counter(tf)
-    tf.get_default_graph().finalize()
-    with tf.train.MonitoredTrainingSession() as session:
-        return session.run(train)
 
 
 def bodies() -> dict[str, Callable[[Any, Path], Any]]:

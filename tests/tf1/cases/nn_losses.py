@@ -45,11 +45,6 @@ def slope_of_labels(loss: Callable[..., Any]) -> Callable[[Any], Any]:
     return case
 
 
-def case_sparse_softmax_cross_entropy_of_a_label_out_of_range(tf: Any) -> Any:
-    label = tf.placeholder(tf.int32, [1])
-    return run(tf, sparse(tf, labels=label, logits=[[1.0, 2.0]]), {label: [5]})
-
-
 def of_a_fed_batch(loss: Callable[..., Any], labels: list[Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         dtype = tf.float32 if len(labels) > 1 else tf.int64
@@ -62,40 +57,19 @@ def of_a_fed_batch(loss: Callable[..., Any], labels: list[Any]) -> Callable[[Any
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "softmax_cross_entropy_of_rows": lambda tf: told(tf, dense(tf)),
-    "softmax_cross_entropy_of_large_logits": lambda tf: told(
-        tf, dense(tf, logits=[[1000.0, 0.0, 0.0], [0.0, -1000.0, 0.0]])
-    ),
-    "softmax_cross_entropy_of_float64": lambda tf: told(
-        tf, dense(tf, logits=tf.constant(LOGITS, tf.float64))
-    ),
     "softmax_cross_entropy_takes_a_name": lambda tf: static(dense(tf, name="loss")),
     "softmax_cross_entropy_along_an_axis": lambda tf: told(
         tf, dense(tf, labels=np.transpose(LABELS), logits=np.transpose(LOGITS), axis=0)
     ),
-    "softmax_cross_entropy_of_one_more_axis": lambda tf: told(
-        tf, dense(tf, labels=[LABELS], logits=[LOGITS])
-    ),
     "softmax_cross_entropy_has_a_gradient": slopes(dense, LABELS),
     "softmax_cross_entropy_has_a_gradient_for_labels": slope_of_labels(dense),
     "softmax_cross_entropy_of_a_fed_batch": of_a_fed_batch(dense, [None, 3]),
-    "softmax_cross_entropy_refuses_other_sizes": lambda tf: run(
-        tf, dense(tf, labels=[[1.0, 0.0]])
-    ),
-    "softmax_cross_entropy_refuses_positions": lambda tf: (
-        tf.nn.softmax_cross_entropy_with_logits_v2()
-    ),
     "softmax_cross_entropy_refuses_integers": lambda tf: dense(
         tf, logits=tf.constant([[1, 2, 3]]), labels=tf.constant([[1, 0, 0]])
     ),
     "sparse_softmax_cross_entropy_of_rows": lambda tf: told(tf, sparse(tf)),
-    "sparse_softmax_cross_entropy_of_int64_labels": lambda tf: told(
-        tf, sparse(tf, labels=tf.constant([1, 0], tf.int64))
-    ),
     "sparse_softmax_cross_entropy_of_one_row": lambda tf: told(
         tf, sparse(tf, labels=1, logits=[1.0, 2.0])
-    ),
-    "sparse_softmax_cross_entropy_of_one_more_axis": lambda tf: told(
-        tf, sparse(tf, labels=[[0, 2]], logits=[LOGITS])
     ),
     "sparse_softmax_cross_entropy_takes_a_name": lambda tf: static(
         sparse(tf, name="loss")
@@ -104,9 +78,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sparse_softmax_cross_entropy_of_a_fed_batch": of_a_fed_batch(sparse, [None]),
     "sparse_softmax_cross_entropy_refuses_a_matrix_of_labels": lambda tf: sparse(
         tf, labels=[[0, 1], [1, 0]]
-    ),
-    "sparse_softmax_cross_entropy_refuses_another_count": lambda tf: sparse(
-        tf, labels=[0, 1, 2]
     ),
     "sparse_softmax_cross_entropy_refuses_float_labels": lambda tf: sparse(
         tf, labels=[0.0, 1.0]
@@ -118,16 +89,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf.nn.sparse_softmax_cross_entropy_with_logits(LOGITS, [0, 2])
     ),
     "sigmoid_cross_entropy_of_each": lambda tf: told(tf, sigmoid(tf)),
-    "sigmoid_cross_entropy_of_large_logits": lambda tf: told(
-        tf, sigmoid(tf, labels=[0.0, 1.0], logits=[1000.0, -1000.0])
-    ),
     "sigmoid_cross_entropy_takes_a_name": lambda tf: static(sigmoid(tf, name="loss")),
     "sigmoid_cross_entropy_has_a_gradient": slopes(sigmoid, LABELS),
     "sigmoid_cross_entropy_has_a_gradient_for_labels": slope_of_labels(sigmoid),
     "sigmoid_cross_entropy_of_a_fed_batch": of_a_fed_batch(sigmoid, [None, 3]),
-    "sigmoid_cross_entropy_refuses_other_shapes": lambda tf: sigmoid(
-        tf, labels=[1.0, 0.0]
-    ),
     "sigmoid_cross_entropy_refuses_two_dtypes": lambda tf: sigmoid(
         tf, labels=tf.constant(LABELS, tf.float64), logits=tf.constant(LOGITS)
     ),

@@ -86,17 +86,6 @@ def named_for(tf: Any, named: dict[str, Any]) -> dict[str, Any]:
     return {"shape": named["shape"], "partitioner": partitioner}
 
 
-def case_a_whole_is_told_nothing(tf: Any) -> Any:
-    log: list[Any] = []
-
-    def initial(shape: Any, dtype: Any, partition_info: Any = "nothing") -> Any:
-        log.append([list(shape), partition_info])
-        return tf.ones(shape, dtype)
-
-    tf.get_variable("w", [3], initializer=initial)
-    return log
-
-
 def case_the_spread_of_parts(tf: Any) -> Any:
     """The spread of the values is that of the whole, whatever the parts."""
     tf.set_random_seed(3)
@@ -156,9 +145,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "one_part": part_of(shape=[4, 2], parts=1),
     "a_reduction_that_is_none": made(
         lambda tf: tf.ConditionalAccumulator(tf.float32, reduction_type=None)
-    ),
-    "a_folder_that_is_none": made(
-        lambda tf: tf.train.CheckpointSaverHook(None, save_steps=1)
     ),
     "a_reader_of_none": made(lambda tf: tf.train.NewCheckpointReader(None)),
     "a_checkpoint_that_is_none": made(lambda tf: tf.train.checkpoint_exists(None)),

@@ -75,35 +75,18 @@ CASES.update(
         "as_dtype_of_a_word": lambda tf: tf.as_dtype("word"),
         "as_dtype_of_none": lambda tf: tf.as_dtype(None),
         "dtype_as_numpy": lambda tf: tf.float32.as_numpy_dtype is np.float32,
-        "dtype_equals_its_numpy_type": lambda tf: [
-            tf.float32 == np.float32,
-            tf.float32 == "float32",
-            tf.float32 != tf.float64,
-        ],
         "constant_with_dtype": lambda tf: told(tf, tf.constant([1, 2], tf.float64)),
         "constant_with_shape": lambda tf: told(tf, tf.constant(7.0, shape=[2, 2])),
-        "constant_with_a_shape_that_reorders": lambda tf: told(
-            tf, tf.constant([1, 2, 3, 4], shape=[2, 2])
-        ),
         "constant_with_dtype_as_text": lambda tf: told(tf, tf.constant(1, "float64")),
-        "constant_refuses_too_many_values": lambda tf: tf.constant(
-            [1, 2, 3], shape=[2]
-        ),
         "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
         "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
         "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
         "constant_names_are_unique": named_once_and_again,
         "constant_is_found_in_its_graph": graph_of,
-        "constant_takes_a_string_of_other_letters": lambda tf: run(
-            tf, tf.constant(["gr\u00fc\u00df", "b"])
-        ),
         "zeros_of_a_shape": lambda tf: told(tf, tf.zeros([2, 3])),
         "zeros_of_integers": lambda tf: told(tf, tf.zeros([2], tf.int32, name="none")),
         "zeros_of_a_scalar": lambda tf: told(tf, tf.zeros([])),
         "zeros_of_strings": lambda tf: told(tf, tf.zeros([1], tf.string)),
-        "zeros_of_a_shape_in_a_tensor": lambda tf: told(
-            tf, tf.zeros(tf.constant([2, 1]))
-        ),
         "ones_of_a_shape": lambda tf: told(tf, tf.ones([2, 1])),
         "ones_of_bools": lambda tf: told(tf, tf.ones([2], tf.bool)),
         "ones_of_a_number": lambda tf: run(tf, tf.ones(3)),
@@ -121,58 +104,28 @@ CASES.update(
         "range_refuses_a_step_of_zero": lambda tf: run(tf, tf.range(0, 3, 0)),
         "range_refuses_the_wrong_direction": lambda tf: run(tf, tf.range(3, 0, 1)),
         "range_takes_a_dtype": lambda tf: told(tf, tf.range(3, dtype=tf.float32)),
-        "range_of_a_fed_limit": lambda tf: static(
-            tf.range(tf.placeholder(tf.int32, []))
-        ),
         "linspace_meets_both_ends": lambda tf: told(tf, tf.linspace(0.0, 1.0, 5)),
         "linspace_of_one": lambda tf: told(tf, tf.linspace(2.0, 5.0, 1)),
         "linspace_of_integers": lambda tf: run(tf, tf.linspace(0, 4, 5)),
         "linspace_of_no_numbers": lambda tf: run(tf, tf.linspace(0.0, 1.0, 0)),
         "cast_to_int_cuts": lambda tf: told(tf, tf.cast([1.7, -1.7], tf.int32)),
         "cast_to_bool": lambda tf: told(tf, tf.cast([0.0, 2.0], tf.bool)),
-        "cast_to_the_same_dtype_is_the_same_tensor": lambda tf: told(
-            tf, tf.cast(tf.constant([1.0]), tf.float32)
-        ),
         "cast_to_a_dtype_by_name": lambda tf: told(tf, tf.cast([1, 2], "float64")),
         "cast_of_a_string_is_refused": lambda tf: run(tf, tf.cast(["1"], tf.float32)),
         "cast_takes_a_name": lambda tf: static(tf.cast([1], tf.int64, name="longer")),
         "to_float_of_integers": lambda tf: told(tf, tf.to_float([1, 2])),
-        "to_float_of_floats_is_the_same_tensor": lambda tf: told(
-            tf, tf.to_float([1.0])
-        ),
-        "convert_to_tensor_of_a_list": lambda tf: told(
-            tf, tf.convert_to_tensor([1, 2])
-        ),
         "convert_to_tensor_with_dtype": lambda tf: told(
             tf, tf.convert_to_tensor([1, 2], dtype=tf.float32, name="made")
         ),
         "convert_to_tensor_with_preferred_dtype": lambda tf: told(
             tf, tf.convert_to_tensor([1], preferred_dtype=tf.float64)
         ),
-        "convert_to_tensor_of_a_tensor_is_the_same": lambda tf: [
-            tf.convert_to_tensor(one) is one for one in [tf.constant(1.0)]
-        ],
-        "convert_to_tensor_refuses_another_dtype": lambda tf: tf.convert_to_tensor(
-            tf.constant(1.0), dtype=tf.int32
-        ),
-        "convert_to_tensor_of_a_list_of_tensors": lambda tf: told(
-            tf, tf.convert_to_tensor([tf.constant(1.0), 2.0])
-        ),
         "convert_to_tensor_refuses_none": lambda tf: tf.convert_to_tensor(None),
-        "placeholder_of_a_shape": lambda tf: static(
-            tf.placeholder(tf.float32, [None, 2])
-        ),
         "placeholder_of_unknown_rank": lambda tf: static(
             tf.placeholder(tf.int32, name="fed")
         ),
         "placeholder_takes_a_dtype_by_name": lambda tf: static(
             tf.placeholder("float64", shape=())
-        ),
-        "placeholder_takes_a_numpy_type": lambda tf: static(
-            tf.placeholder(np.int64, shape=(2,))
-        ),
-        "placeholder_that_is_not_fed_fails_when_run": lambda tf: run(
-            tf, tf.placeholder(tf.float32, [])
         ),
         "placeholder_of_no_dtype": lambda tf: tf.placeholder(None),
         "placeholder_of_a_bad_shape": lambda tf: tf.placeholder(tf.float32, ["a"]),

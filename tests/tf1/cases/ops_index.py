@@ -14,10 +14,6 @@ def cube(tf: Any) -> Any:
     return tf.constant(np.arange(24.0, dtype=np.float32).reshape(2, 3, 4))
 
 
-def case_brackets_take_tensors(tf: Any) -> Any:
-    return told(tf, cube(tf)[tf.constant(1), :, tf.constant(0)])
-
-
 def case_brackets_take_bounds_that_are_tensors(tf: Any) -> Any:
     low, high = tf.constant(1), tf.constant(3)
     return run(tf, cube(tf)[:, low:high, 0])
@@ -25,11 +21,6 @@ def case_brackets_take_bounds_that_are_tensors(tf: Any) -> Any:
 
 def batch(tf: Any) -> Any:
     return tf.placeholder(tf.float32, [None, 3])
-
-
-def case_gather_fed_out_of_range_fails_when_run(tf: Any) -> Any:
-    index = tf.placeholder(tf.int32, [1])
-    return run(tf, tf.gather([1.0, 2.0], index), {index: [5]})
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
@@ -64,14 +55,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "brackets_number_their_names": lambda tf: [cube(tf)[0].name, cube(tf)[1].name],
     "gather_takes_rows": lambda tf: told(tf, tf.gather([[1, 2], [3, 4]], [1, 1, 0])),
     "gather_takes_one_row": lambda tf: told(tf, tf.gather([[1, 2], [3, 4]], 1)),
-    "gather_takes_an_axis": lambda tf: told(
-        tf, tf.gather([[1, 2, 3], [4, 5, 6]], [2, 0], axis=1)
-    ),
     "gather_with_a_matrix_of_indices": lambda tf: told(
         tf, tf.gather([1.0, 2.0, 3.0], [[0, 1], [2, 2]], name="mine")
-    ),
-    "gather_takes_int64_indices": lambda tf: told(
-        tf, tf.gather([1.0, 2.0], np.array([1], np.int64))
     ),
     "gather_of_constants_out_of_range": lambda tf: run(tf, tf.gather([1.0], [3])),
     "gather_refuses_float_indices": lambda tf: tf.gather([1.0, 2.0], [0.0]),
@@ -82,18 +67,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "slice_beyond_the_end_is_refused": lambda tf: run(
         tf, tf.slice(cube(tf), [0, 0, 3], [1, 1, 2])
     ),
-    "slice_with_too_few_sizes_is_refused": lambda tf: run(
-        tf, tf.slice(cube(tf), [0, 0], [1, 1])
-    ),
-    "split_makes_equal_parts": lambda tf: [
-        told(tf, part) for part in tf.split(tf.constant([1, 2, 3, 4]), 2)
-    ],
-    "split_makes_given_parts": lambda tf: [
-        told(tf, part) for part in tf.split(tf.range(10), [4, 3, 3])
-    ],
-    "split_takes_an_axis": lambda tf: [
-        told(tf, part) for part in tf.split([[1, 2, 3], [4, 5, 6]], 3, axis=1)
-    ],
     "split_takes_a_negative_axis": lambda tf: [
         told(tf, part) for part in tf.split([[1, 2], [4, 5]], [1, 1], axis=-1)
     ],
@@ -107,38 +80,14 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "split_of_an_unknown_size": lambda tf: [
         static(part) for part in tf.split(batch(tf), 2)
     ],
-    "unstack_gives_rows": lambda tf: [
-        told(tf, part) for part in tf.unstack([[1, 2], [3, 4]])
-    ],
-    "unstack_gives_columns": lambda tf: [
-        told(tf, part) for part in tf.unstack([[1, 2], [3, 4]], axis=1)
-    ],
     "unstack_of_an_unknown_size_is_refused": lambda tf: tf.unstack(batch(tf)),
     "unstack_takes_the_number_from_the_caller": lambda tf: [
         static(part) for part in tf.unstack(batch(tf), num=2)
     ],
     "unstack_refuses_a_bad_axis": lambda tf: tf.unstack([[1, 2]], axis=2),
-    "where_picks_by_condition": lambda tf: told(
-        tf, tf.where([True, False], [1.0, 2.0], [10.0, 20.0])
-    ),
-    "where_picks_whole_rows_by_a_vector": lambda tf: told(
-        tf, tf.where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]])
-    ),
-    "where_picks_by_a_scalar": lambda tf: told(
-        tf, tf.where(tf.constant(False), [1, 2], [3, 4])
-    ),
-    "where_gives_coordinates": lambda tf: told(
-        tf, tf.where([[True, False], [True, True]])
-    ),
     "where_refuses_one_branch_alone": lambda tf: tf.where([True], x=[1.0]),
-    "where_refuses_branches_of_different_shapes": lambda tf: tf.where(
-        [True, False], [1.0, 2.0], [1.0, 2.0, 3.0]
-    ),
     "where_refuses_a_condition_of_numbers": lambda tf: tf.where([1.0], [1.0], [2.0]),
     "one_hot_of_a_vector": lambda tf: told(tf, tf.one_hot([0, 2, -1, 5], 3)),
-    "one_hot_with_values": lambda tf: told(
-        tf, tf.one_hot([1], 2, on_value=5, off_value=-1)
-    ),
     "one_hot_with_dtype": lambda tf: told(tf, tf.one_hot([1], 2, dtype=tf.int64)),
     "one_hot_along_the_first_axis": lambda tf: told(tf, tf.one_hot([0, 1], 3, axis=0)),
     "one_hot_of_a_matrix": lambda tf: told(tf, tf.one_hot([[0], [1]], 2, name="hot")),

@@ -35,17 +35,6 @@ def within(predictions: Any, targets: Any, k: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf.nn.in_top_k(predictions, targets, k), tf)
 
 
-def case_sums_of_an_unknown_shape(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32)
-    made = tf.cumsum(x, axis=1)
-    return [made.shape.ndims, run(made, tf, {x: A})]
-
-
-def case_sums_along_a_missing_axis_known_late(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32)
-    return run(tf.cumsum(x, axis=2), tf, {x: A})
-
-
 def case_slope_of_sums(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [2, 4])
     weights = tf.constant(np.arange(8, dtype=np.float32).reshape(2, 4))
@@ -65,12 +54,6 @@ def case_names(tf: Any) -> Any:
         *(tf.nn.in_top_k(x, [0, 1], 1), tf.nn.in_top_k(x, [0, 1], 1, name="i")),
     ]
     return [[one.name, one.dtype.name, one.shape.as_list()] for one in found]
-
-
-def case_kind_of_top_k(tf: Any) -> Any:
-    found = tf.nn.top_k([1.0, 2.0])
-    values, indices = found
-    return [type(found).__name__, found.values is values, found.indices is indices]
 
 
 def case_shapes_of_top_k(tf: Any) -> Any:
@@ -99,39 +82,6 @@ def case_slope_of_top_k(tf: Any) -> Any:
     return run(tf.gradients(values * weights, x), tf, {x: A})
 
 
-def case_loss_of_the_hardest(tf: Any) -> Any:
-    """Train on the two examples with the largest losses."""
-    v = tf.Variable([1.0, 2.0, 3.0, 4.0])
-    losses = tf.square(v - [1.5, 1.0, 3.0, 5.0])
-    hardest, _ = tf.nn.top_k(losses, 2)
-    train = tf.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_sum(hardest))
-    with tf.Session() as session:
-        session.run(v.initializer)
-        found = []
-        for _ in range(3):
-            session.run(train)
-            found.append(session.run(v))
-        return found
-
-
-def case_accuracy(tf: Any) -> Any:
-    """As programs measure it."""
-    logits = tf.placeholder(tf.float32, [None, 3])
-    labels = tf.placeholder(tf.int32, [None])
-    correct = tf.nn.in_top_k(logits, labels, 1)
-    mean = tf.reduce_mean(tf.cast(correct, tf.float32))
-    fed = {logits: [[1, 2, 3], [3, 2, 1], [0, 1, 0], [2, 2, 1]], labels: [2, 1, 1, 1]}
-    return run([correct, mean], tf, fed)
-
-
-def case_an_order_there_and_back(tf: Any) -> Any:
-    order = tf.placeholder(tf.int32, [None])
-    x = tf.constant([10, 20, 30, 40])
-    mixed = tf.gather(x, order)
-    back = tf.gather(mixed, tf.invert_permutation(order))
-    return run([mixed, back], tf, {order: [2, 0, 3, 1]})
-
-
 NAN, INF = float("nan"), float("inf")
 P = [[0.1, 0.5, 0.5], [1.0, NAN, 0.0], [0.1, 0.2, 0.3], [3.0, 2.0, INF]]
 
@@ -144,9 +94,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sums_of_whole_numbers": summed(np.array([[1, 2], [3, 4]], np.int32), axis=1),
     "sums_that_run_over": summed(np.array([100, 100, 100], np.int8)),
     "sums_of_nothing": summed(np.zeros([0, 2], np.float32)),
-    "sums_of_nothing_without_itself": summed(
-        np.zeros([2, 0], np.float32), axis=1, exclusive=True
-    ),
     "sums_with_an_infinity": summed([1.0, INF, 1.0], exclusive=True),
     "sums_with_no_number": summed([1.0, NAN, 1.0], reverse=True),
     "sums_of_a_number": summed(1.0),

@@ -64,12 +64,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
 CASES.update({f"{name}_of_a_fed_batch": of_a_fed_batch(name) for name in NAMES})
 CASES.update(
     {
-        "reduce_mean_of_integers_rounds_down": lambda tf: told(
-            tf, tf.reduce_mean([-3, 0, 1])
-        ),
-        "reduce_sum_of_float64": lambda tf: told(
-            tf, tf.reduce_sum(tf.constant([0.1, 0.2], tf.float64))
-        ),
         "reduce_sum_refuses_bool": lambda tf: tf.reduce_sum([True]),
         "reduce_sum_takes_the_axis_as_a_tensor": lambda tf: told(
             tf, tf.reduce_sum(MATRIX, axis=tf.constant(1))
@@ -81,28 +75,15 @@ CASES.update(
             tf, tf.argmax(MATRIX, 1, output_type=tf.int32)
         ),
         "argmax_of_a_bad_axis": lambda tf: run(tf, tf.argmax(MATRIX, 2)),
-        "argmax_of_a_fed_batch": lambda tf: static(
-            tf.argmax(tf.placeholder(tf.float32, [None, 3]), 1)
-        ),
         "argmin_of_a_vector": lambda tf: told(tf, tf.argmin([4, 1, 1])),
         "argmin_of_rows": lambda tf: told(tf, tf.argmin(MATRIX, axis=-1)),
         "argmin_as_int32": lambda tf: told(
             tf, tf.argmin(MATRIX, 0, name="least", output_type=tf.int32)
         ),
         "argmin_of_strings_is_refused": lambda tf: tf.argmin(["a"]),
-        "matmul_of_matrices": lambda tf: told(
-            tf, tf.matmul([[1.0, 2.0], [3.0, 4.0]], [[5.0], [6.0]])
-        ),
         "matmul_of_integers": lambda tf: told(tf, tf.matmul([[1, 2]], [[3], [4]])),
         "matmul_transposes_the_left_side": lambda tf: told(
             tf, tf.matmul([[1.0], [2.0]], [[3.0], [4.0]], transpose_a=True)
-        ),
-        "matmul_transposes_the_right_side": lambda tf: told(
-            tf, tf.matmul([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]], transpose_b=True)
-        ),
-        "matmul_of_batches": lambda tf: told(
-            tf,
-            tf.matmul(np.ones([2, 1, 3], np.float32), np.ones([2, 3, 2], np.float32)),
         ),
         "matmul_of_a_fed_batch": lambda tf: static(
             tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.ones([3, 2]))
@@ -112,38 +93,14 @@ CASES.update(
         ),
         "matmul_refuses_sizes_that_clash": lambda tf: tf.matmul([[1.0, 2.0]], [[1.0]]),
         "matmul_refuses_vectors": lambda tf: tf.matmul([1.0], [1.0]),
-        "matmul_refuses_two_dtypes": lambda tf: tf.matmul(
-            tf.constant([[1.0]]), tf.constant([[1]])
-        ),
         "matmul_refuses_bool": lambda tf: tf.matmul([[True]], [[True]]),
         "clip_by_value_keeps_within": lambda tf: told(
             tf, tf.clip_by_value([-2.0, 0.5, 3.0], -1.0, 1.0)
         ),
-        "clip_by_value_of_integers": lambda tf: told(
-            tf, tf.clip_by_value([-2, 0, 3], -1, 1)
-        ),
-        "clip_by_value_takes_tensors": lambda tf: told(
-            tf, tf.clip_by_value([[1.0, 2.0]], [1.5, 0.0], [2.0, 1.0])
-        ),
         "clip_by_norm_shortens": lambda tf: told(tf, tf.clip_by_norm([3.0, 4.0], 1.0)),
-        "clip_by_norm_leaves_what_is_short": lambda tf: told(
-            tf, tf.clip_by_norm([0.3, 0.4], 1.0)
-        ),
-        "clip_by_norm_of_rows": lambda tf: told(
-            tf, tf.clip_by_norm([[3.0, 4.0], [0.3, 0.4]], 1.0, axes=[1])
-        ),
         "clip_by_norm_of_zero": lambda tf: told(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
         "clip_by_global_norm_shortens_all": lambda tf: clipped_together(tf, 1.0),
-        "clip_by_global_norm_leaves_what_is_short": lambda tf: clipped_together(
-            tf, 9.0
-        ),
         "clip_by_global_norm_with_a_given_norm": clipped_by_given_norm,
-        "clip_by_global_norm_of_an_infinite_gradient": lambda tf: bool(
-            np.isnan(run(tf, tf.clip_by_global_norm([[float("inf")]], 1.0)[0][0])[0])
-        ),
-        "clip_by_global_norm_refuses_a_tensor": lambda tf: tf.clip_by_global_norm(
-            tf.constant([1.0]), 1.0
-        ),
         "clip_by_global_norm_names_its_results": lambda tf: [
             tensor.name
             for tensor in tf.clip_by_global_norm([tf.ones([1]), tf.ones([1])], 1.0)[0]

@@ -5,35 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run, started, static
-
-
-def case_get_variable_is_reused(tf: Any) -> Any:
-    with tf.variable_scope("layer"):
-        one = tf.get_variable("w", [2])
-    with tf.variable_scope("layer", reuse=True):
-        other = tf.get_variable("w", [2])
-    return [one.name, one is other, len(tf.global_variables())]
-
-
-def case_get_variable_is_reused_if_there(tf: Any) -> Any:
-    seen = []
-    for _ in range(2):
-        with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
-            seen.append(tf.get_variable("w", [2]))
-    return [seen[0].name, seen[0] is seen[1]]
-
-
-def case_get_variable_twice_is_refused(tf: Any) -> Any:
-    tf.get_variable("w", [2])
-    return tf.get_variable("w", [2])
-
-
-def case_get_variable_is_reused_by_method(tf: Any) -> Any:
-    with tf.variable_scope("layer") as scope:
-        one = tf.get_variable("w", [2])
-        scope.reuse_variables()
-        return [one is tf.get_variable("w", [2]), scope.name, scope.reuse]
+from tests.tf1.look import run
 
 
 def reused_with_another(shape: list[int], dtype: str) -> Callable[[Any], Any]:
@@ -45,52 +17,12 @@ def reused_with_another(shape: list[int], dtype: str) -> Callable[[Any], Any]:
     return case
 
 
-def case_get_variable_inherits_reuse(tf: Any) -> Any:
-    with tf.variable_scope("a"), tf.variable_scope("b"):
-        one = tf.get_variable("w", [2])
-    with tf.variable_scope("a", reuse=True), tf.variable_scope("b"):
-        other = tf.get_variable("w", [2])
-    return [one.name, one is other]
-
-
-def case_variable_scope_opened_again_has_new_names(tf: Any) -> Any:
-    names = []
-    for _ in range(2):
-        with tf.variable_scope("layer"):
-            names.append((tf.zeros([1], name="z")).name)
-    with tf.variable_scope("layer", reuse=True) as scope:
-        names.append(scope.original_name_scope)
-    return names
-
-
-def case_variable_scope_is_handed_on(tf: Any) -> Any:
-    with tf.variable_scope("layer") as scope:
-        one = tf.get_variable("w", [2])
-    with tf.variable_scope("outer"), tf.variable_scope(scope, reuse=True):
-        return [one is tf.get_variable("w", [2]), tf.zeros([1], name="z").name]
-
-
 def case_variable_scope_without_a_name_counts(tf: Any) -> Any:
     names = []
     for _ in range(2):
         with tf.variable_scope(None, default_name="layer"):
             names.append(tf.get_variable("w", [1]).name)
     return names
-
-
-def case_variable_scope_gives_an_initializer(tf: Any) -> Any:
-    with tf.variable_scope("a", initializer=tf.constant_initializer(4.0)):
-        one = tf.get_variable("one", [2])
-        with tf.variable_scope("b"):
-            other = tf.get_variable("other", [2], initializer=tf.zeros_initializer())
-            third = tf.get_variable("third", [1])
-    return started(tf, [one, other, third])
-
-
-def case_name_scope_names_all_but_get_variable(tf: Any) -> Any:
-    with tf.name_scope("names"), tf.variable_scope("layer"):
-        variable = tf.get_variable("w", [1])
-        return [variable.name, tf.Variable(1.0, name="v").name, (variable + 1.0).name]
 
 
 def case_name_scope_nests_and_counts(tf: Any) -> Any:
@@ -103,26 +35,6 @@ def case_name_scope_nests_and_counts(tf: Any) -> Any:
         names += [tf.zeros([1], name="y").name]
     with tf.name_scope(None), tf.name_scope("c", "default", [1.0]) as last:
         return [*names, last]
-
-
-def case_name_scope_takes_its_default(tf: Any) -> Any:
-    with tf.name_scope(None, "chosen"):
-        return tf.zeros([1], name="z").name
-
-
-def case_get_variable_starts_uniform(tf: Any) -> Any:
-    limit = started(tf, tf.get_variable("w", [300, 3]))
-    bound = (6.0 / 303.0) ** 0.5  # uniform, by the sizes of both sides
-    return [bool(abs(limit).max() <= bound), bool(abs(limit).max() > 0.9 * bound)]
-
-
-def case_get_variable_of_integers_starts_at_zero(tf: Any) -> Any:
-    return started(tf, tf.get_variable("n", [2], dtype=tf.int32))
-
-
-def case_get_variable_from_a_tensor(tf: Any) -> Any:
-    variable = tf.get_variable("w", initializer=tf.constant([1.0, 2.0]))
-    return [static(variable), started(tf, variable)]
 
 
 def collections(tf: Any) -> Any:
@@ -142,25 +54,6 @@ def case_collections_are_read_by_scope(tf: Any) -> Any:
     key = tf.GraphKeys.GLOBAL_VARIABLES
     scopes = [None, "a", "a/", "b"]
     return [[v.name for v in tf.get_collection(key, scope=one)] for one in scopes]
-
-
-def case_graph_keys_have_these_names(tf: Any) -> Any:
-    names = (
-        "GLOBAL_VARIABLES LOCAL_VARIABLES TRAINABLE_VARIABLES GLOBAL_STEP TRAIN_OP "
-        "SAVERS INIT_OP READY_OP LOCAL_INIT_OP SUMMARY_OP QUEUE_RUNNERS UPDATE_OPS "
-        "LOSSES MOVING_AVERAGE_VARIABLES REGULARIZATION_LOSSES SUMMARIES"
-    )
-    return {name: getattr(tf.GraphKeys, name) for name in names.split()}
-
-
-def case_control_dependencies_make_an_order(tf: Any) -> Any:
-    variable = tf.Variable(1.0)
-    change = tf.assign(variable, 5.0)
-    with tf.control_dependencies([change]):
-        after = tf.identity(variable.read_value())
-        none = tf.no_op()
-    names = [[one.name for one in op.control_inputs] for op in (after.op, none)]
-    return [names, started(tf, after)]
 
 
 def case_control_dependencies_are_undone_by_none(tf: Any) -> Any:
@@ -184,12 +77,6 @@ def case_defaults_are_restored(tf: Any) -> Any:
     return [*inside, tf.get_default_graph() is graph, tf.get_default_session()]
 
 
-def case_tensors_of_two_graphs_do_not_mix(tf: Any) -> Any:
-    one = tf.constant(1.0)
-    with tf.Graph().as_default():
-        return one + tf.constant(2.0)
-
-
 def case_interactive_session_is_the_default(tf: Any) -> Any:
     session = tf.InteractiveSession()
     try:
@@ -209,9 +96,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "get_variable_with_an_unknown_size": lambda tf: tf.get_variable("w", [None, 2]),
     "get_variable_from_a_tensor_and_a_shape": lambda tf: tf.get_variable(
         "w", [2], initializer=tf.constant([1.0, 2.0])
-    ),
-    "get_variable_of_strings_starts_empty": lambda tf: started(
-        tf, tf.get_variable("w", [1], dtype=tf.string)
     ),
     "variable_scope_of_none_is_refused": lambda tf: tf.variable_scope(None).__enter__(),
     "variable_scope_of_a_number_is_refused": lambda tf: tf.variable_scope(

@@ -63,12 +63,6 @@ def gathered(axis: Any, batch_dims: int) -> Callable[[Any], Any]:
     return case
 
 
-def case_coordinates_by_batch(tf: Any) -> Any:
-    x = tf.constant(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
-    y = tf.gather_nd(x, [[[2, 1], [0, 3]], [[1, 1], [1, 1]]], batch_dims=1)
-    return with_gradient(tf, x, y)
-
-
 def case_rows_of_one_batch_each(tf: Any) -> Any:
     x = tf.constant(X)
     return with_gradient(tf, x, tf.batch_gather(x, [[1], [0], [0], [1]]))
@@ -102,11 +96,6 @@ def part(key: Any, value: Any) -> Callable[[Any], Any]:
 
 def case_a_part_of_what_is_no_variable(tf: Any) -> Any:
     return tf.constant(X)[1:].assign(1.0)
-
-
-def case_a_part_of_what_has_no_value(tf: Any) -> Any:
-    variable = tf.Variable(X)
-    return run(tf, variable[0].assign([1.0, 2.0]))
 
 
 def case_a_mask_in_brackets(tf: Any) -> Any:

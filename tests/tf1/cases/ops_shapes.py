@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tests.tf1.look import run, static, told
 
 MATRIX = [[1, 2, 3], [4, 5, 6]]
@@ -14,16 +12,6 @@ MATRIX = [[1, 2, 3], [4, 5, 6]]
 
 def batch(tf: Any) -> Any:
     return tf.placeholder(tf.float32, [None, 3], name="batch")
-
-
-def case_reshape_fed_with_another_count_fails_when_run(tf: Any) -> Any:
-    values = tf.placeholder(tf.float32)
-    return run(tf, tf.reshape(values, [2, 2]), {values: np.zeros(3)})
-
-
-def case_shape_of_a_fed_batch(tf: Any) -> Any:
-    values = tf.placeholder(tf.float32, [None, 3])
-    return told(tf, tf.shape(values), {values: np.zeros([5, 3])})
 
 
 def case_bits(tf: Any) -> Any:
@@ -46,17 +34,8 @@ def case_bits_that_a_run_finds_too_few(tf: Any) -> Any:
     return run(tf, tf.bitcast(fed, tf.int32), {fed: [1, 2, 3]})
 
 
-def case_reshape_by_a_tensor(tf: Any) -> Any:
-    values = batch(tf)
-    flat = tf.reshape(values, [tf.shape(values)[0] * 3])
-    return [static(flat), run(tf, flat, {values: [[1.0, 2.0, 3.0]]})]
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     "reshape_keeps_the_order": lambda tf: told(tf, tf.reshape(MATRIX, [3, 2])),
-    "reshape_finds_the_size_at_minus_one": lambda tf: told(
-        tf, tf.reshape(MATRIX, [-1, 2])
-    ),
     "reshape_flattens": lambda tf: told(tf, tf.reshape(MATRIX, [-1])),
     "reshape_to_a_scalar": lambda tf: told(tf, tf.reshape([7], [])),
     "reshape_of_a_fed_batch": lambda tf: static(tf.reshape(batch(tf), [-1, 3, 1])),
@@ -65,14 +44,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     ),
     "reshape_refuses_another_count": lambda tf: tf.reshape(MATRIX, [4, 2]),
     "reshape_of_two_unknown_sizes": lambda tf: run(tf, tf.reshape(MATRIX, [-1, -1])),
-    "reshape_refuses_a_count_that_does_not_divide": lambda tf: tf.reshape(
-        MATRIX, [-1, 4]
-    ),
     "reshape_refuses_a_shape_of_fractions": lambda tf: tf.reshape(MATRIX, [2.0, 3.0]),
     "transpose_turns_round": lambda tf: told(tf, tf.transpose(MATRIX)),
-    "transpose_takes_an_order": lambda tf: told(
-        tf, tf.transpose(np.arange(6).reshape(1, 2, 3), [2, 0, 1])
-    ),
     "transpose_takes_a_name": lambda tf: static(tf.transpose(MATRIX, name="turned")),
     "transpose_refuses_a_short_order": lambda tf: tf.transpose(MATRIX, [0]),
     "transpose_refuses_an_order_with_a_repeat": lambda tf: run(
@@ -84,9 +57,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "expand_dims_of_a_bad_axis": lambda tf: tf.expand_dims([1, 2], 3),
     "squeeze_takes_all_ones_away": lambda tf: told(tf, tf.squeeze([[[1], [2]]])),
     "squeeze_takes_one_axis_away": lambda tf: told(tf, tf.squeeze([[[1], [2]]], [2])),
-    "squeeze_takes_a_negative_axis": lambda tf: told(
-        tf, tf.squeeze([[1], [2]], axis=-1)
-    ),
     "squeeze_refuses_a_size_that_is_not_one": lambda tf: tf.squeeze(MATRIX, [0]),
     "squeeze_of_a_fed_batch": lambda tf: static(
         tf.squeeze(tf.placeholder(tf.float32, [None, 1]), axis=1)
@@ -97,21 +67,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf, tf.concat([[[1.0]], [[2.0, 3.0]]], axis=-1)
     ),
     "concat_of_one": lambda tf: told(tf, tf.concat([[1, 2]], 0)),
-    "concat_of_a_fed_batch": lambda tf: static(
-        tf.concat([batch(tf), tf.zeros([2, 3])], 0)
-    ),
     "concat_refuses_scalars": lambda tf: tf.concat([1, 2], 0),
     "concat_refuses_other_sizes": lambda tf: tf.concat([[[1, 2]], [[3]]], 0),
-    "concat_refuses_other_dtypes": lambda tf: tf.concat(
-        [tf.constant([1.0]), tf.constant([1])], 0
-    ),
     "concat_refuses_a_bad_axis": lambda tf: tf.concat([[1], [2]], 1),
     "stack_makes_a_new_first_axis": lambda tf: told(tf, tf.stack([[1, 2], [3, 4]])),
     "stack_makes_a_new_last_axis": lambda tf: told(
         tf, tf.stack([[1, 2], [3, 4]], axis=-1)
-    ),
-    "stack_of_tensors_and_numbers": lambda tf: told(
-        tf, tf.stack([tf.constant(1.0), 2.0])
     ),
     "stack_refuses_other_shapes": lambda tf: tf.stack(
         [tf.constant([1, 2]), tf.constant([3])]
@@ -126,9 +87,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf, tf.pad([1.0], [[1, 1]], constant_values=9.0)
     ),
     "pad_reflects": lambda tf: told(tf, tf.pad([1, 2, 3], [[2, 1]], "REFLECT")),
-    "pad_is_symmetric": lambda tf: told(
-        tf, tf.pad([1, 2, 3], [[2, 1]], mode="SYMMETRIC")
-    ),
     "pad_refuses_an_unknown_mode": lambda tf: tf.pad([1], [[1, 1]], "ROUND"),
     "pad_refuses_too_few_rows": lambda tf: tf.pad(MATRIX, [[1, 1]]),
     "shape_of_a_matrix": lambda tf: told(tf, tf.shape(MATRIX)),
@@ -141,12 +99,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "rank_counts_axes": lambda tf: told(tf, tf.rank(MATRIX)),
     "rank_of_a_scalar": lambda tf: told(tf, tf.rank(3.0)),
     "rank_of_unknown_rank": lambda tf: static(tf.rank(tf.placeholder(tf.float32))),
-    "tensor_shape_of_a_fed_batch": lambda tf: [
-        str(batch(tf).get_shape()),
-        batch(tf).shape.as_list(),
-        batch(tf).shape.ndims,
-        batch(tf).shape.is_fully_defined(),
-    ],
     "tensor_shape_of_unknown_rank": lambda tf: [
         str(tf.placeholder(tf.float32).shape),
         tf.placeholder(tf.float32).shape.ndims,
@@ -160,9 +112,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
         batch(tf).shape.num_elements(),
         len(tf.zeros([2, 3]).shape),
         tf.zeros([2, 3]).shape == [2, 3],
-    ],
-    "set_shape_adds_what_is_known": lambda tf: [
-        (one, one.set_shape([4, None]))[0].shape.as_list() for one in [batch(tf)]
     ],
     "set_shape_refuses_what_clashes": lambda tf: batch(tf).set_shape([4, 2]),
 }

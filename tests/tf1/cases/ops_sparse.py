@@ -63,12 +63,6 @@ def case_dense_of_a_sparse_tensor(tf: Any) -> Any:
     return run(tf, tf.sparse_tensor_to_dense(given, default_value=-1.0))
 
 
-def case_slope_of_values_made_dense(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [3])
-    made = tf.sparse_to_dense([[0], [2], [3]], [5], x) * [1.0, 2.0, 3.0, 4.0, 5.0]
-    return run(tf, tf.gradients(made, x), {x: [1.0, 2.0, 3.0]})
-
-
 def case_combiner_that_is_unknown(tf: Any) -> Any:
     ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
     return tf.nn.embedding_lookup_sparse(TABLE, ids, None, combiner="max")
@@ -80,10 +74,6 @@ def case_classes_that_are_drawn(tf: Any) -> Any:
     made = tf.multinomial(logits, 4), tf.random.categorical(logits, 2, tf.int32)
     found = run(tf, made, {logits: of_one})
     return [[one.dtype.name, one.shape.as_list()] for one in made], found
-
-
-def case_classes_without_a_batch(tf: Any) -> Any:
-    return tf.multinomial([1.0, 2.0], 3)
 
 
 CASES = {

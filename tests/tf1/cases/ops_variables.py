@@ -238,9 +238,6 @@ CASES.update(
 CASES.update(
     {
         "report_uninitialized_variables_names_them": reported,
-        "report_uninitialized_variables_without_variables": lambda tf: run(
-            tf, tf.report_uninitialized_variables()
-        ),
         "variables_are_in_their_collections": collected,
         "initialized_value_makes_an_order": initialised_in_parallel,
         "load_puts_a_value": loaded,
@@ -249,27 +246,6 @@ CASES.update(
         "variable_tells_its_parts": described,
         "variable_of_no_value": lambda tf: tf.Variable(),
         "variable_of_none": lambda tf: tf.Variable(None),
-        "variable_of_a_function": lambda tf: started(
-            tf, tf.Variable(lambda: tf.ones([2]), dtype=tf.float32)
-        ),
-        "variable_with_dtype": lambda tf: started(
-            tf, tf.Variable([1, 2], dtype="int64")
-        ),
-        "variable_of_an_unknown_shape": lambda tf: tf.Variable(
-            tf.placeholder(tf.float32)
-        ),
-        "variable_names_are_unique": lambda tf: [
-            tf.Variable(1.0).name,
-            tf.Variable(1.0).name,
-            tf.Variable(1.0, name="v").name,
-            tf.Variable(1.0, name="v").name,
-        ],
-        "variable_in_arithmetic": lambda tf: started(
-            tf, [tf.Variable([1.0, 2.0]) * 2.0, 1.0 - tf.Variable(3.0)]
-        ),
-        "variables_initializer_of_nothing": lambda tf: run(
-            tf, tf.variables_initializer([])
-        ),
         "initializers_have_names": lambda tf: [
             (tf.Variable(1.0), tf.global_variables_initializer())[1].name,
             tf.local_variables_initializer().name,
@@ -284,8 +260,5 @@ CASES.update(
         ),
         "a_temporary_variable_of_another_name": temporary(temporary_of_another_name),
         "temporary_variables_may_stay": temporary(temporary_that_stays),
-        "scatter_add_refuses_a_tensor": lambda tf: tf.scatter_add(
-            tf.constant([1.0]), [0], [2.0]
-        ),
     }
 )

@@ -65,53 +65,6 @@ def devices(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def case_unknown_slot_is_none(tf: Any) -> Any:
-    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
-    variable, other = tf.Variable([1.0]), tf.Variable([2.0])
-    optimizer.minimize(tf.reduce_sum(variable), var_list=[variable])
-    found = [
-        optimizer.get_slot(variable, "momentum"),
-        optimizer.get_slot(variable, "nothing"),
-        optimizer.get_slot(other, "momentum"),
-    ]
-    return [one is None for one in found]
-
-
-def case_compute_gradients_gives_pairs(tf: Any) -> Any:
-    one, other = tf.Variable([1.0], name="one"), tf.Variable([2.0], name="other")
-    optimizer = tf.train.GradientDescentOptimizer(0.1)
-    pairs = optimizer.compute_gradients(tf.reduce_sum(one * 3.0))
-    kinds = [type(pairs).__name__, [type(one).__name__ for one in pairs]]
-    facts = [[gradient is None, variable.name] for gradient, variable in pairs]
-    train = optimizer.apply_gradients(pairs)
-    with initialized(tf) as session:
-        result = session.run(train)
-        return [kinds, facts, result, session.run([one, other])]
-
-
-def case_gradients_may_be_clipped_before_they_are_applied(tf: Any) -> Any:
-    variable = tf.Variable([3.0, 4.0])
-    optimizer = tf.train.GradientDescentOptimizer(1.0)
-    pairs = optimizer.compute_gradients(tf.reduce_sum(variable * [3.0, 4.0]))
-    gradients, norm = tf.clip_by_global_norm([pair[0] for pair in pairs], 1.0)
-    train = optimizer.apply_gradients([(gradients[0], variable)])
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        before = session.run(norm)
-        session.run(train)
-        return [before, session.run(variable)]
-
-
-def case_minimize_counts_the_global_step(tf: Any) -> Any:
-    step = tf.train.create_global_step()
-    variable = tf.Variable([1.0])
-    optimizer = tf.train.GradientDescentOptimizer(0.5)
-    train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
-    with initialized(tf) as session:
-        fetched = [session.run([train, variable, step])[0] for _ in range(3)]
-        return [fetched, session.run([variable, step]), train.name]
-
-
 def case_train_ops_have_names(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     step = tf.train.create_global_step()

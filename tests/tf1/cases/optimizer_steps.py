@@ -108,33 +108,6 @@ def two_variables(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return case
 
 
-def case_learning_rate_may_be_fed(tf: Any) -> Any:
-    rate = tf.placeholder(tf.float32, [])
-    variable = tf.Variable([10.0])
-    train = tf.train.GradientDescentOptimizer(rate).minimize(tf.reduce_sum(variable))
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        seen = []
-        for step in range(3):
-            session.run(train, {rate: 1.0 / (1 + step)})
-            seen.append(session.run(variable))
-        return seen
-
-
-def case_learning_rate_may_follow_a_schedule(tf: Any) -> Any:
-    step = tf.train.get_or_create_global_step()
-    rate = tf.train.exponential_decay(1.0, step, 1, 0.5)
-    variable = tf.Variable([10.0])
-    optimizer = tf.train.GradientDescentOptimizer(rate)
-    train = optimizer.minimize(tf.reduce_sum(variable), global_step=step)
-    with initialized(tf) as session:
-        seen = []
-        for _ in range(3):
-            session.run(train)
-            seen.append(session.run([variable, step]))
-        return seen
-
-
 def case_updates_may_lock(tf: Any) -> Any:
     variable = tf.Variable([0.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0, use_locking=True)

@@ -133,12 +133,6 @@ STEPS: dict[str, Use] = {
     "an_operation_in_a_part_is_refused": lambda session, p: session.partial_run(
         declared(session, p), p.total.op, {p.a: 1.0}
     ),
-    "none_in_the_setup_is_refused": lambda session, p: session.partial_run_setup(
-        None, [p.a]
-    ),
-    "a_setup_without_feeds_gives_a_handle": lambda session, p: (
-        type(session.partial_run_setup([p.total])).__name__
-    ),
 }
 CASES = {name: use(steps) for name, steps in STEPS.items()}
 
@@ -150,55 +144,18 @@ def fetched_twice(session: Any, p: Parts) -> Any:
 
 CALLABLES: dict[str, Use] = {
     "a_callable_takes_its_feeds_in_order": fetched_twice,
-    "a_callable_keeps_the_structure": lambda session, p: session.make_callable(
-        {"x": [p.total, (p.product,)]}, [p.a, p.b]
-    )(1.0, 2.0),
     "a_callable_of_an_operation_gives_none": lambda session, p: session.make_callable(
         p.total.op, [p.a]
     )(1.0),
-    "a_callable_of_operations_gives_nones": lambda session, p: session.make_callable(
-        [p.total.op, p.total], [p.a]
-    )(1.0),
-    "a_callable_of_names": lambda session, p: session.make_callable("total:0", ["a:0"])(
-        1.0
-    ),
     "a_callable_with_too_few_values_is_refused": lambda session, p: (
         session.make_callable(p.product, [p.a, p.b])(1.0)
-    ),
-    "a_callable_with_one_feed_bare_is_refused": lambda session, p: (
-        session.make_callable(p.total, p.a)
     ),
     "a_callable_with_a_dict_of_feeds_is_refused": lambda session, p: (
         session.make_callable(p.total, {p.a: 1.0})
     ),
     "a_callable_of_none_is_refused": lambda session, p: session.make_callable(None),
-    "a_callable_without_a_needed_feed_is_refused": lambda session, p: (
-        session.make_callable(p.total)()
-    ),
 }
 CASES.update({name: use(make) for name, make in CALLABLES.items()})
-
-
-def case_a_callable_sees_new_values_of_a_variable(tf: Any) -> Any:
-    count = tf.Variable(0)
-    with tf.Session() as session:
-        more = session.make_callable(count.assign_add(1))
-        session.run(count.initializer)
-        return more(), more(), session.run(count)
-
-
-def case_a_callable_on_a_server(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    made = parts(tf)
-    with tf.Session(server.target) as session:
-        return session.make_callable([made.product], [made.a, made.b])(1.0, 4.0)
-
-
-def case_a_run_in_parts_on_a_server(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    made = parts(tf)
-    with tf.Session(server.target) as session:
-        return two_parts(session, made)
 
 
 def of_options(

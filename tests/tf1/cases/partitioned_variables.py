@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import started
-from tests.tf1.servers import cluster
 
 VALUE = np.arange(10, dtype=np.float32).reshape(5, 2)
 
@@ -28,39 +27,9 @@ def told(variable: Any) -> Any:
     return variable.name, variable.get_shape().as_list(), shapes
 
 
-def case_a_scalar_is_whole(tf: Any) -> Any:
-    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(3)):
-        one = tf.get_variable("one", [])
-        two = tf.get_variable("two", (), tf.int32)
-    return one.name, two.name, one.get_shape().as_list()
-
-
-def case_the_shape_of_an_initial_tensor(tf: Any) -> Any:
-    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(3)):
-        found = tf.get_variable("v", initializer=tf.constant(VALUE))
-    return told(found), started(tf, [found.as_tensor(), *found])
-
-
-def case_an_initial_tensor_with_its_shape(tf: Any) -> Any:
-    return told(get(tf, shape=[5, 2]))
-
-
-def case_an_initial_tensor_with_another_shape(tf: Any) -> Any:
-    return told(get(tf, shape=[5, 3]))
-
-
-def case_an_initial_array_without_shape(tf: Any) -> Any:
-    return told(get(tf, initializer=VALUE))
-
-
 def case_an_initial_array_with_a_shape(tf: Any) -> Any:
     found = get(tf, initializer=VALUE, shape=[5, 2])
     return told(found), started(tf, found.as_tensor())
-
-
-def case_an_initial_scalar_in_a_partitioned_scope(tf: Any) -> Any:
-    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(3)):
-        return told(tf.get_variable("v", initializer=3.0))
 
 
 def case_it_is_the_same_object_again(tf: Any) -> Any:
@@ -84,13 +53,6 @@ def case_it_exists_already(tf: Any) -> Any:
 def case_it_does_not_exist(tf: Any) -> Any:
     with tf.variable_scope("a", reuse=True):
         return get(tf)
-
-
-def case_again_with_another_shape(tf: Any) -> Any:
-    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
-        tf.get_variable("v", [4])
-    with tf.variable_scope("a", reuse=True):
-        return tf.get_variable("v", [5])
 
 
 def case_again_with_another_dtype(tf: Any) -> Any:
@@ -135,17 +97,6 @@ def partitioner_that_gives(*counts: Any) -> Callable[[Any], Any]:
     return case
 
 
-def case_a_partitioner_is_told_shape_and_dtype(tf: Any) -> Any:
-    seen = []
-
-    def partitioner(shape: Any, dtype: Any) -> list[int]:
-        seen.append([type(shape).__name__, shape.as_list(), dtype.name])
-        return [2]
-
-    tf.get_variable("v", [4], tf.int64, partitioner=partitioner)
-    return seen
-
-
 def case_a_shape_that_is_not_known(tf: Any) -> Any:
     return get(tf, initializer=None, shape=[None, 2])
 
@@ -162,26 +113,8 @@ def case_assigned_as_a_whole(tf: Any) -> Any:
         return seen, [type(one).__name__ for one in changes]
 
 
-def case_in_expressions(tf: Any) -> Any:
-    found = get(tf)
-    x = tf.constant([[1.0, 2.0, 3.0, 4.0, 5.0]])
-    made = [
-        tf.matmul(x, found),
-        tf.reduce_sum(found),
-        tf.nn.embedding_lookup(found, [4, 0], partition_strategy="div"),
-        tf.nn.embedding_lookup(found, [4, 0]),
-    ]
-    return started(tf, made)
-
-
 def case_with_a_dtype_that_it_does_not_have(tf: Any) -> Any:
     return tf.convert_to_tensor(get(tf), tf.int32)
-
-
-def case_gradients_by_it_and_by_its_parts(tf: Any) -> Any:
-    found = get(tf)
-    loss = tf.reduce_sum(tf.square(found))
-    return started(tf, tf.gradients(loss, list(found)))
 
 
 def case_trained(tf: Any) -> Any:
@@ -213,37 +146,6 @@ def case_saved_in_parts_and_restored_as_a_whole(tf: Any) -> Any:
         return first, session.run(list(cut)), tf.train.list_variables(path)
 
 
-def case_saved_under_a_name(tf: Any) -> Any:
-    where = f"{tempfile.mkdtemp()}/model"
-    with tf.Session() as session:
-        cut = get(tf)
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver({"other": cut})
-        path = saver.save(session, where)
-        return tf.train.list_variables(path)
-
-
-def case_parts_on_several_tasks(tf: Any) -> Any:
-    servers = cluster(tf, ps=2, worker=1)
-    setter = tf.train.replica_device_setter(2)
-    with tf.device(setter):
-        cut = get(tf, n=3)
-    with tf.Session(servers["worker"][0].target) as session:
-        session.run(tf.global_variables_initializer())
-        return [one.device for one in cut], session.run(cut.as_tensor())
-
-
-def case_the_initializer_of_a_part_is_told_which_it_is(tf: Any) -> Any:
-    seen = []
-
-    def initializer(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
-        seen.append([list(shape), partition_info.full_shape, partition_info.var_offset])
-        return tf.ones(shape, dtype)
-
-    get(tf, initializer=initializer, shape=[5, 2])
-    return seen
-
-
 def case_axis_sizes_and_bounds(tf: Any) -> Any:
     axis_size = tf.variable_axis_size_partitioner(8)
     bounds = tf.min_max_variable_partitioner(max_partitions=3, min_slice_size=8)
@@ -263,11 +165,6 @@ def case_regularized_part_by_part(tf: Any) -> Any:
 def case_iterated_and_measured(tf: Any) -> Any:
     found = get(tf)
     return len(found), [one.name for one in found], found.dtype.name
-
-
-def case_fetched(tf: Any) -> Any:
-    found = get(tf)
-    return started(tf, [found.as_tensor(), {"parts": list(found)}])
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -84,43 +84,6 @@ def devices_left(*filters: str) -> Callable[[Any], Any]:
     return case
 
 
-def case_update_runs_with_its_variable_and_operand_where_asked(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
-    with tf.device("/job:ps"):
-        variable = tf.Variable([1.0, 2.0], name="v")
-    x = tf.placeholder(tf.float32, [2])
-    with tf.device("/job:worker/task:0"):
-        amount = tf.multiply(x, 2.0, name="amount")
-        step = tf.assign_add(variable, amount, name="step")
-    with tf.Session(servers["worker"][0].target) as session:
-        session.run(variable.initializer)
-        found = ran_at(tf, session, [amount, step], {x: [1.0, 1.0]})
-        return [sorted(found.items()), session.run(variable)]
-
-
-def case_several_devices_of_a_server_run_what_is_put_on_them(tf: Any) -> Any:
-    server = tf.train.Server(
-        {"worker": ["localhost:0"]}, config=tf.ConfigProto(device_count={"CPU": 2})
-    )
-    x = tf.placeholder(tf.float32, [])
-    fetches: list[Any] = []
-    for name, request in {"first": "/cpu:0", "second": "/cpu:1"}.items():
-        with tf.device(request):
-            fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
-    with tf.Session(server.target) as session:
-        return sorted(ran_at(tf, session, fetches, {x: 1.0}).items())
-
-
-def case_one_operation_nowhere_breaks_every_run(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
-    with tf.device("/job:moon"):
-        tf.constant(1.0)
-    with tf.device("/job:ps"):
-        value = tf.constant(2.0)
-    with tf.Session(servers["ps"][0].target) as session:
-        return session.run(value)
-
-
 EACH = {
     "on_ps": "/job:ps/task:0",
     "on_first": "/job:worker/task:0",

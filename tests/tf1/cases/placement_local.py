@@ -38,58 +38,10 @@ def placed(request: str, soft: bool) -> Callable[[Any], Any]:
     return case
 
 
-def case_one_operation_nowhere_breaks_every_run(tf: Any) -> Any:
-    with tf.device("/job:nowhere"):
-        tf.constant(1.0)
-    return run(tf, tf.constant(2.0))
-
-
-def case_interactive_session_runs_beside_an_operation_nowhere(tf: Any) -> Any:
-    with tf.device("/job:nowhere"):
-        tf.constant(1.0)
-    session = tf.InteractiveSession()
-    try:
-        return session.run(tf.constant(2.0))
-    finally:
-        session.close()
-
-
-def case_operation_nowhere_added_later_breaks_the_next_run(tf: Any) -> Any:
-    value = tf.constant(2.0)
-    with tf.Session() as session:
-        first = session.run(value)
-        with tf.device("/job:nowhere"):
-            tf.constant(1.0)
-        try:
-            session.run(value)
-        except tf.errors.InvalidArgumentError as error:
-            return [first, type(error).__name__]
-    return [first, "no error"]
-
-
 def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:
     with tf.device(lambda op: "/zzz:0"):
         value = tf.constant(1.0)
     return run(tf, value)
-
-
-def case_several_cpus_run_what_is_put_on_them(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [])
-    names = []
-    for index in range(3):
-        with tf.device(f"/cpu:{index}"):
-            names.append(tf.multiply(x, index + 1.0, name=f"y{index}"))
-    metadata = tf.RunMetadata()
-    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 3})) as session:
-        values = session.run(names, {x: 2.0}, options, metadata)
-    found = {
-        node.node_name: device.device
-        for device in metadata.step_stats.dev_stats
-        for node in device.node_stats
-        if device.device.startswith("/job") and node.node_name in ("y0", "y1", "y2")
-    }
-    return [values, sorted(found.items())]
 
 
 def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
@@ -102,17 +54,6 @@ def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
             return [variable.device, session.run(variable + 1.0)]
 
     return case
-
-
-def case_error_tells_operation_request_and_devices(tf: Any) -> Any:
-    with tf.device("/job:nowhere/task:3"):
-        value = tf.constant(1.0, name="lost")
-    with tf.Session() as session:
-        try:
-            session.run(value)
-        except tf.errors.InvalidArgumentError as error:
-            text = error.message
-    return ["lost" in text, "/job:nowhere/task:3" in text, OWN in text]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

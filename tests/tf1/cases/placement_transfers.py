@@ -79,62 +79,6 @@ def case_control_dependency_reaches_across_tasks(tf: Any) -> Any:
         return session.run(after)
 
 
-def case_first_error_is_reported_with_its_task(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
-    x = tf.placeholder(tf.int32, [])
-    with tf.device("/job:ps"):
-        broken = tf.floordiv(1, x, name="broken")
-    with tf.device("/job:worker"):
-        waiting = broken + 1
-    with tf.Session(servers["worker"][0].target) as session:
-        try:
-            session.run(waiting, {x: 0})
-        except tf.errors.OpError as error:
-            return [type(error).__name__, error.op.name, "/job:ps" in error.message]
-    return "no error"
-
-
-def case_session_goes_on_after_an_error(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
-    x = tf.placeholder(tf.int32, [])
-    with tf.device("/job:ps"):
-        quotient = tf.floordiv(6, x)
-    with tf.device("/job:worker"):
-        result = quotient + 1
-    seen: list[Any] = []
-    with tf.Session(servers["worker"][0].target) as session:
-        for divisor in (3, 0, 2):
-            try:
-                seen.append(session.run(result, {x: divisor}))
-            except tf.errors.OpError as error:
-                seen.append(type(error).__name__)
-    return seen
-
-
-def case_value_goes_round_all_tasks(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
-    value = tf.placeholder(tf.float32, [2])
-    total = value
-    for request in ("/job:ps", "/job:worker/task:0", "/job:worker/task:1") * 2:
-        with tf.device(request):
-            total = total * 2.0 + 1.0
-    with tf.Session(servers["ps"][0].target) as session:
-        return session.run(total, {value: [0.0, 1.0]})
-
-
-def case_every_target_reaches_every_task(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
-    with tf.device("/job:ps"):
-        variable = tf.Variable([1.0, 2.0], name="v")
-    seen: list[Any] = []
-    for server in [*servers["ps"], *servers["worker"]]:
-        with tf.Session(server.target) as session:
-            if not seen:
-                session.run(variable.initializer)
-            seen.append(session.run(tf.assign_add(variable, [1.0, 1.0])))
-    return seen
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{name}_go_there_and_back": there_and_back(VALUES[name]) for name in VALUES},
     "one_consumer_gets_it_once": moved(1, 1),

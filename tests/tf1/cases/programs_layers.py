@@ -33,13 +33,6 @@ def transposed(
     return case
 
 
-def case_conv2d_transpose_to_a_shape_known_in_the_run(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [None, 3, 3, 2])
-    shape = tf.stack([tf.shape(x)[0], 6, 6, 2])
-    y = tf.nn.conv2d_transpose(x, FILTERS, shape, [1, 2, 2, 1])
-    return run(tf, y, {x: np.concatenate([IMAGE, IMAGE])})
-
-
 def layers(tf: Any) -> Any:
     """Return `tf.layers`, which later releases of the original do not have whole."""
     return tf.layers if hasattr(tf.layers, "conv2d_transpose") else tf.contrib.layers
@@ -190,9 +183,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "accuracy": measured(lambda tf, fed: tf.metrics.accuracy([1, 2, 2], fed)),
     "accuracy_of_a_column": measured(
         lambda tf, fed: tf.metrics.accuracy([[1], [2], [2]], fed, name="mine")
-    ),
-    "accuracy_with_weights": measured(
-        lambda tf, fed: tf.metrics.accuracy([1, 2, 2], fed, weights=[1, 0, 0.5])
     ),
     "mean": measured(lambda tf, fed: tf.metrics.mean(fed)),
     "mean_with_weights": measured(lambda tf, fed: tf.metrics.mean(fed, [0.0, 2, 1])),

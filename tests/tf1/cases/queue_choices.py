@@ -34,16 +34,6 @@ def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], A
     return lambda tf: tf.QueueBase.from_list(index, make(tf)) is not None
 
 
-def case_put_into_the_chosen(tf: Any) -> Any:
-    queues = pair(tf, shapes=[])
-    chosen = tf.QueueBase.from_list(1, queues)
-    with tf.Session() as session:
-        session.run(chosen.enqueue(7))
-        session.run(chosen.close())
-        closed = session.run([one.is_closed() for one in queues])
-        return [closed, session.run(queues[1].dequeue())]
-
-
 def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
     """Return a case: whether such a queue can be made."""
     return lambda tf: (

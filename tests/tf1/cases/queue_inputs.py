@@ -172,25 +172,6 @@ def padding_queue(tf: Any) -> list[Any]:
     return [*puts, queue.dequeue_many(3), queue.dequeue()]
 
 
-def case_what_is_known_of_a_padding_queue(tf: Any) -> Any:
-    queue = tf.PaddingFIFOQueue(10, tf.int32, shapes=[[None, 2]])
-    return queue.dequeue().shape.as_list(), queue.dequeue_many(3).shape.as_list()
-
-
-def case_waiting_for_enough_to_choose_from(tf: Any) -> Any:
-    queue = tf.RandomShuffleQueue(10, 2, tf.int32, shapes=[[]])
-    put, taken = queue.enqueue(1), queue.dequeue()
-    options = tf.RunOptions(timeout_in_ms=300)
-    with tf.Session() as session:
-        session.run(put)
-        session.run(put)
-        try:
-            session.run(taken, options=options)
-        except tf.errors.DeadlineExceededError:
-            return session.run(queue.size())
-    return None
-
-
 def counted(tf: Any) -> list[Any]:
     count = tf.Variable(0)
     up = count.count_up_to(2)
@@ -224,9 +205,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "numbers_for_an_epoch": to_the_end(numbers),
     "slices_for_an_epoch": to_the_end(slices),
     "a_last_batch_that_is_not_full": to_the_end(one_by_one),
-    "a_last_batch_that_may_be_smaller": to_the_end(
-        lambda tf: one_by_one(tf, allow_smaller_final_batch=True)
-    ),
     "batches_of_two_components": to_the_end(batch_of_two),
     "batches_as_a_dict": to_the_end(batch_as_a_dict),
     "batches_that_are_padded": to_the_end(padded),

@@ -92,93 +92,9 @@ def case_another_shape_is_refused_when_run(tf: Any) -> Any:
         return [*found, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
 
 
-def case_what_is_known_when_built(tf: Any) -> Any:
-    queue = tf.FIFOQueue(5, [tf.int32, tf.float32], shapes=[[2], []], name="q")
-    one, many = queue.dequeue(), queue.dequeue_many(3)
-    up_to = queue.dequeue_up_to(3)
-    tensors = [*one, *many, *up_to, queue.size()]
-    known = [(t.name, t.dtype.name, t.shape.as_list()) for t in tensors]
-    puts = [queue.enqueue([[1, 2], 1.0]), queue.close()]
-    return [queue.name, known, [put.name for put in puts], queue.names]
-
-
 def case_unknown_shapes(tf: Any) -> Any:
     queue = tf.FIFOQueue(5, tf.int32)
     return queue.dequeue().shape.ndims, [d.name for d in queue.dtypes]
-
-
-def case_one_shared_name_is_one_queue(tf: Any) -> Any:
-    one = tf.FIFOQueue(5, tf.int32, shared_name="common", name="one")
-    other = tf.FIFOQueue(5, tf.int32, shared_name="common", name="other")
-    with tf.Session() as session:
-        session.run(one.enqueue(7))
-        return session.run(other.size()), session.run(other.dequeue())
-
-
-def case_sessions_of_a_server_share_it(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    queue = tf.FIFOQueue(5, tf.int32, shared_name="common")
-    put, take = queue.enqueue(7), queue.dequeue()
-    with tf.Session(server.target) as one, tf.Session(server.target) as other:
-        one.run(put)
-        return other.run(take)
-
-
-def case_without_a_shared_name_each_session_has_its_own(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    queue = tf.FIFOQueue(5, tf.int32)
-    put, size = queue.enqueue(7), queue.size()
-    with tf.Session(server.target) as one, tf.Session(server.target) as other:
-        one.run(put)
-        return one.run(size), other.run(size)
-
-
-def case_a_take_waits_for_a_put(tf: Any) -> Any:
-    """A take that waits is served by a put that comes later."""
-    queue = tf.FIFOQueue(1, tf.int32)
-    take, put = queue.dequeue(), queue.enqueue(7)
-    found: list[Any] = []
-    with tf.Session() as session:
-        thread = threading.Thread(target=lambda: found.append(session.run(take)))
-        thread.start()
-        session.run(put)
-        thread.join(10.0)
-    return found
-
-
-def case_a_put_waits_for_room(tf: Any) -> Any:
-    """A put that waits for room goes on when there is some."""
-    queue = tf.FIFOQueue(1, tf.int32)
-    take, holder = queue.dequeue(), tf.placeholder(tf.int32, [])
-    put = queue.enqueue(holder)
-    with tf.Session() as session:
-        session.run(put, {holder: 1})
-        thread = threading.Thread(target=lambda: session.run(put, {holder: 2}))
-        thread.start()
-        found = [session.run(take), session.run(take)]
-        thread.join(10.0)
-    return found
-
-
-def case_a_put_that_waits_too_long(tf: Any) -> Any:
-    queue = tf.FIFOQueue(1, tf.int32)
-    options = tf.RunOptions(timeout_in_ms=50)
-    with tf.Session() as session:
-        session.run(queue.enqueue(1))
-        return session.run(queue.enqueue(2), options=options)
-
-
-def case_more_than_fit_at_once(tf: Any) -> Any:
-    """Take more at once than the queue can hold."""
-    queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
-    put = queue.enqueue_many([[1, 2, 3, 4, 5]])
-    taken = queue.dequeue_many(5)
-    with tf.Session() as session:
-        thread = threading.Thread(target=ran, args=(session, put))
-        thread.start()
-        found = ran(session, taken)
-        thread.join(10.0)
-    return found
 
 
 def closed_while_putting(take: str) -> Callable[[Any], Any]:

@@ -169,19 +169,6 @@ def case_the_bytes_of_an_example(tf: Any) -> Any:
     ]
 
 
-def case_an_example_is_read_back(tf: Any) -> Any:
-    made = tf.train.Example.FromString(texts(tf)[0])
-    feature = made.features.feature
-    return [
-        sorted(feature),
-        list(feature["n"].int64_list.value),
-        list(feature["x"].float_list.value),
-        list(feature["s"].bytes_list.value),
-        feature["n"].WhichOneof("kind"),
-        feature["moon"].WhichOneof("kind"),
-    ]
-
-
 def case_records_that_are_no_bytes(tf: Any) -> Any:
     with tf.python_io.TFRecordWriter(os.devnull) as writer:
         writer.write(1)

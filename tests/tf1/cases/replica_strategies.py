@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import started
-
 
 def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
     training = tf.contrib.training
@@ -61,56 +59,17 @@ def fixed(rows: int, count: int, axis: int = 0) -> Callable[[Any], Any]:
     return case
 
 
-def case_parts_go_round_the_tasks(tf: Any) -> Any:
-    setter = tf.train.replica_device_setter(ps_tasks=2)
-    with tf.device(setter):
-        variable = tf.get_variable(
-            "w", [5, 2], partitioner=tf.fixed_size_partitioner(3)
-        )
-    return [one.device for one in variable]
-
-
-def case_parts_are_read_as_one(tf: Any) -> Any:
-    variable = tf.get_variable(
-        "w",
-        [5, 2],
-        initializer=tf.ones_initializer(),
-        partitioner=tf.fixed_size_partitioner(3),
-    )
-    whole = tf.convert_to_tensor(variable)
-    return [variable.name, whole.shape.as_list(), started(tf, whole)]
-
-
-def case_parts_are_looked_up(tf: Any) -> Any:
-    variable = tf.get_variable("w", [5, 1], partitioner=tf.fixed_size_partitioner(2))
-    numbers = iter(range(5))
-    starts = [
-        part.assign([[float(next(numbers))] for _ in range(part.shape.as_list()[0])])
-        for part in variable
-    ]
-    rows = tf.nn.embedding_lookup(variable, [4, 0, 2], partition_strategy="div")
-    with tf.Session() as session:
-        session.run(starts)
-        return session.run(rows)
-
-
 GREEDY = [[100], [10], [20], [80], [1], [1]]
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "greedy_gives_to_the_least_loaded": lambda tf: greedy(tf, 2, GREEDY),
     "greedy_over_three_tasks": lambda tf: greedy(tf, 3, GREEDY),
     "greedy_over_one_task": lambda tf: greedy(tf, 1, GREEDY),
-    "greedy_counts_a_scalar_as_one_element": lambda tf: greedy(
-        tf, 2, [[], [1], [], [2], []]
-    ),
     "greedy_counts_matrices": lambda tf: greedy(tf, 2, [[3, 4], [12], [1], [5, 5]]),
     "byte_size_of_a_vector": bytes_of(lambda tf: tf.Variable(tf.zeros([10]))),
     "byte_size_of_a_scalar": bytes_of(lambda tf: tf.Variable(1.0)),
     "byte_size_of_float64": bytes_of(lambda tf: tf.zeros([2, 3], tf.float64)),
     "byte_size_of_an_unknown_shape": bytes_of(lambda tf: tf.placeholder(tf.float32)),
-    "byte_size_of_an_unknown_size": bytes_of(
-        lambda tf: tf.placeholder(tf.float32, [None, 2])
-    ),
     "byte_size_of_several_outputs": bytes_of(lambda tf: tf.split(tf.zeros([4]), 2)[0]),
     "random_strategy_goes_by_the_name": lambda tf: by_chance(tf),
     "random_strategy_goes_by_the_seed": lambda tf: by_chance(tf, seed=7),
@@ -119,9 +78,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "two_rows_in_three": fixed(2, 3),
     "six_columns_in_two": fixed(6, 2, axis=1),
     "one_part": fixed(4, 1),
-    "parts_of_at_least_a_size": lambda tf: parts(
-        tf, tf.min_max_variable_partitioner(8, min_slice_size=64), [20, 4]
-    ),
     "parts_of_at_least_256_kib": lambda tf: parts(
         tf, tf.min_max_variable_partitioner(8), [20, 4]
     ),

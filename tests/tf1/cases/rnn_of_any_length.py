@@ -88,9 +88,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "an_lstm_by_time": network(
         lambda rnn: rnn.LSTMCell(2, num_proj=3), by_time=True, **FLOAT
     ),
-    "sequences_that_end_before": network(
-        lambda rnn: rnn.GRUCell(2), lengths=[3, 1, 0], **FLOAT
-    ),
     "cells_over_cells": network(stacked, lengths=[3, 2, 1], **FLOAT),
     "a_state_to_begin_with": network(
         lambda rnn: rnn.BasicRNNCell(2), initial_state=np.ones([3, 2], np.float32)

@@ -115,57 +115,6 @@ def case_fed(tf: Any) -> Any:
         )
 
 
-def case_the_block_ends(tf: Any) -> Any:
-    """A request to stop leaves the `with`, and is not an error."""
-    log: list[str] = []
-    v = tf.Variable(0)
-    add = v.assign_add(1)
-    found = []
-
-    def step(step_context: Any) -> Any:
-        value = step_context.run_with_hooks(add)
-        found.append(value)
-        if value == 3:
-            step_context.request_stop()
-
-    with tf.train.MonitoredSession(hooks=[noting(tf, log)]) as session:
-        for _ in range(10):
-            session.run_step_fn(step)
-        found.append("not reached")
-    return [found, log.count("hook after_run"), log[-1], session.should_stop()]
-
-
-def case_a_hook_requests_a_stop(tf: Any) -> Any:
-    v = tf.Variable(0)
-    add = v.assign_add(1)
-    hook = noting(tf, [], after_run=lambda context, values: context.request_stop())
-    with tf.train.MonitoredSession(hooks=[hook]) as session:
-        found = [session.run_step_fn(lambda step_context: step_context.session.run(v))]
-        found += [session.should_stop()]
-        found += [
-            session.run_step_fn(lambda step_context: step_context.run_with_hooks(add))
-        ]
-        return [*found, session.should_stop()]
-
-
-def case_an_aborted_step_is_repeated(tf: Any) -> Any:
-    """A step that is aborted is done again, as a whole, in a new session."""
-    v = tf.Variable(0)
-    add = v.assign_add(1)
-    left = [tf.errors.AbortedError(None, None, "a")]
-    calls = []
-
-    def step(step_context: Any) -> Any:
-        calls.append(step_context.run_with_hooks(add))
-        if left and len(calls) == 3:
-            raise left.pop()
-        return calls[-1]
-
-    with tf.train.MonitoredSession() as session:
-        found = [session.run_step_fn(step) for _ in range(4)]
-    return [found, calls]
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     "with_hooks": ran(with_hooks),
     "without_hooks": ran(without_hooks),

@@ -58,45 +58,9 @@ def case_saved_with_no_session(tf: Any, folder: Path) -> Any:
     return tf.train.Saver().save("no session", str(folder / "m"))
 
 
-def case_saved_with_a_closed_session(tf: Any, folder: Path) -> Any:
-    tf.Variable(1.0)
-    session = tf.Session()
-    session.close()
-    return tf.train.Saver().save(session, str(folder / "m"))
-
-
-def case_saved_in_a_session_of_another_graph(tf: Any, folder: Path) -> Any:
-    tf.Variable(1.0)
-    saver = tf.train.Saver()
-    with tf.Session(graph=tf.Graph()) as session:
-        return saver.save(session, str(folder / "m"))
-
-
 def case_saved_where_a_file_is(tf: Any, folder: Path) -> Any:
     (folder / "file").write_text("no folder")
     return saving(tf, str(folder / "file" / "m"))
-
-
-def case_restored_without_its_data(tf: Any, folder: Path) -> Any:
-    with tf.Graph().as_default():
-        prefix = saving(tf, str(folder / "m"))
-    (folder / "m.data-00000-of-00001").unlink()
-    v = tf.Variable([5.0, 6.0], name="v")
-    with tf.Session() as session:
-        session.run(v.initializer)
-        failed = attempt(tf, tf.train.Saver().restore, session, prefix)
-        return [isinstance(failed, str), session.run(v)]
-
-
-def case_restored_from_cut_data(tf: Any, folder: Path) -> Any:
-    with tf.Graph().as_default():
-        prefix = saving(tf, str(folder / "m"))
-    (folder / "m.data-00000-of-00001").write_bytes(b"")
-    v = tf.Variable([5.0, 6.0], name="v")
-    with tf.Session() as session:
-        session.run(v.initializer)
-        failed = attempt(tf, tf.train.Saver().restore, session, prefix)
-        return [failed not in (None, "KeyError"), session.run(v)]
 
 
 def case_saved_by_a_saver_that_is_not_built(tf: Any, folder: Path) -> Any:
@@ -116,29 +80,6 @@ def case_restored_by_an_empty_saver(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(allow_empty=True)
     with tf.Session() as session:
         return attempt(tf, saver.restore, session, str(folder / "m"))
-
-
-def case_read_though_not_there(tf: Any, folder: Path) -> Any:
-    with tf.Graph().as_default():
-        prefix = saving(tf, str(folder / "m"))
-    reader = tf.train.NewCheckpointReader(prefix)
-    missing = str(folder / "missing")
-    return [
-        attempt(tf, tf.train.load_variable, prefix, "w"),
-        attempt(tf, tf.train.list_variables, missing),
-        attempt(tf, tf.train.load_variable, missing, "v"),
-        attempt(tf, reader.has_tensor, "w"),
-    ]
-
-
-def case_lists_of_the_wrong_kind(tf: Any, folder: Path) -> Any:
-    saver = tf.train.Saver([tf.Variable(1.0)])
-    return [
-        attempt(tf, saver.set_last_checkpoints, "no list"),
-        attempt(tf, saver.set_last_checkpoints_with_time, "no list"),
-        attempt(tf, saver.recover_last_checkpoints, [str(folder / "m")]),
-        saver.last_checkpoints,
-    ]
 
 
 def same_names(tf: Any) -> Any:

@@ -33,72 +33,11 @@ def at(*steps: Any, **named: Any) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: saved(tf, folder, list(steps), **named))
 
 
-def case_a_step_as_a_variable(tf: Any, folder: Path) -> Any:
-    step = tf.Variable(7, dtype=tf.int64, name="step")
-    return saved(tf, folder, [step])[0]
-
-
-def case_a_step_as_an_uninitialised_variable(tf: Any, folder: Path) -> Any:
-    session = model(tf)
-    step = tf.Variable(7, dtype=tf.int64, name="step")
-    saver = tf.train.Saver([v for v in tf.global_variables() if v is not step])
-    with session:
-        return saver.save(session, str(folder / "model"), global_step=step)
-
-
-def case_without_a_graph(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        saver = tf.train.Saver()
-        path = str(folder / "model")
-        prefix = saver.save(session, path, write_meta_graph=False)
-        return [prefix, files(folder)]
-
-
-def case_without_a_state(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        saver = tf.train.Saver()
-        path = str(folder / "model")
-        prefix = saver.save(session, path, write_state=False)
-        found = tf.train.latest_checkpoint(str(folder))
-        return [prefix, files(folder), found, saver.last_checkpoints]
-
-
 def case_another_suffix_of_the_graph(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         path = str(folder / "model")
         tf.train.Saver().save(session, path, meta_graph_suffix="graph")
         return files(folder)
-
-
-def case_another_name_of_the_state(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        path = str(folder / "model")
-        tf.train.Saver().save(session, path, latest_filename="newest")
-        found = [
-            tf.train.latest_checkpoint(str(folder), one) for one in (None, "newest")
-        ]
-        return [files(folder), found]
-
-
-def case_a_folder_that_is_made(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        path = str(folder / "new" / "model")
-        prefix = tf.train.Saver().save(session, path)
-        return [prefix, files(folder)]
-
-
-def case_a_folder_in_a_folder_that_is_not_there(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        return tf.train.Saver().save(session, str(folder / "new" / "deep" / "model"))
-
-
-def case_a_name_is_saved_again(tf: Any, folder: Path) -> Any:
-    """A name that is saved again moves to the end of the list."""
-    with model(tf) as session:
-        saver = tf.train.Saver()
-        for name in ("one", "two", "one"):
-            saver.save(session, str(folder / name))
-        return [saver.last_checkpoints, tf.train.latest_checkpoint(str(folder))]
 
 
 def case_relative_paths(tf: Any, folder: Path) -> Any:
@@ -108,19 +47,6 @@ def case_relative_paths(tf: Any, folder: Path) -> Any:
             saver.save(session, str(folder / "model"), global_step=step)
         text = (folder / "checkpoint").read_text()
         return [text, tf.train.latest_checkpoint(str(folder)), saver.last_checkpoints]
-
-
-def case_the_text_of_the_state(tf: Any, folder: Path) -> Any:
-    with model(tf) as session:
-        saver = tf.train.Saver(max_to_keep=2)
-        for step in (1, 2, 3):
-            saver.save(session, str(folder / "model"), global_step=step)
-        return (folder / "checkpoint").read_text()
-
-
-def case_the_text_of_a_state_without_limit(tf: Any, folder: Path) -> Any:
-    saved(tf, folder, [1, 2, 3], max_to_keep=None)
-    return (folder / "checkpoint").read_text()
 
 
 def case_kept_by_hours(tf: Any, folder: Path) -> Any:
@@ -208,9 +134,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "names_of_all_variables": names_in_the_file(of_an_optimizer),
     "names_of_a_dict": names_in_the_file(
         lambda tf: {"x": tf.Variable(1.0), "y/z": tf.Variable([1.0])}
-    ),
-    "names_of_a_list": names_in_the_file(
-        lambda tf: [tf.Variable(1.0, name="n"), tf.Variable([[1]], name="m")]
     ),
     "names_of_a_partitioned_variable": names_in_the_file(partitioned),
     "names_of_the_parts": names_in_the_file(partitioned_as_list),

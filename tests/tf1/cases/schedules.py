@@ -87,13 +87,6 @@ def case_moving_average_names_its_shadows(tf: Any) -> Any:
     ]
 
 
-def case_moving_average_of_all_trainable_variables(tf: Any) -> Any:
-    one, other = tf.Variable(1.0), tf.Variable(1.0, trainable=False)
-    average = tf.train.ExponentialMovingAverage(0.9)
-    average.apply()
-    return [average.average(one) is None, average.average(other) is None]
-
-
 def case_moving_average_tells_what_to_restore(tf: Any) -> Any:
     one, other = tf.Variable(1.0, name="a"), tf.Variable(1.0, name="b", trainable=False)
     average = tf.train.ExponentialMovingAverage(0.9)
@@ -130,29 +123,14 @@ def case_moving_average_of_integers_is_refused(tf: Any) -> Any:
     return tf.train.ExponentialMovingAverage(0.9).apply([tf.Variable(1)])
 
 
-def case_moving_average_lies_beside_its_variable(tf: Any) -> Any:
-    with tf.device("/job:ps/task:1"):
-        variable = tf.Variable(1.0)
-    with tf.device("/job:worker"):
-        average = tf.train.ExponentialMovingAverage(0.9)
-        average.apply([variable])
-    return average.average(variable).device
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     "exponential_decay_is_smooth": decayed(),
     "exponential_decay_in_stairs": decayed(staircase=True),
     "exponential_decay_takes_a_name": lambda tf: static(
         tf.train.exponential_decay(0.1, tf.constant(0), 10, 0.9, name="rate")
     ),
-    "exponential_decay_without_a_name": lambda tf: static(
-        tf.train.exponential_decay(0.1, tf.constant(0), 10, 0.9)
-    ),
     "exponential_decay_without_a_step": lambda tf: tf.train.exponential_decay(
         0.1, None, 10, 0.9
-    ),
-    "exponential_decay_of_a_number_of_steps": lambda tf: static(
-        tf.train.exponential_decay(tf.constant(0.1, tf.float64), 5, 10, 0.9)
     ),
     "piecewise_constant_of_three": pieces([2, 10], [1.0, 0.5, 0.1]),
     "piecewise_constant_of_one_boundary": pieces([3], [1.0, 0.5]),

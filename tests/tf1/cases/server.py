@@ -64,14 +64,6 @@ BUILT: dict[str, Callable[[Any], Any]] = {
 CASES = {f"a_server_from_{name}": built(make) for name, make in BUILT.items()}
 
 
-def case_a_missing_port_is_named_in_the_error(tf: Any) -> Any:
-    try:
-        tf.train.Server({"w": ["localhost"]})
-    except tf.errors.InvalidArgumentError as error:
-        return "port" in error.message
-    return "no error"
-
-
 def case_a_port_in_use_is_refused(tf: Any) -> Any:
     (address,) = addresses(1)
     first = tf.train.Server({"w": [address]})
@@ -79,29 +71,9 @@ def case_a_port_in_use_is_refused(tf: Any) -> Any:
     return first.target, second.target
 
 
-def case_a_port_beyond_the_last_wraps(tf: Any) -> Any:
-    (address,) = addresses(1)
-    port = int(address.split(":")[1])
-    server = tf.train.Server({"w": [f"localhost:{port + 65536}"]})
-    with tf.Session(server.target) as session:
-        return session.run(tf.constant(3))
-
-
 def told(server: Any) -> Any:
     found = server.server_def
     return found.job_name, found.task_index, found.protocol
-
-
-def case_the_only_task_is_found(tf: Any) -> Any:
-    return told(tf.train.Server(ONE))
-
-
-def case_the_only_defined_task_of_a_sparse_job_is_found(tf: Any) -> Any:
-    return told(tf.train.Server({"w": {3: "localhost:0"}}))
-
-
-def case_the_only_task_of_the_named_job_is_found(tf: Any) -> Any:
-    return told(tf.train.Server({"ps": TWO["w"], "w": ONE["w"]}, job_name="w"))
 
 
 def case_arguments_override_a_server_def(tf: Any) -> Any:
@@ -129,30 +101,6 @@ def case_the_server_def_holds_the_cluster(tf: Any) -> Any:
     spec = {"ps": [one], "w": [two]}
     server = tf.train.Server(spec, "w", 0)
     return tf.train.ClusterSpec(server.server_def.cluster).as_dict() == spec
-
-
-def case_the_target_has_the_port_of_the_task(tf: Any) -> Any:
-    spec = {"w": addresses(2)}
-    servers = [tf.train.Server(spec, "w", task) for task in (0, 1)]
-    return [one.target == f"grpc://{spec['w'][i]}" for i, one in enumerate(servers)]
-
-
-def case_the_host_of_the_target(tf: Any) -> Any:
-    (address,) = addresses(1)
-    port = address.split(":")[1]
-    server = tf.train.Server({"w": [f"127.0.0.1:{port}"]})
-    return server.target.replace(port, "<port>")
-
-
-def case_port_zero_becomes_a_port(tf: Any) -> Any:
-    server = tf.train.Server(ONE)
-    host, port = server.target[len("grpc://") :].split(":")
-    return host, int(port) > 0
-
-
-def case_two_servers_on_port_zero_have_two_ports(tf: Any) -> Any:
-    one, two = tf.train.Server(ONE), tf.train.Server(ONE)
-    return one.target != two.target
 
 
 def case_the_target_is_text(tf: Any) -> Any:

@@ -16,30 +16,10 @@ def manager(tf: Any, **named: Any) -> Any:
     return tf.train.SessionManager(**named)
 
 
-def case_prepared_with_an_operation(tf: Any) -> Any:
-    v = tf.Variable(1.0, name="v")
-    with manager(tf).prepare_session("", init_op=v.initializer) as session:
-        return session.run(v)
-
-
 def case_prepared_with_a_list_of_operations(tf: Any) -> Any:
     v = tf.Variable(1.0, name="v")
     with manager(tf).prepare_session("", [v.initializer, tf.no_op()]) as session:
         return session.run(v)
-
-
-def case_prepared_with_a_function(tf: Any) -> Any:
-    v = tf.Variable(1.0)
-    change = v.assign(6.0)
-    calls: list[int] = []
-
-    def init(session: Any) -> None:
-        calls.append(1)
-        session.run(change)
-
-    found = manager(tf).prepare_session("", init_op=v.initializer, init_fn=init)
-    with found as session:
-        return [session.run(v), len(calls)]
 
 
 def case_prepared_with_a_function_only(tf: Any) -> Any:
@@ -61,40 +41,10 @@ def case_prepared_with_feeds(tf: Any) -> Any:
         return session.run(v)
 
 
-def case_prepared_with_nothing(tf: Any) -> Any:
-    tf.Variable(1.0)
-    return manager(tf).prepare_session("")
-
-
-def case_prepared_with_too_little(tf: Any) -> Any:
-    v = tf.Variable(1.0, name="v")
-    tf.Variable(1.0, name="forgotten")
-    try:
-        manager(tf).prepare_session("", init_op=v.initializer)
-    except RuntimeError as error:
-        return ["forgotten" in str(error), type(error).__name__]
-
-
 def case_prepared_without_a_ready_op(tf: Any) -> Any:
     v = tf.Variable(1.0)
     with tf.train.SessionManager().prepare_session("", init_op=tf.no_op()) as session:
         return attempt(tf, session.run, v)
-
-
-def case_prepared_with_local_variables(tf: Any) -> Any:
-    v = tf.Variable(3.0)
-    w = tf.Variable(
-        v.initialized_value() + 1.0, collections=[tf.GraphKeys.LOCAL_VARIABLES]
-    )
-    one = manager(
-        tf,
-        ready_for_local_init_op=tf.report_uninitialized_variables(
-            tf.global_variables()
-        ),
-        local_init_op=tf.local_variables_initializer(),
-    )
-    with one.prepare_session("", init_op=v.initializer) as session:
-        return session.run([v, w])
 
 
 def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
@@ -107,19 +57,6 @@ def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
     return prefix
 
 
-def case_restored(tf: Any, folder: Path) -> Any:
-    """What restores skips the initialisation."""
-    saved(tf, folder)
-    v = tf.Variable(1.0, name="v")
-    calls: list[int] = []
-    found = manager(tf).prepare_session(
-        *("", v.initializer, tf.train.Saver(), str(folder)),
-        init_fn=lambda session: calls.append(1),
-    )
-    with found as session:
-        return [session.run(v), calls]
-
-
 def case_restored_by_name(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v = tf.Variable(1.0, name="v")
@@ -127,25 +64,6 @@ def case_restored_by_name(tf: Any, folder: Path) -> Any:
         "", saver=tf.train.Saver(), checkpoint_filename_with_path=prefix
     )
     with found as session:
-        return session.run(v)
-
-
-def case_restored_though_some_are_missing(tf: Any, folder: Path) -> Any:
-    """A checkpoint of some variables leaves the others uninitialised."""
-    saved(tf, folder)
-    v = tf.Variable(1.0, name="v")
-    tf.Variable(1.0, name="w")
-    saver = tf.train.Saver([v])
-    init = tf.global_variables_initializer()
-    return manager(tf).prepare_session("", init, saver, str(folder))
-
-
-def case_nothing_to_restore(tf: Any, folder: Path) -> Any:
-    v = tf.Variable(1.0, name="v")
-    one = manager(tf)
-    with one.prepare_session(
-        "", v.initializer, tf.train.Saver(), str(folder)
-    ) as session:
         return session.run(v)
 
 
@@ -186,13 +104,6 @@ def case_recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
         return [is_ready, attempt(tf, session.run, v)]
 
 
-def case_recovered_without_a_saver(tf: Any) -> Any:
-    tf.Variable(1.0, name="v")
-    session, is_ready = manager(tf).recover_session("")
-    session.close()
-    return is_ready
-
-
 def case_recovered_in_part(tf: Any, folder: Path) -> Any:
     saved(tf, folder)
     tf.Variable(1.0, name="w")
@@ -201,13 +112,6 @@ def case_recovered_in_part(tf: Any, folder: Path) -> Any:
     session, is_ready = manager(tf).recover_session("", saver, str(folder))
     with session:
         return [is_ready, attempt(tf, session.run, v)]
-
-
-def case_waited_in_vain(tf: Any) -> Any:
-    """With less time than one pause it fails after the first look."""
-    tf.Variable(1.0, name="v")
-    one = manager(tf, recovery_wait_secs=1)
-    return one.wait_for_session("", max_wait_secs=0)
 
 
 def case_waited_for_the_chief(tf: Any) -> Any:
@@ -220,16 +124,6 @@ def case_waited_for_the_chief(tf: Any) -> Any:
         chief.run(init)
         with later.result() as session:
             return [waits, session.run(v)]
-
-
-def case_found_at_once(tf: Any) -> Any:
-    server = tf.train.Server.create_local_server()
-    v = tf.Variable(8.0, name="v")
-    one, init = manager(tf), v.initializer
-    with tf.Session(server.target) as chief:
-        chief.run(init)
-        with one.wait_for_session(server.target, max_wait_secs=0) as session:
-            return session.run(v)
 
 
 def case_local_variables_of_a_worker(tf: Any) -> Any:

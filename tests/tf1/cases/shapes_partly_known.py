@@ -47,16 +47,6 @@ def done(name: str, kind: str) -> Any:
 CASES = {f"{name}_of_{kind}": done(name, kind) for name in DONE for kind in SHAPES}
 
 
-def case_size_that_was_found_is_used_on(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [None, 2, 3])
-    flat = tf.reshape(x, [tf.shape(x)[0], 6])
-    return static(tf.matmul(flat, tf.ones([6, 4])))
-
-
-def case_size_that_cannot_be_is_refused(tf: Any) -> Any:
-    return tf.reshape(tf.ones([2, 2]), tf.stack([number(tf), 3]))
-
-
 def case_extremes_of_nothing(tf: Any) -> Any:
     nothing = tf.zeros([0, 2])
     return run(tf, [tf.reduce_logsumexp(nothing, 0), tf.reduce_sum(nothing, 0)])

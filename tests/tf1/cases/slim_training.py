@@ -30,16 +30,6 @@ def case_some_steps(tf: Any, folder: Path) -> Any:
     return [float(loss), seen, state]
 
 
-@in_folder
-def case_more_steps(tf: Any, folder: Path) -> Any:
-    train_op, train = step(tf), tf.contrib.slim.learning.train
-    how = {"save_summaries_secs": 0}
-    losses = [
-        float(train(train_op, str(folder), number_of_steps=n, **how)) for n in (2, 4)
-    ]
-    return [losses, tf.train.latest_checkpoint(str(folder))]
-
-
 def case_steps_without_a_folder(tf: Any) -> Any:
     return float(tf.contrib.slim.learning.train(step(tf), None, number_of_steps=2))
 

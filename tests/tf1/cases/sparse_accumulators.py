@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.attempts import Later, attempt, attempts
-from tests.tf1.look import initialized, static
+from tests.tf1.attempts import attempt, attempts
+from tests.tf1.look import static
 
 
 def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
@@ -116,17 +116,6 @@ def as_slices_with_a_dense_shape(tf: Any) -> list[Any]:
     return [a.apply_indexed_slices_grad(slices, 0), a.take_indexed_slices_grad(1)]
 
 
-def case_gradients_of_a_gather(tf: Any) -> Any:
-    table = tf.Variable(np.arange(8, dtype=np.float32).reshape(4, 2))
-    loss = tf.reduce_sum(tf.gather(table, tf.constant([1, 3], tf.int64)) ** 2.0)
-    slices = tf.gradients(loss, table)[0]
-    a = pairs(tf)
-    put, take = a.apply_indexed_slices_grad(slices), a.take_indexed_slices_grad(1)
-    with initialized(tf) as session:
-        session.run(put)
-        return plain(session.run(take))
-
-
 def out_of_its_shape(tf: Any) -> list[Any]:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
     return [
@@ -189,25 +178,6 @@ def case_what_is_known_when_built(tf: Any) -> Any:
     ]
 
 
-def case_default_names(tf: Any) -> Any:
-    one, two = pairs(tf), pairs(tf)
-    put = one.apply_grad([1], rows(1.0))
-    with tf.name_scope("scope"):
-        take = two.take_grad(1)
-    return [one.name, two.name, put.name, take[0].name, put.type]
-
-
-def case_a_take_waits(tf: Any) -> Any:
-    a = pairs(tf)
-    put, take = a.apply_grad([1], rows(2.0)), a.take_grad(2)
-    with tf.Session() as session:
-        later = Later(tf, session.run, take)
-        session.run(put)
-        waits = later.is_waiting()
-        session.run(put)
-        return waits, plain(later.result())
-
-
 def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
     one = pairs(tf, shared_name="common", name="one")
     two = pairs(tf, shared_name="common", name="two")
@@ -215,22 +185,6 @@ def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
         session.run(one.apply_grad([1], rows(3.0)))
         session.run(two.apply_grad([2], rows(5.0)))
         return plain(session.run(two.take_grad(2)))
-
-
-def case_lookups_meet_and_update_once(tf: Any) -> Any:
-    """Gradients of two lookups meet and are applied once."""
-    table = tf.Variable(np.ones((4, 2), np.float32))
-    a = tf.SparseConditionalAccumulator(tf.float32, shape=table.shape)
-    puts = []
-    for wanted in ([0, 2], [2, 3]):
-        loss = tf.reduce_sum(3.0 * tf.nn.embedding_lookup(table, wanted))
-        puts.append(a.apply_indexed_slices_grad(tf.gradients(loss, table)[0]))
-    optimizer = tf.train.GradientDescentOptimizer(0.1)
-    update = optimizer.apply_gradients([(a.take_indexed_slices_grad(2), table)])
-    with initialized(tf) as session:
-        session.run(puts)
-        session.run(update)
-        return session.run(table)
 
 
 MADE: dict[str, Callable[[Any], Any]] = {

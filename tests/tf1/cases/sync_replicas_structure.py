@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import initialized
 
 
 def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
@@ -21,12 +20,6 @@ def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
     )
     train = optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
     return optimizer, train, v, step
-
-
-def case_its_variables(tf: Any) -> Any:
-    built(tf)
-    lists = [tf.global_variables(), tf.local_variables(), tf.trainable_variables()]
-    return [[[one.name, one.dtype.base_dtype.name] for one in each] for each in lists]
 
 
 def case_its_accumulator_and_queue(tf: Any) -> Any:
@@ -62,49 +55,6 @@ def case_accumulators_of_several_variables(tf: Any) -> Any:
     return sorted(found)
 
 
-def case_the_train_operation(tf: Any) -> Any:
-    _, train, _, _ = built(tf)
-    return [train.name, train.dtype.name, type(train).__name__ != "Operation"]
-
-
-def case_its_devices(tf: Any) -> Any:
-    """The queue is where the step is, accumulators where their variables are."""
-    with tf.device("/job:ps/task:0"):
-        step = tf.train.get_or_create_global_step()
-    with tf.device("/job:ps/task:1"):
-        v = tf.Variable([0.0, 0.0], name="v")
-    with tf.device("/job:worker/task:0"):
-        optimizer = tf.train.SyncReplicasOptimizer(
-            tf.train.GradientDescentOptimizer(1.0), 2, 2
-        )
-        train = optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
-    ops = tf.get_default_graph().get_operations()
-    found = [[one.device for one in ops if one.type == "FIFOQueueV2"]]
-    found.append(
-        [one.device for one in ops if one.type.endswith("ConditionalAccumulator")]
-    )
-    return [*found, [one.device for one in tf.local_variables()], train.device]
-
-
-def case_the_runner_of_the_chief(tf: Any) -> Any:
-    optimizer, _, _, _ = built(tf)
-    found = optimizer.get_chief_queue_runner()
-    return [
-        *(type(found).__name__, len(found.enqueue_ops)),
-        len(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)),
-    ]
-
-
-def case_its_parts(tf: Any) -> Any:
-    optimizer, _, _, _ = built(tf)
-    init = optimizer.get_init_tokens_op()
-    return [
-        *(optimizer.chief_init_op is not None, optimizer.local_step_init_op.op.type),
-        *(optimizer.ready_for_local_init_op is not None, type(init).__name__),
-        len(tf.get_collection(tf.GraphKeys.SUMMARIES)),
-    ]
-
-
 def tokens(*arguments: int, **shape: int) -> Callable[[Any], Any]:
     """Return a case: whether so many tokens to begin with are allowed."""
 
@@ -127,48 +77,9 @@ def case_slots_of_the_wrapped_one(tf: Any) -> Any:
     ]
 
 
-def case_gradients_of_the_wrapped_one(tf: Any) -> Any:
-    """Gradients are computed by the optimizer that is wrapped."""
-    v = tf.Variable([1.0, 2.0], name="v")
-    other = tf.Variable(1.0, name="other")
-    optimizer = tf.train.SyncReplicasOptimizer(
-        tf.train.GradientDescentOptimizer(1.0), 1
-    )
-    pairs = optimizer.compute_gradients(tf.reduce_sum(v * v), [v, other])
-    with initialized(tf) as session:
-        value = session.run(pairs[0][0])
-    return [value, [one[0] is None for one in pairs], [one[1].name for one in pairs]]
-
-
-def case_a_variable_without_gradient(tf: Any) -> Any:
-    """A variable without gradient has no accumulator."""
-    step = tf.train.get_or_create_global_step()
-    v, other = tf.Variable([1.0], name="v"), tf.Variable(1.0, name="other")
-    optimizer = tf.train.SyncReplicasOptimizer(
-        tf.train.GradientDescentOptimizer(1.0), 1
-    )
-    pairs = optimizer.compute_gradients(tf.reduce_sum(v * v), [v, other])
-    optimizer.apply_gradients(pairs, global_step=step)
-    ops = tf.get_default_graph().get_operations()
-    return [one.type.endswith("ConditionalAccumulator") for one in ops].count(True)
-
-
 def case_with_a_name(tf: Any) -> Any:
     _, train, _, _ = built(tf, name="mine")
     return [train.name, [one.name for one in tf.local_variables()]]
-
-
-def case_with_averages(tf: Any) -> Any:
-    step = tf.train.get_or_create_global_step()
-    v = tf.Variable([1.0], name="v")
-    average = tf.train.ExponentialMovingAverage(0.9)
-    optimizer = tf.train.SyncReplicasOptimizer(
-        *(tf.train.GradientDescentOptimizer(1.0), 1),
-        variable_averages=average,
-        variables_to_average=[v],
-    )
-    optimizer.minimize(tf.reduce_sum(v * v), global_step=step)
-    return [sorted(one.name for one in tf.global_variables()), average.average(v).name]
 
 
 def case_without_a_total(tf: Any) -> Any:
@@ -178,17 +89,6 @@ def case_without_a_total(tf: Any) -> Any:
         attempt(tf, lambda count: optimizer.get_init_tokens_op(count).type, one)
         for one in (-2, -1, 0, 3)
     ]
-
-
-def case_its_hook(tf: Any) -> Any:
-    optimizer, _, _, _ = built(tf)
-    found = [optimizer.make_session_run_hook(is_chief=one) for one in (True, False)]
-    return [isinstance(one, tf.train.SessionRunHook) for one in found]
-
-
-def case_it_is_an_optimizer(tf: Any) -> Any:
-    optimizer, _, _, _ = built(tf)
-    return [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from tests.tf1.attempts import Later, attempt
 from tests.tf1.servers import cluster
 
@@ -79,80 +77,12 @@ def closed(replicas: list[Replica]) -> None:
         one.session.close()
 
 
-def case_both_of_two(tf: Any) -> Any:
-    """The first step counts, the second is dropped as stale, then they wait."""
-    chief, worker = both = two(tf, 2)
-    found = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
-    found += [chief.run(5.0), worker.run(7.0), chief.state(1)]
-    waits = chief.later(2.0)
-    found += [waits.is_waiting(), worker.run(4.0), waits.result(), worker.state(2)]
-    closed(both)
-    return found
-
-
-def case_both_of_two_without_tokens(tf: Any) -> Any:
-    """With no token at the start nothing is wasted: all wait from the first step."""
-    chief, worker = both = two(tf, 2, n_tokens=0)
-    found: list[Any] = []
-    for step, (one, other) in enumerate([(1.0, 3.0), (2.0, 6.0), (-4.0, 0.0)], 1):
-        waits = chief.later(one)
-        found += [waits.is_waiting(0.05), worker.run(other), waits.result()]
-        found += [worker.state(step)]
-    closed(both)
-    return found
-
-
 def case_one_of_two(tf: Any) -> Any:
     chief, worker = both = two(tf, 1)
     found = [chief.run(1.0), chief.state(1)]
     found += [worker.run(5.0), worker.state(1)]
     found += [worker.run(2.0), worker.state(2)]
     closed(both)
-    return found
-
-
-def case_one_of_two_and_the_other_never_comes(tf: Any) -> Any:
-    """The chief goes on though the other one does nothing."""
-    both = two(tf, 1)
-    chief = both[0]
-    found = [chief.run(1.0), chief.state(1)]
-    found += [chief.run(1.0), chief.run(1.0), chief.state(2)]
-    closed(both)
-    return found
-
-
-def case_four_of_two(tf: Any) -> Any:
-    """Each of two gives two gradients to a step."""
-    chief, worker = both = two(tf, 4)
-    found = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
-    found += [worker.run(4.0), chief.state(1)]
-    closed(both)
-    return found
-
-
-def case_four_of_two_with_more_tokens(tf: Any) -> Any:
-    """All that wait in the accumulator are averaged."""
-    chief, worker = both = two(tf, 4, n_tokens=8)
-    found = [one.run(x) for one, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
-    found += [chief.state(0), worker.run(6.0), chief.state(1)]
-    closed(both)
-    return found
-
-
-def case_alone_without_tokens(tf: Any) -> Any:
-    one = alone(tf, n_tokens=0)
-    found = []
-    for step, x in enumerate([1.0, 2.0, 4.0], 1):
-        found += [one.run(x), one.state(step)]
-    closed([one])
-    return found
-
-
-def case_alone(tf: Any) -> Any:
-    one = alone(tf)
-    found = [one.run(1.0), one.state(1), one.run(2.0), one.state(1)]
-    found += [one.run(4.0), one.state(2), one.run(8.0), one.state(3)]
-    closed([one])
     return found
 
 
@@ -173,19 +103,6 @@ def case_until_a_step(tf: Any) -> Any:
     while not one.session.should_stop() and len(found) < 10:
         found.append(one.run(1.0))
     closed([one])
-    return found
-
-
-def case_halves_of_a_batch(tf: Any) -> Any:
-    """Two halves of a batch, averaged, are the whole batch."""
-    values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
-    chief, worker = both = two(tf, 2, n_tokens=0)
-    for row in values:
-        waits = chief.later(float(row[:2].mean()))
-        worker.run(float(row[2:].mean()))
-        waits.result()
-    found = [chief.state(2), float(-values.mean(1).sum())]
-    closed(both)
     return found
 
 

@@ -30,28 +30,6 @@ def case_asking_changes_nothing(tf: Any) -> Any:
     return [timer.should_trigger_for_step(step) for step in (5, 5, 6, 1)]
 
 
-def case_what_has_elapsed(tf: Any) -> Any:
-    timer = tf.train.SecondOrStepTimer(every_steps=3)
-    first = timer.update_last_triggered_step(4)
-    seconds, steps = timer.update_last_triggered_step(10)
-    return [first, seconds >= 0.0, steps, type(seconds).__name__]
-
-
-def case_the_last_step(tf: Any) -> Any:
-    timer = tf.train.SecondOrStepTimer(every_steps=3)
-    found = [timer.last_triggered_step()]
-    timer.update_last_triggered_step(4)
-    return [*found, timer.last_triggered_step()]
-
-
-def case_it_is_reset(tf: Any) -> Any:
-    timer = tf.train.SecondOrStepTimer(every_steps=3)
-    timer.update_last_triggered_step(4)
-    found = [timer.should_trigger_for_step(5)]
-    timer.reset()
-    return [*found, timer.should_trigger_for_step(5), timer.last_triggered_step()]
-
-
 def seconds(tf: Any) -> Any:
     timer = tf.train.SecondOrStepTimer(every_secs=0.05)
     found = [timer.should_trigger_for_step(1)]

@@ -92,38 +92,6 @@ def in_the_body(kind: str) -> Callable[[Any], Any]:
     return case
 
 
-def case_a_nan_that_stops(tf: Any) -> Any:
-    """The loss becomes NaN in the third run; the loop ends by itself."""
-    step = tf.train.get_or_create_global_step()
-    x = tf.placeholder(tf.float32, [])
-    train = step.assign_add(1)
-    hook = tf.train.NanTensorHook(x, fail_on_nan_loss=False)
-    found = []
-    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
-        for number in (1.0, float("inf"), float("nan"), 4.0):
-            if session.should_stop():
-                break
-            found.append(session.run(train, {x: number}))
-    return found
-
-
-def case_a_nan_that_fails(tf: Any) -> Any:
-    x = tf.placeholder(tf.float32, [])
-    hook = tf.train.NanTensorHook(x)
-    log: list[Any] = []
-
-    def program() -> None:
-        with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
-            for number in (1.0, float("nan")):
-                log.append(session.run(x, {x: number}))
-
-    return [
-        attempt(tf, program),
-        log,
-        issubclass(tf.train.NanLossDuringTrainingError, RuntimeError),
-    ]
-
-
 def end_of_the_input_in_a_hook(stage: str) -> Callable[[Any], Any]:
     """Return a case: a hook of one's own says that the input has ended."""
 

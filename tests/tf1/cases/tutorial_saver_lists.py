@@ -54,17 +54,6 @@ def case_the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
         return [*before, session.run(v1), list(names)]
 
 
-def case_under_other_names(tf: Any, folder: Path) -> Any:
-    """Variables of a scope are restored from names without it."""
-    prefix = saved(tf, folder)
-    with tf.variable_scope("tower"):
-        v1, v2 = two(tf, 0.0, 0.0)
-    names = {one.op.name.split("/", 1)[1]: one for one in tf.global_variables()}
-    with tf.Session() as session:
-        tf.train.Saver(names).restore(session, prefix)
-        return [sorted(names), session.run([v1, v2])]
-
-
 def case_what_is_there(tf: Any, folder: Path) -> Any:
     """Restore what name and shape have in common, leave the rest as it was."""
     prefix = saved(tf, folder)
@@ -82,29 +71,6 @@ def case_what_is_there(tf: Any, folder: Path) -> Any:
         found = session.run(tf.global_variables())
     names = sorted(one.op.name for one in common)
     return [names, found, reader.get_tensor("v1"), reader.has_tensor("v3")]
-
-
-def case_into_another_shape(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
-    tf.get_variable("v1", [4], initializer=tf.zeros_initializer())
-    with tf.Session() as session:
-        return attempt(tf, tf.train.Saver().restore, session, prefix)
-
-
-def case_into_another_dtype(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
-    tf.get_variable("v1", [3], tf.float64, initializer=tf.zeros_initializer())
-    with tf.Session() as session:
-        return attempt(tf, tf.train.Saver().restore, session, prefix)
-
-
-def case_into_more_variables(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
-    v1, _ = two(tf, 0.0, 0.0)
-    tf.get_variable("v3", [], initializer=tf.zeros_initializer())
-    with initialized(tf) as session:
-        found = attempt(tf, tf.train.Saver().restore, session, prefix)
-        return [found, session.run(v1)]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -50,44 +50,6 @@ def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
     return [*found, checkpoints(folder / "run")]
 
 
-def case_its_own_saver(tf: Any, folder: Path) -> Any:
-    """The scaffold's saver says how many checkpoints are kept."""
-    _, train = counting(tf)
-    scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
-    with tf.train.MonitoredTrainingSession(
-        checkpoint_dir=str(folder), scaffold=scaffold, save_checkpoint_steps=1
-    ) as session:
-        for _ in range(5):
-            session.run(train)
-    return [
-        checkpoints(folder),
-        scaffold.saver.last_checkpoints
-        == [str(folder / "model.ckpt-4"), str(folder / "model.ckpt-5")],
-    ]
-
-
-def case_a_saver_of_some(tf: Any, folder: Path) -> Any:
-    """What the saver does not save is made anew by nobody."""
-    found = []
-    for _ in range(2):
-        with tf.Graph().as_default():
-            _, train = counting(tf)
-            extra = tf.get_variable("extra", [], initializer=tf.ones_initializer())
-            some = [one for one in tf.global_variables() if one is not extra]
-            scaffold = tf.train.Scaffold(saver=tf.train.Saver(some))
-
-            def program() -> Any:
-                with tf.train.MonitoredTrainingSession(
-                    checkpoint_dir=str(folder),
-                    scaffold=scaffold,  # noqa: B023
-                ) as session:
-                    session.run(train)  # noqa: B023
-                    return session.run(extra)  # noqa: B023
-
-            found.append(attempt(tf, program))
-    return found
-
-
 def case_local_parts(tf: Any) -> Any:
     """Own operations for the local part, with tables as programs have them."""
     _, train = counting(tf)
@@ -116,14 +78,3 @@ def case_ready_for_some(tf: Any) -> Any:
     with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
         session.run(train)
         return [session.run(v), attempt(tf, session.run, forgotten)]
-
-
-def case_fed_at_the_start(tf: Any) -> Any:
-    """A large initial value is fed, and is not part of the graph."""
-    start = tf.placeholder(tf.float32, [2])
-    w = tf.get_variable("w", initializer=start)
-    scaffold = tf.train.Scaffold(
-        init_op=tf.global_variables_initializer(), init_feed_dict={start: [3.0, 4.0]}
-    )
-    with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
-        return session.run(w)

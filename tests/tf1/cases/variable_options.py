@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.servers import cluster
-
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:1"
 
 
@@ -19,25 +17,9 @@ def names(variables: Any) -> list[str]:
     return [one.name for one in variables]
 
 
-def case_a_value_is_kept_on_the_caching_device(tf: Any) -> Any:
-    with tf.device(PS):
-        found = tf.Variable([1.0], name="v", caching_device=WORKER)
-    return devices(found), found.value().name, [*found.value().op.colocation_groups()]
-
-
 def case_a_caching_device_of_get_variable(tf: Any) -> Any:
     with tf.device(PS):
         return devices(tf.get_variable("v", [1], caching_device=WORKER))
-
-
-def case_a_caching_device_of_a_scope(tf: Any) -> Any:
-    with tf.device(PS), tf.variable_scope("a", caching_device=WORKER) as scope:
-        outer = tf.get_variable("v", [1])
-        with tf.variable_scope("b"):
-            inner = tf.get_variable("v", [1])
-        own = tf.get_variable("w", [1], caching_device=PS)
-        plain = tf.Variable([1.0])
-    return [devices(one) for one in (outer, inner, own, plain)], scope.caching_device
 
 
 def case_a_caching_device_that_is_a_function(tf: Any) -> Any:
@@ -51,12 +33,6 @@ def case_a_caching_device_by_the_scope_itself(tf: Any) -> Any:
         return devices(tf.get_variable("v", [1]))
 
 
-def case_a_caching_device_of_parts(tf: Any) -> Any:
-    with tf.device(PS), tf.variable_scope("a", caching_device=WORKER):
-        cut = tf.get_variable("v", [4], partitioner=tf.fixed_size_partitioner(2))
-    return [devices(one) for one in cut]
-
-
 def case_a_custom_getter_is_given_all_options(tf: Any) -> Any:
     seen = []
 
@@ -67,21 +43,6 @@ def case_a_custom_getter_is_given_all_options(tf: Any) -> Any:
     with tf.variable_scope("a", custom_getter=custom, caching_device=WORKER):
         found = tf.get_variable("v", [1])
     return seen, devices(found)
-
-
-def case_values_that_are_kept_elsewhere_are_right(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
-    with tf.device(PS):
-        v = tf.Variable(3.0, caching_device=WORKER)
-        more = v.assign_add(1.0)
-    with tf.device(WORKER):
-        double = v * 2.0
-    with tf.Session(servers["worker"][0].target) as session:
-        session.run(v.initializer)
-        before = session.run(double)
-        session.run(more)
-        gradient = session.run(tf.gradients(v * v, v)[0])
-        return before, session.run(double), gradient
 
 
 def case_what_is_read_on_demand_is_not_trained(tf: Any) -> Any:
@@ -125,18 +86,6 @@ def case_an_aggregation_that_is_none_of_these(tf: Any) -> Any:
 def case_no_synchronization_is_the_usual_one(tf: Any) -> Any:
     found = tf.Variable(1.0, synchronization=None, aggregation=None)
     return found.synchronization.name, found.aggregation.name, found.trainable
-
-
-def case_a_variable_of_three_times_another(tf: Any) -> Any:
-    v = tf.Variable(2.0, name="v")
-    w = tf.Variable(3 * v, name="w")
-    with tf.Session() as session:
-        session.run(w.initializer)
-        first = session.run(w)
-        session.run(v.initializer)
-        session.run(v.assign(10.0))
-        session.run(w.initializer)
-        return first, session.run(w)
 
 
 def case_a_local_copy_of_a_global_variable(tf: Any) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, run
+from tests.tf1.look import run
 
 
 def static(variable: Any) -> Any:
@@ -129,34 +128,6 @@ CASES.update(
 )
 
 
-def case_load_sets_the_value(tf: Any) -> Any:
-    variable = tf.Variable([1.0, 2.0])
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        variable.load([7.0, 8.0], session)
-        return session.run(variable), variable.eval()
-
-
-def case_an_initial_value_may_depend_on_another_variable(tf: Any) -> Any:
-    one = tf.Variable(3.0)
-    two = tf.Variable(one.initialized_value() * 2.0)
-    with initialized(tf) as session:
-        return session.run([one, two])
-
-
-def case_reports_name_what_has_no_value(tf: Any) -> Any:
-    one = tf.Variable(1.0, name="one")
-    tf.Variable(1.0, name="two")
-    report = tf.report_uninitialized_variables()
-    some = tf.report_uninitialized_variables([one])
-    with tf.Session() as session:
-        first = sorted(session.run(report).tolist())
-        session.run(one.initializer)
-        second = session.run(report)
-        session.run(tf.global_variables_initializer())
-        return first, second, session.run(report).shape, session.run(some).shape
-
-
 def case_initializers_are_operations(tf: Any) -> Any:
     one = tf.Variable(1.0, name="one")
     found = [
@@ -169,36 +140,6 @@ def case_initializers_are_operations(tf: Any) -> Any:
         return found, session.run(tf.global_variables_initializer())
 
 
-def case_an_initializer_of_nothing_runs(tf: Any) -> Any:
-    return run(tf, tf.variables_initializer([]))
-
-
-def case_some_variables_are_initialised(tf: Any) -> Any:
-    one, two = tf.Variable(1.0), tf.Variable(2.0)
-    with tf.Session() as session:
-        session.run(tf.variables_initializer([one]))
-        checks = [tf.is_variable_initialized(v) for v in (one, two)]
-        return session.run(checks)
-
-
-def case_initialising_again_resets(tf: Any) -> Any:
-    variable = tf.Variable(1.0)
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        session.run(variable.assign_add(5.0))
-        session.run(variable.initializer)
-        return session.run(variable)
-
-
-def case_the_names_around_a_variable(tf: Any) -> Any:
-    v = tf.Variable(1.0, name="v")
-    return (
-        (v.name, v.op.name, v.op.type, v.initializer.name),
-        (v.initial_value.name, v.graph is tf.get_default_graph()),
-        (v.shape.as_list(), v.get_shape().as_list(), v.device),
-    )
-
-
 def case_variables_of_one_name_get_numbers(tf: Any) -> Any:
     return [tf.Variable(1.0, name="v").name for _ in range(3)]
 
@@ -207,67 +148,6 @@ def case_a_variable_cannot_be_iterated(tf: Any) -> Any:
     return [one for one in tf.Variable([1.0])]
 
 
-def case_variables_are_compared_by_identity(tf: Any) -> Any:
-    a, b = tf.Variable(1), tf.Variable(1)
-    return a is not b and len({a, b, a})
-
-
-def case_get_variable_twice_is_refused(tf: Any) -> Any:
-    tf.get_variable("v", [2])
-    return tf.get_variable("v", [2])
-
-
-def case_get_variable_again_with_reuse(tf: Any) -> Any:
-    with tf.variable_scope("s"):
-        one = tf.get_variable("v", [2], initializer=tf.zeros_initializer())
-    with tf.variable_scope("s", reuse=True):
-        two = tf.get_variable("v", [2])
-    return one is two, one.name
-
-
-def case_get_variable_of_another_shape_is_refused(tf: Any) -> Any:
-    with tf.variable_scope("s"):
-        tf.get_variable("v", [2])
-    with tf.variable_scope("s", reuse=True):
-        return tf.get_variable("v", [3])
-
-
-def case_get_variable_of_another_dtype_is_refused(tf: Any) -> Any:
-    with tf.variable_scope("s"):
-        tf.get_variable("v", [2])
-    with tf.variable_scope("s", reuse=True):
-        return tf.get_variable("v", [2], tf.int32)
-
-
 def case_get_variable_with_reuse_of_what_is_not_there_is_refused(tf: Any) -> Any:
     with tf.variable_scope("s", reuse=True):
         return tf.get_variable("v", [2])
-
-
-def case_get_variable_without_a_shape_is_refused(tf: Any) -> Any:
-    return tf.get_variable("v")
-
-
-def case_get_variable_from_a_constant(tf: Any) -> Any:
-    v = tf.get_variable("v", initializer=tf.constant([1.0, 2.0]))
-    with tf.Session() as session:
-        session.run(v.initializer)
-        return static(v), session.run(v)
-
-
-def case_use_locking_counts_the_steps_of_all_threads(tf: Any) -> Any:
-    count = tf.Variable(0)
-    more = count.assign_add(1, use_locking=True)
-    with tf.Session() as session:
-        session.run(count.initializer)
-
-        def work() -> None:
-            for _ in range(25):
-                session.run(more.op)
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return session.run(count)
