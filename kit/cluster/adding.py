@@ -181,8 +181,8 @@ async def _gone_from(run: Run, task: Task) -> None:
 
 def takes_part(run: Run, task: Task) -> bool:
     """Whether a task takes part in the newest generation of a training."""
-    generation = run.newest_job.generation
-    return generation is not None and task.short in generation.processes
+    job = run.newest_job
+    return job.is_elastic and task.short in job.generation.processes
 
 
 def check_may_add(
@@ -199,11 +199,13 @@ def check_may_add(
         )
     if run is None or job == "ps":
         return
-    generation = run.newest_job.generation
-    if generation is None:
+    if not run.newest_job.is_elastic:
         return  # it trains on as it is; the next training takes all tasks
     n_members = len(run.job.workers)
-    here = {*generation.processes, *(task.short for task in coming)}
+    here = {
+        *run.newest_job.generation.processes,
+        *(task.short for task in coming),
+    }
     n_here = sum(not name.startswith("ps:") for name in here)
     if n_here >= n_members:
         raise ClusterBusy(
@@ -222,6 +224,6 @@ def check_may_remove(task: Task, tasks: Sequence[Task], run: Run | None) -> None
             f"end the cluster with cluster.stop().",
             task=str(task),
         )
-    if run is not None and run.newest_job.generation is None:
+    if run is not None and not run.newest_job.is_elastic:
         hint = " An elastic training, kit.train(..., elastic=True), would let it go."
         raise busy(run, f"remove {task.short}", " that needs it", hint)

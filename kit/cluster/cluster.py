@@ -832,8 +832,7 @@ class Cluster:
                 raise
             text = error.message + SHOW_AGAIN
             raise ClusterBusy(text, task=error.task) from error
-        may_come_back = job.schedule.takes_back or job.generation is not None
-        self._work = replace(work, params=None) if may_come_back else None
+        self._work = replace(work, params=None) if job.generation else None
         return self._run
 
     def bring(self, topology: str) -> None:

@@ -60,21 +60,9 @@ def rejoin(
     Raises `ClusterBusy` at once for a worker that takes part, or that the training
     needs.
     """
-    if run.job.generation is not None:
-        return restart(supervisor, task, join(supervisor, run, work))
-    _check_may_rejoin(supervisor, task, run)
-    begun = run.job, work, run.next_incarnation(task)
-    # Here, in the caller's thread: to pickle large data would block the cluster's loop.
-    payload = remote.pack(engine.begin, begun, {})
-    limit_s = run.job.settings.start_deadline_s
-
-    async def begin(task: Task) -> None:
-        if not run.done:
-            payloads = {task: payload}
-            await supervisor.calls.perform(payloads, limit_s, "begin its part")
-            run.watch_again(task)
-
-    return restart(supervisor, task, begin)
+    if not run.job.is_elastic:
+        _check_may_rejoin(supervisor, task, run)
+    return restart(supervisor, task, join(supervisor, run, work))
 
 
 def join(
@@ -82,14 +70,16 @@ def join(
 ) -> Callable[[Task], Awaitable[None]]:
     """Return a function that lets a task with a new process join a training.
 
-    It does nothing if the training is over by then, or is not elastic.
+    It does nothing if the training is over by then, or takes nobody in.
     """
     limit_s = run.job.settings.start_deadline_s
-    # In the caller's thread, as in `rejoin`.
+    # In the caller's thread: to pickle large data would block the cluster's loop.
     payload = remote.pack(engine.join, (run.newest_job, work), {})
 
     async def ask(task: Task) -> None:
-        if not run.done and run.job.generation is not None:
+        job = run.job
+        takes_in = job.is_elastic or (job.generation and task in job.tasks)
+        if not run.done and takes_in:
             await supervisor.calls.perform({task: payload}, limit_s, "join")
 
     return ask

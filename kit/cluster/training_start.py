@@ -66,7 +66,7 @@ def _needing_work(cluster: Cluster, job: Job) -> list[Task]:
 
     In an elastic training any process may have to host a worker later.
     """
-    if job.generation is None:
+    if not job.is_elastic:
         return [job.tasks[number] for number in job.workers]
     return sorted(
         cluster.tasks, key=lambda task: task != job.process_of(job.coordinator)

@@ -53,16 +53,10 @@ class Arrivals:
                 self._drop(next(iter(self._links)))
             self._changed.notify_all()
 
-    def maybe_take(self, run: str, task: Task, incarnation: int = 0) -> Link | None:
-        """Return the link of a task on which its ping arrives; wait a moment for it.
-
-        A link of an earlier process of the task is closed.
-        """
+    def maybe_take(self, run: str, task: Task) -> Link | None:
+        """Return the link of a task on which its ping arrives; wait a moment for it."""
         link = self._next(run, task)
         if link is None:
-            return None
-        if link.incarnation < incarnation:
-            link.close()
             return None
         try:
             link.recv(deadline_s=_PING_S)

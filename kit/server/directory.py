@@ -67,7 +67,6 @@ class Directory:
         role: Role,
         run: str = "",
         *,
-        incarnation: int = 0,
         deadline_s: float | None = None,
         address: str = "",
     ) -> Link:
@@ -84,7 +83,7 @@ class Directory:
             deadline_s = self.settings.connect_deadline_s
         return connect_near(
             parse_address(address or self.addresses[task]),
-            Hello(role, me, incarnation, run_id),
+            Hello(role, me, run_id=run_id),
             self.credentials,
             self.runtime_dir,
             self.settings,
@@ -99,7 +98,6 @@ class Directory:
         role: Role,
         run: str = "",
         *,
-        incarnation: int = 0,
         address: str = "",
         listens: bool = False,
         deadline: float,
@@ -125,7 +123,6 @@ class Directory:
                 limit_s = min(attempt_s, self.settings.connect_deadline_s, rest_s)
                 return self.dial(
                     *(task, me, role, run),
-                    incarnation=incarnation,
                     deadline_s=limit_s,
                     address=address,
                 )

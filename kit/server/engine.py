@@ -98,16 +98,16 @@ def prepare(job: Job) -> dict[int, str]:
     return current().trainings.prepare(job)
 
 
-def begin(job: Job, work: Work | None, incarnation: int = 0) -> None:
-    """Begin this task's part in a training, or rejoin it."""
-    if job.generation is not None and work is not None:
+def begin(job: Job, work: Work | None) -> None:
+    """Begin this task's part in a training."""
+    if job.generation is not None:
         current().trainings.begin_elastic(job, work)
     else:
-        current().trainings.begin(job, work, incarnation)
+        current().trainings.begin(job, work)
 
 
 def join(job: Job, work: Work | None) -> None:
-    """Ask to take part in an elastic training that is under way."""
+    """Ask to take part in a training that is under way, from its next generation on."""
     current().trainings.join_elastic(job, work)
 
 

@@ -54,12 +54,7 @@ _MOMENT_S: Final = 0.005
 # The most bytes of parameters in an answer; more are asked for piece by piece.
 PARAMS_BYTES = 1 << 28
 _RUN: Final = {"run": text(pattern="[0-9a-f]{32}")}
-_INCARNATION: Final = {"incarnation": whole(0)}
-_MEMBER: Final = {
-    **_RUN,
-    "member": whole(0),
-    "incarnation": optional(_INCARNATION["incarnation"]),
-}
+_MEMBER: Final = {**_RUN, "member": whole(0)}
 _CURSORS: Final = list_of(whole(0), N_CURSORS)
 _POLL: Final = {
     "cursors": _CURSORS,
@@ -95,7 +90,6 @@ class Handlers:
                     **_RUN,
                     **FAIL.fields,
                     "member": optional(maybe(whole(0))),
-                    "incarnation": optional(whole(0)),
                     "lost": optional(maybe(whole(0))),
                     "patience_s": optional(seconds()),
                 },
@@ -145,7 +139,7 @@ class Handlers:
         def answer(values: dict[str, Any], blob: bytearray, most_s: float) -> Answer:
             patience_s = min(values.get("patience_s", 0.0), most_s)
             patience = Patience(patience_s, self._has_hung_up)
-            coordinator = self._coordinator_of_member(question, values)
+            coordinator = self._coordinator_of_member(values)
             reply = question.ask(coordinator, values["member"], values, blob, patience)
             return question.reply.pack(reply)
 
@@ -158,9 +152,7 @@ class Handlers:
 
         return Handler(fields, soon, partial(answer, most_s=_MOST_PATIENCE_S))
 
-    def _coordinator_of_member(
-        self, question: MemberQuestion[Any], values: dict[str, Any]
-    ) -> TrainingCoordinator:
+    def _coordinator_of_member(self, values: dict[str, Any]) -> TrainingCoordinator:
         """Return the coordinator; raises unless the task asks for itself."""
         coordinator, member = self._coordinator(values), values["member"]
         tasks = self._trainings.find(values["run"]).job.tasks
@@ -170,9 +162,6 @@ class Handlers:
                 f"{self._peer.short} is not member {member} of this training; its "
                 f"members are {names}."
             )
-        # What a lost process sent late must not count for the one after it.
-        if "incarnation" in values and not question.is_of_a_new_process:
-            coordinator.check_current(member, values["incarnation"])
         return coordinator
 
     def _join(self, question: dict[str, Any], _: bytearray) -> Answer:
@@ -194,8 +183,6 @@ class Handlers:
         for number in (lost, by):
             if number is not None:
                 job.check_member(number)
-        if by is not None and "incarnation" in question:
-            coordinator.check_current(by, question["incarnation"])
         error = coordinator.fail(
             question["error"],
             by=by,

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -283,12 +284,13 @@ class Server:
                 f"the server of {self.task} has not been started; call its start() "
                 f"first."
             )
-        if job.generation is not None:
+        if job.is_elastic:
             raise InvalidArgumentError(
                 "elastic=True needs a kit.Cluster: the program of a lost worker "
                 "cannot go on elsewhere. Leave it out."
             )
-        return self._rendezvous.launch(job, work)
+        # Nor does one come back: each program is begun by itself.
+        return self._rendezvous.launch(replace(job, generation=None), work)
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait until the server is stopped.

@@ -25,7 +25,6 @@ from kit.errors import (
     ClusterBusy,
     DeadlineExceededError,
     FailedPreconditionError,
-    Fenced,
     InvalidArgumentError,
     KitError,
     NotFoundError,
@@ -117,12 +116,10 @@ class Trainings:
         # it may call these methods.
         self._guard = threading.RLock()
 
-    def begin(self, job: Job, work: Work | None, incarnation: int = 0) -> Member:
+    def begin(self, job: Job, work: Work | None) -> Member:
         """Start this task's part in a training, in threads of its own.
 
-        `incarnation`: how often the task has come back to this training; see
-        `kit.training.features.backup_workers.rejoining`. Waits a moment for the
-        observers of the last training, which is then let go of.
+        Waits a moment for the observers of the last training, which is then let go of.
         Raises `ClusterBusy` while another one runs here, `FailedPreconditionError`
         once this is closed.
         """
@@ -136,10 +133,9 @@ class Trainings:
             )
         # Not under the guard: both wait, and data links must be taken meanwhile.
         self._see_watchers_off()
-        self._stop_joining()
         with self._guard:
             self._be_elastic(None)
-            return self._start(job, number, work, incarnation)
+            return self._start(job, number, work)
 
     def prepare(self, job: Job) -> dict[int, str]:
         """Listen for the members that an elastic training will have in this process.
@@ -148,20 +144,18 @@ class Trainings:
         does.
         """
         self._see_watchers_off()
-        self._stop_joining()
         with self._guard:
             elastic = self._new_elastic(job, None)
             self._be_elastic(elastic)
             addresses: dict[int, str] = elastic.prepare()
             return addresses
 
-    def begin_elastic(self, job: Job, work: Work) -> None:
-        """Start this process's part in an elastic training; raises as `begin` does."""
+    def begin_elastic(self, job: Job, work: Work | None) -> None:
+        """Start this process's part in generations; raises as `begin` does."""
         generation = job.generation
         if generation is None or self.task.short not in generation.processes:
             raise InvalidArgumentError(f"{self.task} takes no part in run {job.run}.")
         self._see_watchers_off()
-        self._stop_joining()
         with self._guard:
             elastic = self._elastic
             if elastic is None or elastic.origin != generation.origin:
@@ -217,11 +211,10 @@ class Trainings:
         job: Job,
         number: int,
         work: Work | None,
-        incarnation: int = 0,
         beginning: Beginning | None = None,
     ) -> Member:
         try:
-            member = Member(job, number, work, self, incarnation, beginning)
+            member = Member(job, number, work, self, beginning)
         except KitError as error:
             self._refusal = error, set()
             raise
@@ -239,15 +232,6 @@ class Trainings:
         if last is not None and last.is_over:
             is_done = last.state == "done"
             self.watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
-
-    def _stop_joining(self) -> None:
-        """Stop trying to rejoin a training that has ended, as the next one begins."""
-        last = self._member
-        if last is not None and last.is_joining:
-            last.abort(
-                AbortedError("the training has ended before it could be joined.")
-            )
-            last.join(last.job.settings.stop_deadline_s)
 
     def check_free(self) -> None:
         """Raise `ClusterBusy` while a training runs here; see `begin`."""
@@ -411,7 +395,6 @@ class Trainings:
             deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
         return self._directory().reach(
             *(task, self.task, role, run),
-            incarnation=member.incarnation,
             address=address,
             listens=bool(address),
             deadline=deadline,
@@ -429,16 +412,8 @@ class Trainings:
             address=job.address(number),
         )
 
-    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
-        """Return the stream of a member that rejoins; it has dialled already."""
-        deadline = time.monotonic() + job.settings.connect_deadline_s
-        task = job.tasks[member]
-        return self._await(job.run, task, deadline, incarnation).stream
-
-    def _await(
-        self, run: str, task: Task, deadline: float, incarnation: int = 0
-    ) -> Link:
-        while (link := self._arrivals.maybe_take(run, task, incarnation)) is None:
+    def _await(self, run: str, task: Task, deadline: float) -> Link:
+        while (link := self._arrivals.maybe_take(run, task)) is None:
             member = self.find(run)
             member.check()
             self._check_listens(member.job, task)
@@ -469,13 +444,11 @@ class Trainings:
         """Keep a data link until its training asks for it."""
         with self._guard:
             member, run = self._member, link.run_id.hex()
-            if member and member.job.run == run:
-                # A second link of the same process is one that it has given up. But a
-                # worker that rejoins dials where its last process had a link.
-                has_it = member.has_link(link.peer) and not link.incarnation
-                if member.is_over or has_it:
-                    link.close()
-                    return
+            mine = member if member and member.job.run == run else None
+            # A second link of the same process is one that it has given up.
+            if mine and (mine.is_over or mine.has_link(link.peer)):
+                link.close()
+                return
             # This run may begin in a moment; others that left links never will.
             current = [member.job.run] if member and not member.is_over else []
             self._arrivals.keep_only([run, *current])
@@ -493,8 +466,7 @@ class Trainings:
             to = job.tasks[job.coordinator]  # also where a stand-in answers for it
             return Caller(self._dial(to, Role.CONTROL, job.run, deadline, limit_s))
 
-        incarnation = self.find(job.run).incarnation
-        way = OverLinks(job.run, me, incarnation, dial, job.settings)
+        way = OverLinks(job.run, me, dial, job.settings)
         try:
             self._await_coordinator(way, job)
         except BaseException:
@@ -576,9 +548,7 @@ class Trainings:
         if link.run_id.hex() == member.job.run and link.peer in member.job.tasks:
             number = member.job.tasks.index(link.peer)
             reason = "its links closed (its process has ended, or the line is cut)"
-            with suppress(Fenced):  # the member has a new process by now
-                member.coordinator.check_current(number, link.incarnation)
-                member.coordinator.gone(number, reason)
+            member.coordinator.gone(number, reason)
 
     def close(self, deadline_s: float) -> None:
         """End the training under way and release everything; no other can begin."""

@@ -86,10 +86,12 @@ class LocalCluster(BareCluster):
         for server in sorted(
             self.servers, key=lambda one: one.task != job.process_of(job.coordinator)
         ):
+            needs_work = server.task.job != "ps" or job.is_elastic
+            its_work = work if needs_work else None
             if job.generation is not None:
-                server.trainings.begin_elastic(job, work)
+                server.trainings.begin_elastic(job, its_work)
             else:
-                server.trainings.begin(job, work if server.task.job != "ps" else None)
+                server.trainings.begin(job, its_work)
         return Run(job, self.dial)
 
 

@@ -64,7 +64,7 @@ class ProcessCluster(BareCluster):
         try:
             job = self._prepared(job)
             for task, process in self._processes.items():
-                needs_work = task.job != "ps" or job.generation is not None
+                needs_work = task.job != "ps" or job.is_elastic
                 process.tell("begin", job, work if needs_work else None)
             self._answers("begin")
         except KitError:
@@ -115,23 +115,8 @@ class ProcessCluster(BareCluster):
         self._settle([task])
         return last
 
-    def come_back(self, run: Run, task: Task) -> None:
-        """Let a restarted task take part in the training again.
-
-        Parameters
-        ----------
-        run : Run
-            A training that has started on this cluster.
-        task : Task
-            The one that was restarted.
-        """
-        process = self._processes[task]
-        process.tell("begin", run.job, self._work, run.next_incarnation(task))
-        process.answer("begin")
-        run.watch_again(task)
-
     def join(self, run: Run, task: Task) -> None:
-        """Let a restarted task ask to take part in an elastic training.
+        """Let a restarted task take part in a training that is under way.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.stages import StageSpecs, checked_specs
 from kit.exchange.layout import Spec, specs_of
 from kit.exchange.topologies.topology import AUTO
-from kit.features import FeatureOptions, load
+from kit.features import FeatureOptions, load, load_if_there
 from kit.graph.array_protocol import ArrayProtocol
 from kit.handles import names_its_arguments
 from kit.hooks import SessionRunHook
@@ -391,6 +391,10 @@ def _begin(
     if elastic is not False:
         members_of = load("kit.training.features.elastic.options:members_of")
         tasks, hosts, generation = members_of(elastic, tasks, hosts, run_id)
+    elif 0 < agreed["aggregate"] < sum(task.job != "ps" for task in tasks):
+        # A worker that is lost may come back, with another generation.
+        staying = load_if_there("kit.training.features.elastic.options:staying")
+        generation = staying and staying(run_id, tasks)
     specs, compressor = specs_of(work.params or {}), work.compressor
     stage_specs = _stage_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None

@@ -72,7 +72,7 @@ class Scene:
         for _ in range(round(after_s)):
             self.now += 1.0
             for one in EVERYBODY:
-                if one not in self.coordinator.losses[0]:
+                if one not in self.coordinator.lost:
                     self.coordinator.beat(one)
 
 

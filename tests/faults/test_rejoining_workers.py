@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import Fenced, KitError, from_plain
+from kit.errors import Fenced, KitError, PeerLost, from_plain
 from kit.settings import Settings
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
@@ -55,7 +55,7 @@ def lose(cluster: ProcessCluster, run: kit.Run) -> None:
 
 def bring_back(cluster: ProcessCluster, run: kit.Run) -> None:
     assert cluster.restart_dead() == [BACKUP]
-    cluster.come_back(run, BACKUP)
+    cluster.join(run, BACKUP)
 
 
 def contributes_again(run: kit.Run, times: int = 1) -> None:
@@ -163,7 +163,7 @@ def test_worker_joins_while_links_change_and_a_checkpoint_is_written(
 
     saving = run.save()
     run.link = "10gbit"
-    cluster.come_back(run, BACKUP)
+    cluster.join(run, BACKUP)
     again = run.save()
     contributes_again(run)
 
@@ -181,7 +181,7 @@ def test_worker_that_comes_back_to_a_training_that_ends_meanwhile_ends_with_it(
     cluster.restart_dead()
 
     run.stop()
-    cluster.come_back(run, BACKUP)
+    cluster.join(run, BACKUP)
 
     run.wait(SILENCE_S + 10)
     assert run.state == "done"
@@ -200,23 +200,24 @@ def test_process_that_wakes_when_another_has_its_place_is_refused(
 
     old = cluster.replace(BACKUP)
     try:
-        cluster.come_back(run, BACKUP)
+        cluster.join(run, BACKUP)
         contributes_again(run)
         old.signal(signal.SIGCONT)
-        error = end_of(way, run)
+        error = end_of(way, run.job.run)
         steps_more(run)
     finally:
         old.kill()
         way.close()
 
-    assert isinstance(error, Fenced)
+    assert isinstance(error, PeerLost)
+    assert "goes on without it" in error.message
     assert error.task == str(BACKUP)
     backups.end(run)
     assert run.lost == {}
     assert joins(run) == [BACKUP.short]
 
 
-def test_of_two_processes_with_the_same_incarnation_the_first_takes_part(
+def test_of_two_processes_of_a_task_the_one_that_asked_last_takes_part(
     over_tcp: ProcessCluster, tmp_path: Path
 ) -> None:
     cluster = over_tcp
@@ -226,12 +227,12 @@ def test_of_two_processes_with_the_same_incarnation_the_first_takes_part(
     bring_back(cluster, run)
     contributes_again(run)
 
+    way, first_run = cluster.dial(BACKUP, ""), run.newest_job.run
     first = cluster.replace(BACKUP)
-    way = cluster.dial(BACKUP, "")
     try:
-        cluster[BACKUP].tell("begin", run.job, cluster._work, 1)
-        cluster[BACKUP].answer("begin")
-        error = end_of(way, run)
+        cluster.join(run, BACKUP)
+        contributes_again(run, 2)
+        error = end_of(way, first_run)
         steps_more(run)
         assert isinstance(error, Fenced)
         assert run.lost == {}
@@ -241,9 +242,9 @@ def test_of_two_processes_with_the_same_incarnation_the_first_takes_part(
         way.close()
 
 
-def end_of(way: Caller, run: kit.Run) -> KitError:
+def end_of(way: Caller, run: str) -> KitError:
     """Return what a process says that its part in a training has failed with."""
-    question = {"run": run.job.run, "cursors": [0, 0, 0, 0]}
+    question = {"run": run, "cursors": [0, 0, 0, 0]}
     found: dict[str, Any] = {}
 
     def has_failed() -> bool:

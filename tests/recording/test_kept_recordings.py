@@ -66,7 +66,7 @@ def _comes_back(cluster: Any, run: kit.Run) -> None:
     cluster[LAST].wait_for_death(30)
     until(lambda: run.lost)
     cluster.restart_dead()
-    cluster.come_back(run, LAST)
+    cluster.join(run, LAST)
     until(lambda: run.trace.epochs[-1].joined and not run.lost)
     after = run.step
     until(lambda: run.step > after + 10)

@@ -110,8 +110,6 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
     error = {"type": "PeerLost", "message": "gone", "task": "ps:0", "step": 3}
     return {
         "run.join": {"member": 1, "terms": {"steps": "1"}},
-        "run.come_back": {**member, "incarnation": 1, "process": "mine"},
-        "run.rejoin": {**member, **patience},
         "run.begun": mine,
         "run.arrive": {**member, "number": 3, "step": 3, **patience},
         "run.prepared": {**member, "number": 3, "refusal": "no room", **patience},

@@ -30,7 +30,7 @@ class AcrossLinks:
     """A coordinator that is asked as the other tasks ask it: by questions of a link."""
 
     def __init__(self, job: Job, clock: Callable[[], float]) -> None:
-        self._job, self._incarnations = job, dict[int, int]()
+        self._job = job
         self._coordinator = TrainingCoordinator(job, clock)
         leader = job.tasks[job.coordinator]
         self._trainings = Trainings(
@@ -41,7 +41,6 @@ class AcrossLinks:
 
     def _ask(self, op: str, member: int, **values: Any) -> Any:
         known = {"run": self._job.run, "member": member}
-        known |= {"incarnation": self._incarnations.get(member, 0)}
         handler = Handlers(self._trainings, self._job.tasks[member]).table()[op]
         question = json.loads(json.dumps({**known, **values}))
         question = {name: question[name] for name in handler.fields if name in question}
@@ -73,15 +72,6 @@ class AcrossLinks:
 
     def see_off(self, timeout_s: float) -> bool:
         return self._coordinator.see_off(timeout_s)
-
-    def come_back(self, member: int, incarnation: int, process: str) -> None:
-        values = {"incarnation": incarnation, "process": process}
-        self._ask("run.come_back", member, **values)
-        self._incarnations[member] = incarnation
-
-    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
-        reply = self._ask("run.rejoin", member, patience_s=patience_s)
-        return _answer(reply), int(reply["number"])
 
     def wants_halt(self, step: int) -> bool:
         return self._coordinator.wants_halt(step)
@@ -149,20 +139,6 @@ class Deaf(TrainingCoordinator):
         return None
 
 
-class Unfenced(TrainingCoordinator):
-    """Lets a second process speak for a member that has come back."""
-
-    def come_back(self, member: int, incarnation: int, process: str) -> None:
-        super().come_back(member, incarnation, "always the same")
-
-
-class Unwelcoming(TrainingCoordinator):
-    """Lets the others go on when a member asks to come back."""
-
-    def wants_halt(self, step: int) -> bool:
-        return not self._agreement.returning and super().wants_halt(step)
-
-
 class Sleepy(TrainingCoordinator):
     """Never finds out that a member is silent."""
 
@@ -177,8 +153,6 @@ class Sleepy(TrainingCoordinator):
         (EveryTimeAnother, "all have to hear the same, however often they ask"),
         (Halfway, "one member refused epoch 2, and a member hears .*COMMIT"),
         (Deaf, "a member failed, and beat of /job:ps/task:0 says nothing of it"),
-        (Unfenced, "two processes said that they are incarnation 1"),
-        (Unwelcoming, r"a member asks to come back, and wants_halt\(1\) is False"),
         (Sleepy, "worker/task:2 was silent for longer than dead_after_s, and beat"),
     ],
 )

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 import kit
 from kit.errors import (
-    FailedPreconditionError,
-    Fenced,
     LinkLost,
     PeerLost,
     StepFailed,
@@ -294,60 +292,3 @@ def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() ->
 
     assert isinstance(error, PeerLost)
     assert error.task == str(TASKS[SECOND])
-
-
-def test_what_an_earlier_process_says_is_refused_when_another_has_come() -> None:
-    coordinator = running(aggregate=2)
-    coordinator.gone(THIRD, "silence")
-    coordinator.come_back(THIRD, 1, "a")
-
-    with pytest.raises(Fenced, match=r"worker/task:2 has taken its place"):
-        coordinator.check_current(THIRD, 0)
-    coordinator.check_current(THIRD, 1)
-    assert coordinator.beat(THIRD) is None
-    assert coordinator.status()["lost"].keys() == {str(THIRD)}
-
-
-def test_process_cannot_come_back_after_a_newer_one() -> None:
-    coordinator = running(aggregate=2)
-    coordinator.gone(THIRD, "silence")
-    coordinator.come_back(THIRD, 2, "b")
-
-    with pytest.raises(Fenced):
-        coordinator.come_back(THIRD, 1, "a")
-
-
-def test_who_has_joined_again_is_not_lost_any_more() -> None:
-    coordinator = running(aggregate=2)
-    coordinator.gone(THIRD, "silence")
-    coordinator.come_back(THIRD, 1, "a")
-    answer, _ = coordinator.rejoin(THIRD, 0.0)
-    assert answer.verdict is Verdict.WAIT
-    for one in set(EVERYBODY) - {THIRD}:
-        coordinator.arrive(one, 1, 5, 0.0)
-
-    answer, number = coordinator.rejoin(THIRD, 0.0)
-    assert (answer.verdict, number) == (Verdict.PREPARE, 1)
-    for one in EVERYBODY:
-        coordinator.prepared(one, 1, None, 0.0)
-
-    assert coordinator.status()["lost"] == {}
-    assert coordinator.losses == (frozenset(), 2)
-
-
-@pytest.mark.parametrize("member", [0, FIRST])
-def test_servers_and_the_coordinator_cannot_come_back(member: int) -> None:
-    coordinator = running(aggregate=2)
-
-    with pytest.raises(FailedPreconditionError, match=r"aggregate=R.*checkpoint"):
-        coordinator.come_back(member, 1, "a")
-
-
-def test_who_was_not_lost_cannot_join() -> None:
-    with pytest.raises(FailedPreconditionError, match="only the new process"):
-        running(aggregate=2).rejoin(THIRD, 0.0)
-
-
-def test_nobody_comes_back_to_a_training_that_needs_all_workers() -> None:
-    with pytest.raises(FailedPreconditionError, match="aggregate=R"):
-        running().come_back(THIRD, 1, "a")

@@ -69,7 +69,6 @@ class Coordinator:
         """Answer a question as a link would carry it; an error is an answer too."""
         handler = Handlers(self.trainings, TASKS[member]).table()[op]
         known = {"run": RUN, "member": member, "patience_s": 0.0}
-        known |= {"incarnation": self.coordinator._incarnations.get(member, 0)}
         question = json.loads(json.dumps({**known, **given}))
         question = {name: question[name] for name in handler.fields if name in question}
         try:
@@ -152,9 +151,6 @@ begun = after(
 )
 asked_to_prepare = after(begun, request("configure", link="1gbit"), arrive(1, 5))
 paused = after(begun, request("pause"), others_arrive(1, 5))
-back = after(
-    begun, lost(ASKER), asked("run.come_back", ASKER, incarnation=1, process="a")
-)
 saving = after(begun, Coordinator.begin_save)
 
 
@@ -168,7 +164,6 @@ class Case:
 
 GONE = to_plain(PeerLost("it closed its link", task=str(TASKS[0]), step=7))
 MISTAKE = to_plain(StepFailed("a mistake of mine", task=str(TASKS[ASKER])))
-BACK = {"incarnation": 1, "process": "a"}
 DIGESTS = [[1, 5, -1, [[0, 77]]]]
 READY = {"number": 1, "refusal": None}
 ARRIVED = {"number": 1, "step": 5}
@@ -225,26 +220,6 @@ CASES = {
         asked("run.fail", 0, error=GONE | {"task": str(TASKS[ASKER])}),
     ),
     "left": Case("run.leave", {}, after(begun, request("stop"), arrive(1, 5))),
-    "came back": Case("run.come_back", BACK, after(begun, lost(ASKER))),
-    "came back before its loss was known": Case("run.come_back", BACK),
-    "came back once more": Case(
-        "run.come_back", {"incarnation": 2, "process": "b"}, back
-    ),
-    "joins again": Case("run.rejoin", {}, back),
-    "joins again, and is awaited": Case("run.rejoin", {}, back, others_arrive(1, 5)),
-    "joins again, and others are ready": Case(
-        *("run.rejoin", {}, back), after(others_arrive(1, 5), others_prepare(1))
-    ),
-    "joins again, and it is over": Case(
-        *("run.rejoin", {}, back), after(request("stop"), others_arrive(1, 5))
-    ),
-    "has joined again": Case(
-        *("run.prepared", READY),
-        after(
-            *(back, asked("run.rejoin", ASKER), others_arrive(1, 5)), others_prepare(1)
-        ),
-        others_arrive(2, 6),
-    ),
     "lives": Case("run.beat", {"digests": DIGESTS}),
     "lives, and others tell the same": Case(
         *("run.beat", {"digests": DIGESTS}, begun),

@@ -106,14 +106,14 @@ def test_a_copy_of_the_log_has_all_of_it() -> None:
     found.append(0, "gone", member=1, why="it was killed")
     found.append(0, "without", member=1)
     found.append(0, "snapshot", what="begun", step=4)
-    joined = Epoch(2, "ps", link="1gbit", joined=((1, 3),)).to_plain()
-    found.append(0, "refused", why="no room", holds=joined)
+    holds = Epoch(2, "ps", link="1gbit").to_plain()
+    found.append(0, "refused", why="no room", holds=holds)
     again = DecisionLog.from_plain(json.loads(json.dumps(found.to_plain())))
 
     assert repr(again) == repr(found)
 
 
-def test_losses_and_saves_under_way_end_with_their_generation() -> None:
+def test_of_losses_and_saves_a_generation_keeps_who_is_still_away() -> None:
     found = log()
     found.append(0, "gone", member=1, why="it was killed")
     found.append(0, "gone", member=1, why="it is silent")
@@ -121,24 +121,13 @@ def test_losses_and_saves_under_way_end_with_their_generation() -> None:
     found.append(0, "without", member=1)
     found.append(0, "snapshot", what="begun", step=4)
 
-    found.claim(6, reached=8, placing=Placing(4))
+    found.append(0, "gone", member=2, why="it was killed")
 
-    assert found.now.gone == {}
-    assert found.now.without == frozenset()
+    found.claim(6, reached=8, placing=Placing(4), absent={2, 3})
+
+    assert found.now.gone == {2: "it was killed", 3: "its process has ended"}
+    assert found.now.without == {2, 3}
     assert found.now.turns == SaveTurns()
-
-
-def test_one_that_comes_back_is_not_gone() -> None:
-    found = log()
-    for member in (1, 2):
-        found.append(0, "gone", member=member, why="it was killed")
-        found.append(0, "without", member=member)
-
-    joined = Epoch(2, "ps", joined=((1, 3),)).to_plain()
-    found.append(0, "epoch", begins=joined, agrees=True)
-
-    assert found.now.gone == {2: "it was killed"}
-    assert found.now.without == {2}
 
 
 @for_each(

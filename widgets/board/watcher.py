@@ -175,10 +175,10 @@ def _alive(
 
 def _hosting(run: Run) -> Hosting | None:
     """Return which processes host the members now; None if it is not elastic."""
-    generation = run.newest_job.generation
-    if generation is None:
+    job = run.newest_job
+    if not job.is_elastic:
         return None
-    return Hosting(tuple(task.short for task in run.job.tasks), generation)
+    return Hosting(tuple(task.short for task in job.tasks), job.generation)
 
 
 def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:

@@ -63,7 +63,6 @@ _PRELOAD = (
         f"kit.training.features.{name}"
         for name in (
             "asynchronous.async_steps",
-            "backup_workers.rejoining",
             "backup_workers.steps",
             "checkpointing.writer",
             "elastic.copier",

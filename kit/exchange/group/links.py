@@ -54,12 +54,6 @@ class Links:
         lower, higher = self._split(partners)
         self._join(self._streams(lower, higher, deadline), deadline)
 
-    def dial(self, peers: Iterable[int], deadline: float) -> dict[int, Stream]:
-        """Dial as one that comes back; the links are not used yet."""
-        streams = self._streams(tuple(peers), (), deadline)
-        self._keep(streams.values())
-        return streams
-
     def prepare(self, partners: Iterable[int], deadline: float) -> None:
         """Dial what a plan needs besides the links that exist."""
         missing = {one for one in partners if one not in self._joining.endpoint.ports}

@@ -202,30 +202,15 @@ class Endpoint:
         if not ready():
             self._wait(ready, None)
 
-    def lose(self, members: Iterable[int], epoch: int) -> None:
-        """Note that the training goes on without some members; from any thread.
-
-        A report from before our `epoch` may be about an earlier process of a member
-        that has joined again since, so it is ignored.
-        """
-        with self._news:
-            if epoch < self.stamp.epoch or self.lost.issuperset(members):
-                return
+    def lose(self, members: Iterable[int]) -> None:
+        """Note that the training goes on without some members; from any thread."""
+        if not self.lost.issuperset(members):
             self.lost |= set(members)
-        self.wake()
-
-    def readmit(self, port: Port, epoch: int) -> None:
-        """Add the port of a member that was lost and joins again with an epoch."""
-        if port.peer in self.ports:
-            self.forget(port.peer)
-        with self._news:
-            self.stamp.epoch = epoch
-            self.lost -= {port.peer}
-        self.spared |= {port.peer}
-        self.add(port)
+            self.wake()
 
     def forget(self, member: int) -> None:
-        """Close the port to a member; messages that it has not taken are dropped."""
+        """Go on without a member: messages that it has not taken are dropped."""
+        self.lost |= {member}
         port = self.ports.pop(member)
         if port in self._carriers:
             self._carriers.remove(port)

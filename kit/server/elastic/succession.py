@@ -175,6 +175,9 @@ class Succession:
         now, (number, since) = self.now.clock(), self._heard_of
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
+        elif not job.is_elastic:  # who is needed was told to begin
+            text = f"another process of {self.now.me} takes part in the training."
+            self.now.fail(Fenced(text, task=self.now.me))
         elif now - since > _MISSED_S:
             self._adopt(job, f"{self.now.me} was not told to begin.")
 
@@ -238,7 +241,9 @@ class Succession:
         values = {"ballot": ballot, "number": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
         told = yield Ask(
-            *(asked, "elastic.promise", values, self._is_enough), moment_s=_PROMISES_S
+            *(asked, "elastic.promise", values, self._is_enough),
+            limit_s=0.0 if old.rehosts else job.settings.dead_after_s,
+            moment_s=_PROMISES_S,
         )
         good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
         ended = [n for n, reply in told.items() if _has_ended(reply)]
@@ -249,8 +254,14 @@ class Succession:
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
         if not self._may_go_on(stay, [*ended, *fresh]):
+            if not old.rehosts:
+                self.now.fail(PeerLost(began[1], task=self.now.me))
+                return
             raise _too_few(lost, stay, old)
         found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+        steps = [good[n]["step"] for n in stay]
+        if found and not old.rehosts and found[0].step < max(steps):
+            found = None  # it did not end in good order
         # Without a whole copy, all begin anew with the initial values. A process that
         # has let go of these knew of a whole copy, which must be somewhere then.
         if found is None and not all(good[n]["may_begin_anew"] for n in stay):
@@ -263,7 +274,7 @@ class Succession:
         log = yield from self._log(good, holders)
         placing = _placing(old, log, fresh)
         # If the generation was still repeating steps, only those that it did count.
-        reached = max(moment.step, *(good[n]["step"] for n in stay))
+        reached = max(moment.step, *steps)
         is_paused = log is not None and log.now.is_paused
         since = min(began[0], asked_at if is_paused else _stood_since(good, asked_at))
         change = Change(
@@ -343,7 +354,7 @@ class Succession:
             if isinstance(reply, KitError):
                 raise reply
             addresses |= {int(n): text for n, text in reply["addresses"].items()}
-        told = tuple(addresses[n] for n in range(len(before.tasks)))
+        told = tuple(addresses.get(n, "") for n in range(len(before.tasks)))
         job = replace(
             before,
             run=run,
@@ -351,8 +362,12 @@ class Succession:
             **_configuration(log),
         )
         if log is not None:
-            claimed = following.reached, following.placing
-            log.claim(following.number, reached=claimed[0], placing=claimed[1])
+            log.claim(
+                following.number,
+                reached=following.reached,
+                placing=following.placing,
+                absent=job.absent,
+            )
         told_all: Plain = {
             "ballot": ballot,
             "job": job.to_plain(),
@@ -408,6 +423,10 @@ class Succession:
 
     def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
         """Whether those that are here may go on from the newest generation."""
+        job = self.now.job
+        if not job.is_elastic:  # nobody goes on without those that are needed
+            tasks = enumerate(job.tasks)
+            return job.schedule.spares([n for n, one in tasks if one.short not in here])
         needed = filter(None, (self.now.generation.processes, self.now.electorate))
         return all(rules.may_go_on(some, here, ended) for some in needed)
 

@@ -82,13 +82,15 @@ class ElasticTraining:
         job = self.now.job
         return self._host(job.run, self.now.generation.places)
 
-    def begin_first(self, job: Job, work: Work) -> None:
+    def begin_first(self, job: Job, work: Work | None) -> None:
         """Begin the members that generation 0 has here."""
-        self._work = replace(work)
+        self._work = work and replace(work)
         self._become(job)
         for number in self._hosted(job):
             own_work = work if number in job.workers else None
             self._trainings(number).begin_generation(job, own_work, None, self)
+        if self._work is not None and not job.is_elastic:
+            self._work.params = None  # nothing begins with the initial values again
 
     def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
         """Make a generation that begins here the newest one."""
@@ -130,8 +132,7 @@ class ElasticTraining:
     def ended(self, member: Member) -> None:
         """Note the end of a member: after a loss, go on in another generation."""
         error = member.error
-        # What is unavailable may be replaced; any other error would come again.
-        is_final = error is not None and not isinstance(error, UnavailableError)
+        is_final = error is not None and not _may_follow(member, error)
         if is_final or member.state == "done":
             self.buffers.keep_only(())
         with self.now.changed:
@@ -152,6 +153,8 @@ class ElasticTraining:
         self._hold(copy)
         if copy.member == self.now.job.coordinator:
             self._look_after_standbys()
+        if not self.now.generation.rehosts:
+            return self._name  # it is of use to this process alone
         buddies = self._next_processes()
         if len(copy.writers) == len(self.now.job.tasks):
             # Every process hosts a part of the state: without the next one this
@@ -499,3 +502,13 @@ class ElasticTraining:
     def _answer(self, op: str, question: Plain) -> Answer:
         handler = ElasticHandlers(lambda _: self).table()[op]
         return handler.finish(check(op, handler.fields, question), bytearray())
+
+
+def _may_follow(member: Member, error: KitError) -> bool:
+    """Whether another generation may follow one that a member has ended with."""
+    # What is unavailable may be replaced; any other error would come again. Where
+    # nobody is replaced, a generation that has begun ends in good order or for good.
+    now = member.job.generation
+    if now.rehosts or (now.number and not member.epochs):
+        return isinstance(error, UnavailableError | Fenced)
+    return isinstance(error, Fenced)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
-from kit.errors import Fenced, KitError, StepFailed
+from kit.errors import KitError, StepFailed
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import registered
 from kit.task import Task
@@ -51,12 +51,6 @@ class Coordinator(Protocol):
 
     def see_off(self, timeout_s: float) -> bool:
         """Return whether all members have left."""
-
-    def come_back(self, member: int, incarnation: int, process: str) -> None:
-        """Take in the word of a member's new process."""
-
-    def rejoin(self, member: int, patience_s: float) -> tuple[Answer, int]:
-        """Return the boundary at which such a member takes part again."""
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`."""
@@ -256,38 +250,6 @@ def _who_can_be_spared_is_waited_for_by_nobody(make: Make) -> None:
     )
 
 
-def _who_comes_back_joins_with_an_epoch(make: Make) -> None:
-    scene = _Scene(make, aggregate=2).begun()
-    scene.asked.gone(_THIRD, "its links closed")
-    for _ in range(2):  # the answer may have been lost
-        scene.asked.come_back(_THIRD, 1, "a new process")
-    other = _error_of(lambda: scene.asked.come_back(_THIRD, 1, "another process"))
-    assert isinstance(other, Fenced), (
-        f"two processes said that they are incarnation 1 of a member, and the second "
-        f"heard {other!r}; refuse it with Fenced."
-    )
-    answer, _ = scene.asked.rejoin(_THIRD, 0.0)
-    _expect(answer, Verdict.WAIT, "the others are not at a boundary")
-    assert scene.asked.wants_halt(1), (
-        "a member asks to come back, and wants_halt(1) is False; the others must meet."
-    )
-    _proposed("boundary 1", scene.arrive(1, 2, _ALL[:-1]), 2)
-    answer, number = scene.asked.rejoin(_THIRD, 0.0)
-    epoch = _proposed("its return", answer, 2)
-    assert (number, epoch.joined) == (1, ((_THIRD, 1),)), (
-        f"member {_THIRD} came back, and the epoch of boundary {number} is {epoch}; it "
-        f"has to name who joins, with its incarnation."
-    )
-    answer = scene.prepared(1, _ALL[:-1])
-    _expect(answer, Verdict.WAIT, "who comes back is not ready for its epoch")
-    _expect(scene.prepared(1), Verdict.COMMIT, "all are ready, and who comes back too")
-    assert not scene.asked.wants_halt(2), (
-        "who came back has joined, and wants_halt(2) is True; nothing is requested."
-    )
-    answer = scene.arrive(2, 3, _ALL[:-1])
-    _expect(answer, Verdict.WAIT, "who came back is a member again, and is not there")
-
-
 _CASES: tuple[Callable[[Make], None], ...] = (
     _nobody_goes_on_before_all_are_there,
     _a_switch_begins_at_one_step_for_all,
@@ -298,7 +260,6 @@ _CASES: tuple[Callable[[Make], None], ...] = (
     _a_loss_that_cannot_be_spared_ends_all,
     _who_is_silent_is_lost,
     _who_can_be_spared_is_waited_for_by_nobody,
-    _who_comes_back_joins_with_an_epoch,
 )
 
 

@@ -66,7 +66,7 @@ class Ending:
         first = watched[self._trusted]
         if first.is_concluded:
             return True
-        if job.generation is not None:  # it survives losses
+        if job.generation is not None:  # another generation may follow
             return False
         lost = [
             number
@@ -103,7 +103,7 @@ def note_silent(
 
     Where nobody has said why it ended it was the silence of the `trusted` one.
     """
-    leads = job.coordinator if job.generation is None else None
+    leads = None if job.is_elastic else job.coordinator
     is_unexplained = all(one.error is None for one in watched)
     for number, one in enumerate(watched):
         silent_s = one.silent_s(now)

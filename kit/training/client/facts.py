@@ -195,10 +195,6 @@ class TrainingFacts:
         """Send a request to the coordinator."""
         raise over()
 
-    def come_back(self, member: int, incarnation: int) -> None:
-        """Watch the new process of a member."""
-        raise over()
-
     def reach(self, member: int) -> Caller:
         """Return a link for questions to a member, which the caller closes."""
         raise over()

@@ -97,18 +97,18 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     for row in trace.epochs:
         if row.generation != generation:  # it begins as a training does
             before, owned, generation = job.start, (), row.generation
-        joined = row.joined.split(",")
+        names = row.joined.split(",")
+        joined = [n for n, task in enumerate(job.tasks) if task.short in names]
         epoch = Epoch(
             before.number + 1,  # of its generation; a trace counts on
             row.plain_topology,
             synchronous=not row.is_asynchronous,
             first_step=row.first_step,
-            joined=tuple(
-                (n, 0) for n, task in enumerate(job.tasks) if task.short in joined
-            ),
         )
         owners = job.payload.owners(by_name(row.plain_topology))
-        moved = moves(job, before, owned, epoch, owners, resumes=row.resumes)
+        moved = moves(
+            *(job, before, owned, epoch, owners), resumes=row.resumes, joined=joined
+        )
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
@@ -204,7 +204,7 @@ def measured_shares(job: Job, trace: Trace) -> dict[str, float]:
     Raises `FailedPreconditionError` when there are too few of them.
     """
     generation = job.generation
-    if generation is None:
+    if not job.is_elastic:
         raise FailedPreconditionError(
             "only an elastic training can be spread anew; begin it with "
             "kit.train(..., elastic=True)."

@@ -62,15 +62,16 @@ class Observer(TrainingFacts):
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
         """Start to watch; `finished` gets its result when all members are over."""
         trusts = job.coordinator if trusted is None else trusted
-        is_elastic = job.generation is not None
-        watched = [Watched(once=Once() if is_elastic else None) for _ in job.tasks]
+        once = job.generation is not None
+        watched = [Watched(once=Once() if once else None) for _ in job.tasks]
         super().__init__(job, watched, trusts, job.settings.trace_rows)
         self._process, self._dial = dial, dial_in(job, dial)
         self._teller: Teller | None = None  # shows what steps and hooks print
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
-        self._gathers = trusted is None and not job.schedule.takes_back
+        comes_back = job.generation is not None and not job.is_elastic
+        self._gathers = trusted is None and not comes_back
         self._guard = threading.Lock()
         self._over = threading.Event()  # a wait on it is a sleep, until it is set
         self._is_ending = False
@@ -138,16 +139,6 @@ class Observer(TrainingFacts):
             name=f"kit-watch-{job.tasks[member].short}",
             daemon=True,
         ).start()
-
-    def come_back(self, member: int, incarnation: int) -> None:
-        """Watch the new process of a member, unless the training is over."""
-        with self._guard:
-            if self._is_ending:
-                return
-            # The thread that watched the last process goes on with what it has.
-            new = self._watched[member].come_back(incarnation)
-            self._watched[member], job = new, self._job
-        self._begin_watch(member, new, job)
 
     def command(self, what: str, **values: Any) -> None:
         """Send a request to the coordinator.
@@ -252,9 +243,9 @@ class Observer(TrainingFacts):
             self._watch_directly(others, job, list(others))
         # The coordinator hears of a member's own error from the member. An elastic
         # training finds losses by itself, and may have moved on.
-        is_told = says_so_itself or job.generation is not None
+        is_told = says_so_itself or job.is_elastic
         if watched.error and not is_told:
-            self._tell(member, watched, watched.error)
+            self._tell(job, member, watched, watched.error)
 
     def _open(self, member: int, job: Job, others: Others) -> ReconnectingCaller:
         def is_useless() -> bool:
@@ -388,20 +379,20 @@ class Observer(TrainingFacts):
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more can be learned of a member."""
         job = self._job
-        leads = member == job.coordinator and job.generation is None
+        leads = member == job.coordinator and not job.is_elastic
         watched.unheard(str(job.tasks[member]), error, leads=leads)
         self._stirred.set()
 
-    def _tell(self, member: int, watched: Watched, error: KitError) -> None:
-        """Report a member that failed or cannot be reached to the coordinator."""
+    def _tell(self, job: Job, member: int, watched: Watched, error: KitError) -> None:
+        """Report a member of a generation that failed or cannot be reached."""
         if self.coordinator.state == "lost" or self._is_done():
             return
         try:
             # No second attempt once it is over: it knows then why it ended.
             coordinator = self.coordinator
-            way = self._reach(self._job.coordinator, "", lambda: coordinator.is_over)
+            way = self._reach(job.coordinator, "", lambda: coordinator.is_over)
             with closing(way) as caller:
-                tell_of(caller, self._job, member, watched, error)
+                tell_of(caller, job, member, watched, error)
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
 

@@ -49,7 +49,7 @@ def tell_of(
     """Tell the coordinator that a member has failed or cannot be reached."""
     lost = member if watched.state == "lost" else None
     values = {"run": job.run, "member": member, "lost": lost}
-    values |= {"incarnation": watched.incarnation, "error": to_plain(error)}
+    values["error"] = to_plain(error)
     caller.call("run.fail", job.settings.connect_deadline_s, values)
 
 

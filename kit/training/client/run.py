@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -157,7 +156,6 @@ class Run:
     ) -> None:
         self.job, self._observer, self._bring = job, source, bring
         self._params: dict[str, Array] | None = None
-        self._incarnations: Counter[Task] = Counter()
         self._leads_here = False
         self._work: Work | None = None
         self.recording: TrainingRecorder | None = None
@@ -860,16 +858,6 @@ class Run:
     def newest_job(self) -> Job:
         """The job of the generation that is known here; without generations `job`."""
         return self._observer.job
-
-    def next_incarnation(self, task: Task) -> int:
-        """Count a lost worker's processes: return the number of the next one."""
-        self._incarnations[task] += 1
-        return self._incarnations[task]
-
-    def watch_again(self, task: Task) -> None:
-        """Watch the new process of a lost worker, in which its part has begun."""
-        member = self.job.tasks.index(task)
-        self._observer.come_back(member, self._incarnations[task])
 
     @property
     def traffic(self) -> list[Entry]:

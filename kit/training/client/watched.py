@@ -161,7 +161,6 @@ class Watched:
         default_factory=lambda: deque(maxlen=_N_PRINTED)
     )
     n_printed: int = 0
-    incarnation: int = 0
     clock: ClockOffset = field(default_factory=ClockOffset)
     once: Once | None = None  # in an elastic training, which does steps again
     # What earlier processes of the member had reported.
@@ -266,17 +265,6 @@ class Watched:
     def _tell(self) -> None:
         if self.teller is not None and self.leads:
             self.teller.take(self.leads.get("said", ()), self.is_over)
-
-    def come_back(self, incarnation: int) -> Watched:
-        """Return what is known of the member's new process: all of the last one's."""
-        return Watched(
-            step=self.step,
-            totals=self.totals,
-            n_steps=self.n_steps,
-            incarnation=incarnation,
-            _earlier=self.totals,
-            _earlier_steps=self.n_steps,
-        )
 
     def move_on(self, n_epochs: int) -> Watched:
         """Return what is known when the next generation of the training begins.

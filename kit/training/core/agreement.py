@@ -2,8 +2,8 @@
 
 Pure: no clock, no lock, no link; `kit.training.core.coordinator` gives it
 those. An epoch is a numbered, immutable configuration. Whatever changes a running
-training (another topology, another link speed, a member that comes back, the start
-itself) is agreed at a boundary between two steps.
+training (another topology, another link speed, the start itself) is agreed at a
+boundary between two steps.
 
 Theory of operation
 -------------------
@@ -34,9 +34,8 @@ elastic training there is no verdict any more: all stay there.
 all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
 abandoned: then the training fails. On COMMIT a member ends what its steps had started,
 moves what the change needs (parameters at the start, at a switch the optimizer's slots,
-for members that have only what they pulled last or have just come back the
-parameters too), and binds the new plan. It comes to the next boundary before it does a
-step.
+for members that have only what they pulled last the parameters too), and binds the new
+plan. It comes to the next boundary before it does a step.
 
 *Asked twice.* A cut line may lose an answer, so each question may be heard again.
 Arrivals and readiness are entries of a table, and the verdict is kept: a repeated
@@ -49,11 +48,8 @@ the training fails. A member that fails itself says so, and the first cause coun
 report that *another* is lost is a suspicion: the death of one makes its neighbours end,
 and theirs theirs. `failures` follows these reports to where the chain ends.
 
-*Who comes back.* A new process of a lost member has a new incarnation, a number that
-counts up. What carries an older number is refused (`Fenced`), and so is a second
-process with the same. It asks for a boundary, which makes the members meet; the
-proposed epoch names who joins, and is ready only when the newcomer is too. If it is
-lost again before, that epoch is abandoned, and what else was requested stays so.
+*Who comes back.* A new process of a lost member takes part in the next generation, for
+which all members meet and stay: `kit.training.features.elastic.generation`.
 
 *Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
 can make the training fail. Members take their leave, and the coordinator's task stays
@@ -164,8 +160,6 @@ class Agreement:
         attempt to do so has failed.
         """
         self.members = frozenset(members)
-        # Lost members that ask to take part again, by incarnation.
-        self.returning: dict[int, int] = {}
         self.epoch = start
         self.steps = steps
         self.rounds: dict[int, Round] = {}
@@ -274,7 +268,7 @@ class Agreement:
         now = self._take_up(step + 1)
         if self._unless_it_holds(self._for_now(now.requested)) is not None:
             return True
-        if self.returning or self._may_copy:
+        if self._may_copy:
             return True
         # Steps that are done again: a save, a pause or a stop came after them.
         if step + 1 < now.reached:
@@ -317,35 +311,17 @@ class Agreement:
         return self.missing(max(begun)) if begun else frozenset()
 
     def _missing(self, meeting: Round) -> frozenset[int]:
-        present = self.members - self.lost
-        if meeting.verdict is not Verdict.PREPARE:
-            return present - meeting.arrived.keys()
-        return (present | _joined(meeting)) - meeting.prepared.keys()
+        prepares = meeting.verdict is Verdict.PREPARE
+        there = meeting.prepared if prepares else meeting.arrived
+        return self.members - self.lost - there.keys()
 
     def lose(self, member: int) -> None:
         """Go on without a member: no boundary waits for it."""
         self.append("without", member=member)
-        self.returning.pop(member, None)
         for meeting in self.rounds.values():
-            # As if it had refused: the others have prepared links to it, so what was
-            # proposed cannot begin without it.
-            if member in _joined(meeting):
-                meeting.prepared[member] = "the member that was to join is gone"
             is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
             if meeting.verdict is Verdict.PREPARE and is_open:
                 self._conclude(meeting)
-
-    def take_back(self, member: int, incarnation: int) -> None:
-        """Let a lost member take part again, from the next boundary on."""
-        self._check(member)
-        self.returning[member] = incarnation
-
-    def maybe_return_of(self, member: int) -> int | None:
-        """Return the boundary at which a lost member is to be taken back now."""
-        for number, meeting in self.rounds.items():
-            if member in _joined(meeting) and meeting.outcome is Verdict.WAIT:
-                return number
-        return None
 
     def verdict(self, number: int) -> Verdict:
         """Return what to do at a boundary; raises the error of a failed training."""
@@ -379,19 +355,18 @@ class Agreement:
             self.ends_together = False  # tried once: it is no reason to fail
             number = self.epoch.number + 1
             meeting.proposal = replace(
-                self.epoch, number=number, synchronous=True, first_step=step, joined=()
+                self.epoch, number=number, synchronous=True, first_step=step
             )
             meeting.verdict = Verdict.PREPARE
         elif ends and now.turns.writing is None:
             meeting.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
             return  # WAIT: what is being written is complete before the training is
-        elif requested is not None or self.returning:
+        elif requested is not None:
             meeting.proposal = replace(
                 self._for_now(now.requested),
                 number=self.epoch.number + 1,
                 first_step=step,
-                joined=tuple(sorted(self.returning.items())),
             )
             meeting.verdict = Verdict.PREPARE
         elif repeats or now.is_stopped or not now.stands(step):
@@ -437,29 +412,15 @@ class Agreement:
             self.fail(FailedPreconditionError(f"{what}: {reasons}"))
         elif refusals:
             meeting.outcome, meeting.reason = Verdict.ABANDON, reasons
-            # A member that refuses a newcomer may accept what else was requested: that
-            # is proposed again at the next boundary, without the newcomer.
-            if joined := _joined(meeting):
-                self._let_go(joined)
-            else:  # else it would be proposed, and refused, at every boundary
-                self.append("refused", why=reasons, holds=self.epoch.to_plain())
+            # Else it would be proposed, and refused, at every boundary.
+            self.append("refused", why=reasons, holds=self.epoch.to_plain())
         else:
             meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
             self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
-            self._let_go(_joined(meeting))
-
-    def _let_go(self, joined: frozenset[int]) -> None:
-        for member in joined:
-            self.returning.pop(member, None)
 
     def _check(self, member: int) -> None:
         if member not in self.members:
             raise InternalError(f"{member} is not a member; there are {self.members}.")
-
-
-def _joined(meeting: Round) -> frozenset[int]:
-    proposal = meeting.proposal
-    return frozenset(one for one, _ in proposal.joined) if proposal else frozenset()
 
 
 # --------------------------------------------------------------------------------------

@@ -46,7 +46,6 @@ class Schedule:
             same parameters before each.
         is_served: whether workers meet at the servers, each when it is ready; the order
             in which the servers took what came then decides the bits.
-        takes_back: whether a lost worker may come back to the same training.
         server, worker: where the parts of members are that carry it out.
     """
 
@@ -55,7 +54,6 @@ class Schedule:
 
     in_step: ClassVar[bool] = True
     is_served: ClassVar[bool] = True
-    takes_back: ClassVar[bool] = False
     server: ClassVar[str]
     worker: ClassVar[str]
 
@@ -86,7 +84,6 @@ class FirstArrivals(Schedule):
 
     n_awaited: int
 
-    takes_back = True
     server = "kit.training.features.backup_workers.steps:QuorumServer"
     worker = "kit.training.features.backup_workers.steps:QuorumWorker"
 

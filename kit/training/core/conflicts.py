@@ -209,7 +209,7 @@ CONFLICTS: Final = (
         ),
     ),
     Conflict(
-        lambda job, to: job.aggregate and job.generation is not None,
+        lambda job, to: job.aggregate and job.is_elastic,
         lambda job, to: (
             f"aggregate={job.aggregate} goes on without workers that are lost, "
             f"elastic=True with all of them elsewhere; leave one out."
@@ -218,7 +218,7 @@ CONFLICTS: Final = (
     Conflict(
         lambda job, to: (
             to.is_switch
-            and job.generation is not None
+            and job.is_elastic
             and to.topology.agrees != by_name(job.topology).agrees
         ),
         lambda job, to: (

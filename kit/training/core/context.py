@@ -142,9 +142,6 @@ class Services(Protocol):
         All are there, or none: raises `DeadlineExceededError` after the `deadline`.
         """
 
-    def stream_of(self, job: Job, member: int, incarnation: int) -> Stream:
-        """Return the data stream that a returning member has opened."""
-
     def ended(self, member: Any) -> None:
         """Take note that a `Member` has ended; its state says how."""
 

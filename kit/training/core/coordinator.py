@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from kit import arithmetic
 from kit.errors import (
     FailedPreconditionError,
+    Fenced,
     InvalidArgumentError,
     KitError,
     PeerLost,
@@ -125,9 +126,6 @@ class TrainingCoordinator:
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
         self._left: set[int] = set()
-        # How often each member has come back; earlier processes of it are refused.
-        self._incarnations: dict[int, int] = {}
-        self._processes: dict[int, str] = {}  # of those, a name that no other has
         self._latecomers = Latecomers()
         self._watched = clock()
         self._stopping = Stopping(job.settings.stop_deadline_s)
@@ -256,8 +254,9 @@ class TrainingCoordinator:
                 self._changed.notify_all()
 
     def _end_generation(self, reason: str) -> None:
-        task = str(self._job.tasks[self._job.coordinator])
-        self.fail(PeerLost(reason, task=task))
+        # Where a loss ends the training this is none: see `ElasticTraining.ended`.
+        kind = PeerLost if self._job.is_elastic else Fenced
+        self.fail(kind(reason, task=str(self._job.tasks[self._job.coordinator])))
 
     def requests(self) -> dict[str, Any]:
         """Return the log of what is decided, for another coordinator."""
@@ -288,89 +287,15 @@ class TrainingCoordinator:
         """
         self.watch()  # before this heartbeat is noted: it must not hide its own delay
         with self._changed:
-            # One that is lost but heard is a new process, on its way back.
-            if member in self._agreement.lost and member not in self._heard:
+            if member in self._agreement.lost:
                 return failures.left_behind(self._job, member)
             self._heard[member] = self._clock()
             return self._agreement.error
 
     @property
-    def losses(self) -> tuple[frozenset[int], int]:
-        """The workers that the training goes on without, and in which epoch."""
-        with self._changed:
-            return self._agreement.lost, self._agreement.epoch.number
-
-    # -- members that come back -------------------------------------------------
-
-    def check_current(self, member: int, incarnation: int) -> None:
-        """Raise `Fenced` for what an earlier process of a member says."""
-        if incarnation != self._incarnations.get(member, 0):
-            raise failures.replaced(self._job, member)
-
-    def come_back(self, member: int, incarnation: int, process: str) -> None:
-        """Take in the word of a member that was lost and has a new process.
-
-        `process` is a name that no other process has: it shows that a repeated
-        question, whose answer was lost, is not from another one.
-
-        Raises `FailedPreconditionError` in a training that needs all workers, `Fenced`
-        for a process that is not newer than the last, and what the training failed
-        with.
-        """
-        with self._changed:
-            agreement = self._agreement
-            if agreement.error is not None:
-                raise agreement.error
-            known = self._incarnations.get(member, 0)
-            if incarnation == known and process == self._processes.get(member):
-                if member in self._heard:  # it has not been lost again since
-                    self._heard[member] = self._clock()
-                return
-            if incarnation <= known:
-                raise failures.replaced(self._job, member)
-            if not self._job.schedule.spares({member}):
-                raise failures.cannot_return(self._job, member)
-            # The end of its last process may be unnoticed yet; a new one proves it.
-            if member not in agreement.lost and not agreement.is_finished:
-                self.gone(member, "a new process of it has begun")
-                if agreement.error is not None:
-                    raise agreement.error
-            self._incarnations[member] = incarnation
-            self._processes[member] = process
-            self._heard[member] = self._clock()
-
-    def rejoin(
-        self,
-        member: int,
-        patience_s: float,
-        has_hung_up: HungUp = never,
-    ) -> tuple[Answer, int]:
-        """Wait for the boundary at which a member takes part again; and its number.
-
-        WAIT after `patience_s`: ask again. FINISH: the training has ended without it.
-        """
-        with self._changed:
-            agreement = self._agreement
-            if not agreement.is_over and member not in agreement.returning:
-                if member not in agreement.lost or member not in self._heard:
-                    raise failures.not_lost(self._job, member)
-                agreement.take_back(member, self._incarnations.get(member, 0))
-                self._changed.notify_all()
-
-            def verdict() -> Verdict:
-                if agreement.error is not None:
-                    raise agreement.error
-                if agreement.is_finished:
-                    return Verdict.FINISH
-                is_due = agreement.maybe_return_of(member) is not None
-                return Verdict.PREPARE if is_due else Verdict.WAIT
-
-            found = self._wait(Patience(patience_s, has_hung_up), verdict)
-            number = agreement.maybe_return_of(member)
-            if number is None:
-                return Answer(found, None, "", 0), 0
-            meeting = agreement.rounds[number]
-            return Answer(found, meeting.proposal, "", meeting.step), number
+    def lost(self) -> frozenset[int]:
+        """The workers that the training goes on without."""
+        return self._agreement.lost
 
     def join(self, member: int, terms: Mapping[str, str]) -> str | None:
         """Take in a member that came by itself; returns the run to join.
@@ -463,11 +388,13 @@ class TrainingCoordinator:
         """
         with self._changed:
             agreement = self._agreement
+            if lost in agreement.lost:
+                return agreement.error  # that is dealt with
             if lost is not None and self._suspicions.explain(lost):
                 return agreement.error  # it has reported why it ends
             if by is not None and failures.is_too_late(self._job, by, error):
                 # An elastic training would begin again, and be as late again.
-                spared = self._regrouping is None and self._can_spare(by)
+                spared = not self._job.is_elastic and self._can_spare(by)
                 lost = by if spared else lost
             # A member that closes its links when the training is over is not lost.
             if lost is not None and not agreement.is_over:
@@ -509,8 +436,7 @@ class TrainingCoordinator:
         has_begun = agreement.epoch.number > 0  # the first epoch needs all to agree
         lost = agreement.lost | {member}
         schedule = self._job.schedule_of(agreement.epoch.synchronous)
-        is_elastic = self._regrouping is not None
-        return has_begun and schedule.spares(lost, is_elastic=is_elastic)
+        return has_begun and schedule.spares(lost, is_elastic=self._job.is_elastic)
 
     def gone(self, member: int, reason: str) -> None:
         """Take the end of a member: unless it left in order, do without it or fail."""
@@ -567,7 +493,7 @@ class TrainingCoordinator:
         other loss.
         """
         with self._changed:
-            if self._regrouping is not None:
+            if self._job.is_elastic:
                 self._agreement.append("seen", step=min(step, self._job.steps))
 
     def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
@@ -593,7 +519,7 @@ class TrainingCoordinator:
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
                 agreement.save()
             elif what in ("place", "leave"):
-                if regrouping is None:
+                if regrouping is None or not self._job.is_elastic:
                     raise failures.needs_elastic()
                 regrouping.check(**values)
             agreement.command(what, nonce, **values)

@@ -10,7 +10,7 @@ needs a link follows from the plan and the moves alone (`partners`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -226,25 +226,26 @@ def moves(
     owners: tuple[Owned, ...],
     *,
     resumes: bool,
+    joined: Collection[int] = (),
 ) -> Moves:
     """Return what moves when `epoch` follows `before`, and `owners` those that `owned`.
 
     Slots, and parameters that workers lack. At the start all parameters; with a step
     behind it, slots as well. Where it `resumes` from copies, its owners have theirs.
+    Some may have `joined` in recordings from before members came back by generations.
     """
     n_slots = len(job.optimizer.slots)
     if epoch.number == 1 and resumes:
-        return state_transfer.resumed(owners, job.group, n_slots)
+        there = tuple(one for one in job.workers if one not in job.absent)
+        group = replace(job.group, workers=there)
+        return state_transfer.resumed(owners, group, n_slots)
     if epoch.number == 1:
         if not epoch.first_step:
             return state_transfer.broadcast(job.layout, job.group, job.coordinator)
         return state_transfer.restored(
             job.layout, job.group, job.coordinator, owners, n_slots
         )
-    if not owned:  # we join: as all others, we come from where they are
-        owned, before = owners, epoch
     handed = state_transfer.handover(owned, owners, n_slots, job.group)
-    joined = [member for member, _ in epoch.joined]
     handed = (*state_transfer.refresh(owners, joined), *handed)
     if before.synchronous or not epoch.synchronous:
         return handed
@@ -269,4 +270,4 @@ def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     found |= {one.source for one in moved if one.target == me}
     plan = job.plan(by_name(epoch.topology), me)
     found |= job.schedule_of(epoch.synchronous).partners(plan, me)
-    return frozenset(found - {me})
+    return frozenset(found - {me} - job.absent)

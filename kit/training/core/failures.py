@@ -23,7 +23,6 @@ from kit.errors import (
     DataLossError,
     DeadlineExceededError,
     FailedPreconditionError,
-    Fenced,
     KitError,
     LinkLost,
     MemberMismatch,
@@ -275,7 +274,7 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     name = str(job.tasks[member])
     if goes_on:
         then = "The training goes on without it."
-    elif job.generation is not None:
+    elif job.is_elastic:
         then = "The training begins again from its newest copy."
     else:
         then = f"The training cannot go on without it. {SURVIVED}"
@@ -317,48 +316,6 @@ def left_behind(job: Job, member: int) -> PeerLost:
     return PeerLost(
         f"{name} did not answer for a while, and the training goes on without it: "
         f"{job.aggregate} workers are enough (aggregate).",
-        task=name,
-    )
-
-
-def replaced(job: Job, member: int) -> Fenced:
-    """Say that a member has a newer process, which alone is heard."""
-    name = str(job.tasks[member])
-    return Fenced(
-        f"another process of {name} has taken its place in this training; what this "
-        f"one sends is refused.",
-        task=name,
-    )
-
-
-def cannot_return(job: Job, member: int) -> FailedPreconditionError:
-    """Say that a training cannot go on without a member, nor take it back."""
-    name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator].short
-    return FailedPreconditionError(
-        f"{name} cannot join a training that is under way: only a worker other than "
-        f"{coordinator} can, and only where fewer gradients make a step than there are "
-        f"workers (kit.train(..., aggregate=R)). Train again, from a checkpoint with "
-        f"kit.train(..., checkpoint=folder).",
-        task=name,
-    )
-
-
-def not_lost(job: Job, member: int) -> FailedPreconditionError:
-    """Say that a member asks to join although it takes part, or never came back."""
-    name = str(job.tasks[member])
-    return FailedPreconditionError(
-        f"{name} cannot join this training: only the new process of a worker that was "
-        f"lost can. Restart it with cluster.restart({job.tasks[member].short!r}).",
-        task=name,
-    )
-
-
-def not_taken_back(job: Job, member: int, reason: str) -> PeerLost:
-    """Say that a member wanted to take part again and could not."""
-    name = str(job.tasks[member])
-    return PeerLost(
-        f"{name} could not take part in the training again, which goes on without it: "
-        f"{reason}. Restart it once more.",
         task=name,
     )
 
@@ -405,7 +362,7 @@ def is_too_late(job: Job, member: int, error: KitError) -> bool:
 def coordinator_lost(job: Job, step: int, error: KitError) -> PeerLost:
     """Say that the coordinator does not answer; `error` is what was met instead."""
     name = str(job.tasks[job.coordinator])
-    if job.generation is not None:
+    if job.is_elastic:
         then = "the training begins again from its newest copy"
     else:
         then = f"it coordinates this training, which ends with it. {SURVIVED}"

@@ -197,7 +197,7 @@ class Job:
 
     def process_of(self, member: int) -> Task:
         """Return the task whose process hosts a member in this generation."""
-        if self.generation is None:
+        if self.generation is None or member in self.absent:
             return self.tasks[member]
         return Task.parse(self.generation.places[member])
 
@@ -214,9 +214,27 @@ class Job:
             )
 
     @property
+    def is_elastic(self) -> bool:
+        """Whether other processes take over the members of one that is lost."""
+        return self.generation is not None and bool(self.generation.rehosts)
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """The members that no process hosts in this generation."""
+        places = self.generation.places if self.generation is not None else ()
+        return frozenset(n for n, process in enumerate(places) if not process)
+
+    @property
+    def came_back(self) -> str:
+        """The lost tasks that take part again from this generation on, in short."""
+        if self.generation is None or self.is_elastic or not self.generation.changes:
+            return ""
+        return ",".join(self.generation.changes[-1].joined)
+
+    @property
     def crash(self) -> str:
         """The crash plan, for tests of faults: later generations repeat the steps."""
-        is_repeated = self.generation is not None and self.generation.number > 0
+        is_repeated = self.is_elastic and self.generation.number > 0
         return "" if is_repeated else self.settings.crash
 
     @property
@@ -405,7 +423,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "compressed bytes": str([one.payload_bytes for one in job.layout.stages]),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
-        "elastic": str(job.generation is not None),
+        "elastic": str(job.is_elastic),
         "bucket_bytes": str(job.settings.bucket_bytes),
     }
 

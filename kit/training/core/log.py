@@ -38,7 +38,7 @@ Theory of operation
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -73,8 +73,6 @@ class Epoch:
     synchronous: bool = True
     link: str = ""
     first_step: int = 0
-    # Lost members that take part again from here on, each with its incarnation.
-    joined: tuple[tuple[int, int], ...] = ()
 
     @property
     def how(self) -> str:
@@ -101,8 +99,7 @@ class Epoch:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Epoch:
         """Rebuild an epoch from `to_plain`."""
-        joined = tuple((int(one), int(start)) for one, start in plain["joined"])
-        return cls(**{**plain, "joined": joined})
+        return cls(**plain)
 
 
 class SaveTurns(NamedTuple):
@@ -172,7 +169,7 @@ class Decisions:
         agrees_from: from which step on all workers have the same parameters; None
             before there is an epoch in which they agree.
         placing: how the members are to be spread; None if that cannot change.
-        gone: the members that are lost, and why; not those that have come back.
+        gone: the members that are lost in this generation, and why.
         without: those of them that the training goes on without.
         turns: whose turn it is of the saves.
         saves: the account of checkpoints; None without them.
@@ -286,10 +283,6 @@ def _epoch(now: Decisions, begins: dict[str, Any], agrees: bool) -> Decisions:
         agrees_from = None
     elif agrees_from is None:  # one step makes them agree
         agrees_from = int(begins["first_step"]) + 1
-    back = {member for member, _ in begins["joined"]}
-    gone = {member: why for member, why in now.gone.items() if member not in back}
-    without = now.without - back
-    now = replace(now, gone=gone, without=without)
     return replace(now, abandoned="", agrees_from=agrees_from)
 
 
@@ -310,10 +303,12 @@ def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
     return replace(now, saves=account)
 
 
-def _generation(now: Decisions, reached: int, placing: Any) -> Decisions:
-    # Losses and saves are those of one generation: in the next all take part, and what
-    # was asked for is in the account.
-    now = replace(now, gone={}, without=frozenset(), turns=_NO_SAVE)
+def _generation(
+    now: Decisions, reached: int, placing: Any, absent: Collection[int]
+) -> Decisions:
+    # Saves are those of one generation: what was asked for is in the account.
+    gone = {member: now.gone.get(member, "its process has ended") for member in absent}
+    now = replace(now, gone=gone, without=frozenset(absent), turns=_NO_SAVE)
     return replace(_seen(now, reached), budget=0, placing=placing)
 
 
@@ -395,10 +390,18 @@ class DecisionLog:
             self._move_to(now)
             return self.position
 
-    def claim(self, generation: int, *, reached: int, placing: Any) -> None:
+    def claim(
+        self,
+        generation: int,
+        *,
+        reached: int,
+        placing: Any,
+        absent: Collection[int] = (),
+    ) -> None:
         """Let a generation append from here on, and none before it.
 
-        It does the steps before `reached` again. Raises `AbortedError` unless it is
+        It does the steps before `reached` again, without those that are `absent`.
+        Raises `AbortedError` unless it is
         newer than the one that may append now.
         """
         with self._guard:
@@ -408,7 +411,7 @@ class DecisionLog:
                     f"{self.generation} has."
                 )
             self.generation = generation
-            self._move_to(_generation(self.now, reached, placing))
+            self._move_to(_generation(self.now, reached, placing, absent))
 
     def _move_to(self, now: Decisions) -> None:
         if now != self.now:
@@ -451,7 +454,6 @@ _EPOCH: Final = record(
         "synchronous": flag(),
         "link": text(100),
         "first_step": whole(0),
-        "joined": list_of(row_of(whole(0), whole(0))),
     }
 )
 _FIELDS: Final = {

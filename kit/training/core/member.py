@@ -41,7 +41,6 @@ from kit.training.core.failures import (
     coordinator_lost,
     forget_frames,
     not_opened,
-    not_taken_back,
 )
 from kit.training.core.job import Job, Work
 from kit.training.core.log import Epoch
@@ -63,15 +62,13 @@ class Member:
         me: int,
         work: Work | None,
         services: Services,
-        incarnation: int = 0,
         beginning: Beginning | None = None,
     ) -> None:
         """Prepare member number `me`; a worker needs `work`.
 
-        `incarnation`: how often it has come back; see `links`. `beginning`: with
-        what it begins in a later generation of an elastic training.
+        `beginning`: with what it begins in a later generation.
         """
-        self.job, self.me, self.incarnation = job, me, incarnation
+        self.job, self.me = job, me
         self.work = work and replace(work)  # a copy: we drop the initial values from it
         self.task = job.tasks[me]
         self.state = "starting"
@@ -119,7 +116,6 @@ class Member:
             target=self._run, name=f"kit-run-{self.task.short}", daemon=True
         )
         self._linked: LinkedMember | None = None
-        self._rejoining: Any = None  # where a lost worker may come back
         self._sinks: dict[Verdict, Sink] = {}  # of the members' agreed snapshots
         self._own_part_watch = OwnPartWatch()
 
@@ -174,11 +170,6 @@ class Member:
         """Whether the user's function does not return although the training ended."""
         return self._own_part_watch.is_stuck and not self.is_over
 
-    @property
-    def is_joining(self) -> bool:
-        """Whether it asks to come back to its training and was not taken in yet."""
-        return self.incarnation > 0 and not self.epochs and not self.is_over
-
     def has_link(self, task: Task) -> bool:
         """Whether there is a data link to another member."""
         ports = self._linked.endpoint.ports if self._linked is not None else {}
@@ -193,7 +184,7 @@ class Member:
         self._beginning = None
         self._sinks.clear()
         linked, self._linked = self._linked, None
-        self.context = self._rejoining = None
+        self.context = None
         if self.hooks is not None:
             self.hooks.leave()
         if linked is not None:
@@ -236,10 +227,7 @@ class Member:
         job = self.job
         client = self._services.client(job, self.me, self.coordinator)
         stack.callback(client.close)
-        if self.incarnation:
-            client.come_back()
         stack.enter_context(bound_to(client.threads))
-        # Not before: a process that was not taken back has nothing to report.
         self._client = client
         self._linked = linked = LinkedMember(
             [str(task) for task in job.tasks],
@@ -256,20 +244,15 @@ class Member:
             on_loss=self._stirred.set,
             stack=stack,
         )
+        # Once such a worker is gone, what it lacks is dropped.
+        is_spared = job.schedule.spares
+        linked.endpoint.spared = frozenset(n for n in job.workers if is_spared({n}))
         # Before the links, which may take as long as the others take to start: a
         # failure elsewhere must be heard meanwhile.
         self._start_heart(stack)
-        if job.schedule.takes_back:
-            self._rejoining = load(
-                "kit.training.features.backup_workers.rejoining:Rejoining"
-            )(job, self.me, linked.joining, self._services, linked.arenas)
-            stack.callback(self._rejoining.give_up)
         self.check()  # it may have been aborted before there was anything to abort
         deadline = deadline_in(job.settings.start_deadline_s)
-        if self.incarnation:
-            self._rejoining.offer(linked.links.dial(job.ps, deadline), deadline)
-        else:
-            linked.links.open(first_partners(job, self.me), deadline)
+        linked.links.open(first_partners(job, self.me), deadline)
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
@@ -360,8 +343,8 @@ class Member:
                 raise
 
     def _meet_and_work(self, context: MemberContext, runner: EpochRunner) -> None:
-        number = self._rejoined(context, runner) if self.incarnation else 0
-        while number is not None:
+        number = 0
+        while True:
             self.meets_since = context.endpoint.clock()
             if context.schedule.in_step:  # else no two members hold the same parameters
                 context.digests.note(context.step, context.now)
@@ -390,20 +373,6 @@ class Member:
         """Before which step the training began, in whatever generation."""
         return self.coordinator.began if self.coordinator is not None else 0
 
-    def _rejoined(self, context: MemberContext, runner: EpochRunner) -> int | None:
-        """Take part again; returns the next boundary, None if there is none."""
-        while True:
-            self.check()
-            answer, number = self._talk().rejoin()
-            if answer.verdict is Verdict.FINISH:
-                return None
-            if answer.epoch is not None:
-                break
-        outcome = self._change(context, runner, number, answer.epoch)
-        if outcome.verdict is not Verdict.COMMIT:
-            raise not_taken_back(self.job, self.me, outcome.reason)
-        return number + 1
-
     def _leave(self) -> None:
         # All have agreed on the end, so the coordinator may be gone already.
         with suppress(KitError):
@@ -422,13 +391,10 @@ class Member:
         refusal: str | None = None
         try:
             runner.prepare(epoch)
-            # With backup workers, servers have all links; a lost one is not dialled.
             # Half of what the others wait for us: a link that cannot be opened is to
             # refuse the epoch in words, before they give us up.
-            if self._rejoining is not None:
-                self._rejoining.prepare(epoch)
-            else:
-                links.prepare(runner.partners(epoch), deadline_in(patience_s))
+            there = runner.partners(epoch) - self._linked.endpoint.lost
+            links.prepare(there, deadline_in(patience_s))
         except Exception as error:
             # Of whatever kind: nothing has changed yet, and the others wait for a word.
             refusal = f"{self.task.short}: {error}"
@@ -439,8 +405,6 @@ class Member:
             answer = self._talk().prepared(number, refusal)
         if answer.verdict is Verdict.COMMIT:
             # The ports first: what moves as the epoch begins travels over them.
-            if self._rejoining is not None:
-                self._rejoining.adopt(epoch)
             links.adopt(deadline_in(patience_s))
             runner.adopt(epoch)
             row = EpochRow(
@@ -449,14 +413,12 @@ class Member:
                 epoch.first_step,
                 context.endpoint.clock(),
                 epoch.link,
-                ",".join(self.job.tasks[member].short for member, _ in epoch.joined),
+                self.job.came_back if epoch.number == 1 else "",
                 self.job.generation.n_changes if self.job.generation else 0,
                 self.job.resumes,
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)
-        elif self._rejoining is not None:
-            self._rejoining.give_up()
         return answer
 
     def _ask_until(self, number: int, step: int) -> Answer:
@@ -498,10 +460,9 @@ class Member:
         """Tell and hear how things stand; whether the training has ended."""
         has_lost_coordinator = False
         try:
-            error, lost, epoch = self._tell()
+            error, lost = self._tell()
             if self._linked is not None:
-                # With the epoch: a worker that was lost then may be back by now.
-                self._linked.endpoint.lose(lost, epoch)
+                self._linked.endpoint.lose(lost)
         except (UnavailableError, DeadlineExceededError) as lost:
             has_lost_coordinator = True
             error = coordinator_lost(self.job, self.step, lost)
@@ -530,7 +491,7 @@ class Member:
             # If we report that another is lost, the coordinator knows the cause when
             # that one has been silent for `suspect_after_s`, or has sent a heartbeat.
             patience_s = limits.suspect_after_s + 2 * limits.beat_s
-            if self.job.generation is not None:
+            if self.job.is_elastic:
                 patience_s = 0.0  # the processes find the cause when they ask them all
             # Without an answer the coordinator is gone: each notices that by itself.
             with suppress(KitError):

@@ -12,7 +12,6 @@ Theory of operation
     that are `large` travel on a link of their own, so as not to hold up heartbeats.
 
     arrive  prepared  beat  fail  leave      of every member
-    come_back  rejoin                        of one that was lost, by its new process
     copied                                   of one with copies in other tasks' memory
 
     Features ask by rows of their own (`all_questions`).
@@ -20,7 +19,6 @@ Theory of operation
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,13 +55,11 @@ Reply = TypeVar("Reply")
 class HeartbeatReply(NamedTuple):
     """The answer to a heartbeat.
 
-    What the training failed with, and the members that it goes on without, as known in
-    an epoch.
+    What the training failed with, and the members that it goes on without.
     """
 
     error: KitError | None
     lost: frozenset[int]
-    epoch: int
 
 
 class ReplyCodec(NamedTuple, Generic[Reply]):
@@ -86,15 +82,11 @@ BLOB: Final = ReplyCodec[bytes](lambda kept: ({}, kept), lambda _, blob: bytes(b
 DECISION: Final = ReplyCodec[Answer](
     lambda answer: (answer.to_plain(), b""), lambda plain, _: Answer.from_plain(plain)
 )
-RETURN: Final = ReplyCodec[tuple[Answer, int]](
-    lambda reply: ({**reply[0].to_plain(), "number": reply[1]}, b""),
-    lambda plain, _: (Answer.from_plain(plain), int(plain["number"])),
-)
 FAILURE: Final = ReplyCodec[KitError | None](_with_error, _error_in)
 HEARTBEAT: Final = ReplyCodec[HeartbeatReply](
-    lambda reply: _with_error(reply.error, lost=sorted(reply.lost), epoch=reply.epoch),
+    lambda reply: _with_error(reply.error, lost=sorted(reply.lost)),
     lambda plain, _: HeartbeatReply(
-        _error_in(plain), frozenset(map(int, plain["lost"])), int(plain["epoch"])
+        _error_in(plain), frozenset(map(int, plain["lost"]))
     ),
 )
 
@@ -105,7 +97,7 @@ class MemberQuestion(Generic[Reply]):
 
     Attributes:
         name: of the question; that of its message is "run." and this.
-        fields: of the message, besides run, member and incarnation.
+        fields: of the message, besides run and member.
         answer: what it asks of the coordinator: a function of that, the member, and the
             values by name.
         reply: how the answer travels.
@@ -122,11 +114,6 @@ class MemberQuestion(Generic[Reply]):
     waits: bool = False
     has_blob: bool = False
     is_large: bool = False
-
-    @property
-    def is_of_a_new_process(self) -> bool:
-        """Whether the process that asks is newer than the one that is known."""
-        return "incarnation" in self.fields
 
     def ask(
         self,
@@ -160,7 +147,7 @@ def _beat(
     coordinator.compare(member, digests)
     coordinator.compare_data(member, data)
     error = coordinator.beat(member)
-    return HeartbeatReply(error, *coordinator.losses)
+    return HeartbeatReply(error, coordinator.lost)
 
 
 def _fail(
@@ -198,21 +185,11 @@ BEAT: Final = MemberQuestion(
 )
 FAIL: Final = MemberQuestion("fail", {"error": ERROR}, _fail, FAILURE, waits=True)
 LEAVE: Final = MemberQuestion("leave", {}, TrainingCoordinator.leave, NOTHING)
-COME_BACK: Final = MemberQuestion(
-    "come_back",
-    {"process": text(100), "incarnation": whole(0)},
-    TrainingCoordinator.come_back,
-    NOTHING,
-)
-REJOIN: Final = MemberQuestion(
-    "rejoin", {}, TrainingCoordinator.rejoin, RETURN, waits=True
-)
 COPIED: Final = MemberQuestion(
     "copied", {"step": whole(0)}, TrainingCoordinator.copied, NOTHING
 )
 QUESTIONS: Final[Sequence[MemberQuestion[Any]]] = (
-    *(ARRIVE, PREPARED, BEAT, FAIL, LEAVE, COME_BACK, REJOIN),
-    COPIED,
+    *(ARRIVE, PREPARED, BEAT, FAIL, LEAVE, COPIED),
 )
 
 
@@ -285,12 +262,11 @@ class OverLinks:
         self,
         run: str,
         member: int,
-        incarnation: int,
         dial: Callable[[float], Caller],
         settings: Settings,
     ) -> None:
         """`dial` reaches the coordinator before a point of the monotonic clock."""
-        self._about = {"run": run, "member": member, "incarnation": incarnation}
+        self._about = {"run": run, "member": member}
         self.threads = 0
         self._deadline_s = settings.dead_after_s
         self._control = ReconnectingCaller(dial, settings.redial_after_s)
@@ -354,7 +330,6 @@ class CoordinatorClient:
 
     def __init__(self, way: Way) -> None:
         self._way = way
-        self._process = secrets.token_hex(8)
 
     @property
     def threads(self) -> int:
@@ -377,14 +352,6 @@ class CoordinatorClient:
         Returns what has happened.
         """
         return self.ask(BEAT, digests=digests, data=data)
-
-    def come_back(self) -> None:
-        """Say that this is the new process of a member that was lost."""
-        self.ask(COME_BACK, process=self._process)
-
-    def rejoin(self) -> tuple[Answer, int]:
-        """Ask for the boundary at which such a member takes part again."""
-        return self.ask(REJOIN)
 
     def fail(self, error: KitError, patience_s: float) -> KitError | None:
         """Report that this member cannot go on.

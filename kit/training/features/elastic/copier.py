@@ -38,9 +38,9 @@ class Copier(Sink):
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
         """See `StepObserver`: prepare a buffer for what is ours from now on."""
         context, job = self._context, self._context.job
-        # Asynchronous workers hold nothing that the servers lack, so their loss must
+        # Workers that servers serve hold nothing that these lack, so their loss must
         # not make a snapshot useless.
-        n_needed = len(job.tasks) if synchronous else 0
+        n_needed = 0 if context.schedule.is_served else len(job.tasks)
         self._writers = self.writers((*range(n_needed), job.coordinator))
         ranges, epoch = ranges_of(owners, context.me), context.endpoint.stamp.epoch
         self._buffers = self._training.buffers.of(context.me, job, ranges)

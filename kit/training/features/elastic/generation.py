@@ -34,6 +34,12 @@ hosts only such, and not the coordinator, the others do not go back: they come t
 boundary without it, copy, and the next generation begins there. Of what its step
 function kept, the copy before is the newest.
 
+*Backup workers* are nowhere while their process is lost: nothing `rehosts` them, and
+the others do all steps without them. Such a training copies nothing but for the next
+generation, which begins when a new process asks to join; it takes no part in the one
+that goes on. Nobody else can be done without, so those that are needed are all there,
+and their copies with them, or the training ends.
+
 *Who may go on.* A process whose connections are refused has ended; one that does not
 answer may live behind a cut. Those that answered go on only if they are more than half
 of those that may live, or half of them and among these the first. Two such sets of one
@@ -121,6 +127,7 @@ _FIELDS: Final = {
     ),
     "n_changes": optional(whole(0)),
     "resumes": optional(flag()),
+    "rehosts": optional(flag()),
 }
 _BALLOT: Final = 2**32
 _LISTS: Final = ("places", "standby", "known", "before", "addresses")
@@ -145,6 +152,8 @@ class Generation:
         n_changes: how many generations there were before this one.
         resumes: whether it begins with copies, which its members read; else it begins
             anew, with the values that the coordinator was given.
+        rehosts: whether other processes take over the members of one that is lost; else
+            these are nowhere, "", until it is back.
     """
 
     origin: str
@@ -158,6 +167,7 @@ class Generation:
     changes: tuple[Change, ...] = ()
     n_changes: int = 0
     resumes: bool = False
+    rehosts: bool = True
 
     @classmethod
     def first(
@@ -166,6 +176,8 @@ class Generation:
         tasks: Sequence[Task],
         processes: Iterable[str],
         placing: Placing,
+        *,
+        rehosts: bool = True,
     ) -> Generation:
         """Return generation 0 of a training on these members and processes.
 
@@ -175,14 +187,19 @@ class Generation:
         (('worker:0', 'worker:1', 'worker:0'), False)
         """
         known = in_order(processes)
-        places = placed(tasks, known, placing)
+        if rehosts:
+            places = placed(tasks, known, placing)
+        else:
+            places = tuple(task.short if task.short in known else "" for task in tasks)
         standby = tuple(one for one in known if one not in places)
-        return cls(origin, 0, places, standby, known, placing=placing)
+        return cls(
+            *(origin, 0, places, standby, known), placing=placing, rehosts=rehosts
+        )
 
     @property
     def processes(self) -> tuple[str, ...]:
         """The processes that take part: those that host members, and the others."""
-        return in_order((*self.places, *self.standby))
+        return in_order(filter(None, (*self.places, *self.standby)))
 
     def is_at_home(self, tasks: Sequence[Task]) -> bool:
         """Whether the process of each member is that of its own task."""
@@ -336,7 +353,8 @@ def next_generation(
     `number` and `before`: see `Generation`. It has no addresses yet.
     """
     after = Generation.first(
-        generation.origin, tasks, set(here) - set(placing.left), placing
+        *(generation.origin, tasks, set(here) - set(placing.left), placing),
+        rehosts=generation.rehosts,
     )
     return replace(
         after,

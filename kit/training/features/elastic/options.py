@@ -106,6 +106,12 @@ class Elastic(FeatureOptions):
         return Generation.first(run, self.members(tasks), processes, placing)
 
 
+def staying(run: str, tasks: Sequence[Task]) -> Generation:
+    """Return the first generation of a training whose members stay at home."""
+    processes = [task.short for task in tasks]
+    return Generation.first(run, tasks, processes, Placing(), rehosts=False)
+
+
 def members_of(
     elastic: bool | Elastic, tasks: tuple[Task, ...], hosts: tuple[str, ...], run: str
 ) -> tuple[tuple[Task, ...], tuple[str, ...], Generation]:

@@ -130,7 +130,9 @@ class Regrouping:
         """Let the members copy at the next boundary, if it is time."""
         if self._agreement.is_copy_due or self._agreement.is_held:
             return  # no other follows the last one
-        if at_once or self._copies.is_due:
+        # Where a loss ends the training, copies are for the next generation alone.
+        is_due = self._copies.is_due and (self._generation.rehosts or self.reason)
+        if at_once or is_due:
             self._agreement.is_copy_due = True
             self._copies.begin(self._agreement.members - self._agreement.lost)
 
@@ -165,12 +167,14 @@ class Regrouping:
             self._call_last_copy()
 
     def lose(self, member: int, reason: str) -> bool:
-        """End the generation without a member that is lost; the others lose no step.
+        """Go on without a member that is lost, and lose no step of the others.
 
-        Returns whether it ends now: nobody else's last copy was waited for.
+        If others are to host it, the generation ends. Returns whether that is now:
+        nobody else's last copy was waited for.
         """
         self._copies.lose(member)
-        self.regroup(reason)
+        if self._generation.rehosts:
+            self.regroup(reason)
         return self._agreement.is_held and not self._copies.is_under_way
 
     def look(self) -> None:
