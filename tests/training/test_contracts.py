@@ -81,7 +81,7 @@ class AcrossLinks:
 
 
 def _answer(plain: Any) -> Answer:
-    epoch = Epoch.from_plain(plain["epoch"]) if plain["epoch"] else None
+    epoch = Epoch(**plain["epoch"]) if plain["epoch"] else None
     return Answer(Verdict(plain["verdict"]), epoch, plain["reason"], plain["step"])
 
 

@@ -70,34 +70,16 @@ class Joining:
         stream do this at the same time. All offers go out before the first one is
         waited for, so no two members wait for each other.
         """
-        self.offer(streams, deadline)
-        ports, arenas = self.take(streams, deadline)
-        for port in ports:
-            self.endpoint.add(port)
-        return arenas
-
-    def offer(self, streams: Mapping[int, Stream], deadline: float) -> None:
-        """Send our arena to the neighbours on this host."""
+        ordered = sorted(streams.items(), key=_PEER)
         ours = [self.own.arena.fd, self.endpoint.doorbell]
-        for peer, stream in sorted(streams.items(), key=_PEER):
+        for peer, stream in ordered:
             if stream.kind == "unix":
-                # The counter of messages begins at 0 again: those to an earlier process
-                # of that member are not for this one.
-                self.own.control.line(peer)[0] = 0
                 with self._blaming(peer):
                     send_fds(stream, ours, deadline)
-
-    def take(
-        self, streams: Mapping[int, Stream], deadline: float
-    ) -> tuple[list[Port], dict[int, Arena]]:
-        """Return a port of each stream, and the arenas that the neighbours offer.
-
-        Waits for these. The ports are not added to the endpoint.
-        """
         ports: list[Port] = []
         arenas: dict[int, Arena] = {}
         try:
-            for peer, stream in sorted(streams.items(), key=_PEER):
+            for peer, stream in ordered:
                 if stream.kind == "unix":
                     port, arenas[peer] = self._attach(peer, stream, deadline)
                 else:
@@ -109,7 +91,9 @@ class Joining:
             for port in ports:
                 port.close()
             raise
-        return ports, arenas
+        for port in ports:
+            self.endpoint.add(port)
+        return arenas
 
     @contextmanager
     def _blaming(self, peer: int) -> Iterator[None]:

@@ -87,8 +87,8 @@ class TrainingFacts:
         request, epoch = self.requested(), self.leads().get("epoch")
         if not request or not epoch:
             return ""
-        requested = Epoch.from_plain(request).how
-        return requested if requested != Epoch.from_plain(epoch).how else ""
+        requested = Epoch(**request).how
+        return requested if requested != Epoch(**epoch).how else ""
 
     def requested(self) -> dict[str, Any] | None:
         """Return the configuration that is requested and does not hold yet, if any."""

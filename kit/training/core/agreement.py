@@ -115,7 +115,7 @@ class Answer(NamedTuple):
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Answer:
         """Rebuild an answer from `to_plain`."""
-        epoch = Epoch.from_plain(plain["epoch"]) if plain["epoch"] else None
+        epoch = Epoch(**plain["epoch"]) if plain["epoch"] else None
         verdict, reason = Verdict(plain["verdict"]), str(plain["reason"])
         return cls(verdict, epoch, reason, int(plain["step"]), int(plain["halt"]))
 

@@ -96,11 +96,6 @@ class Epoch:
         """Return the epoch as data that JSON can carry."""
         return asdict(self)
 
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Epoch:
-        """Rebuild an epoch from `to_plain`."""
-        return cls(**plain)
-
 
 class SaveTurns(NamedTuple):
     """Which save is asked for, under way, or the last one; one is written at a time.
@@ -274,7 +269,7 @@ def _taken(now: Decisions, step: int, stands: bool) -> Decisions:
 
 
 def _refused(now: Decisions, why: str, holds: dict[str, Any]) -> Decisions:
-    return replace(now, requested=Epoch.from_plain(holds), abandoned=why)
+    return replace(now, requested=Epoch(**holds), abandoned=why)
 
 
 def _epoch(now: Decisions, begins: dict[str, Any], agrees: bool) -> Decisions:
@@ -436,7 +431,7 @@ class DecisionLog:
         """Rebuild a log from `to_plain`; `InvalidArgumentError` for what is none."""
         values = check("log", _FIELDS, plain)
         at = {name: values.pop(name) for name in ("generation", "position")}
-        values["requested"] = Epoch.from_plain(values["requested"])
+        values["requested"] = Epoch(**values["requested"])
         if values["placing"] is not None:
             placing = load("kit.training.features.elastic.placing:Placing")
             values["placing"] = placing.from_plain(values["placing"])
