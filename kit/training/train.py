@@ -392,7 +392,6 @@ def _begin(
         members_of = load("kit.training.features.elastic.options:members_of")
         tasks, hosts, generation = members_of(elastic, tasks, hosts, run_id)
     elif 0 < agreed["aggregate"] < sum(task.job != "ps" for task in tasks):
-        # A worker that is lost may come back, with another generation.
         staying = load_if_there("kit.training.features.elastic.options:staying")
         generation = staying and staying(run_id, tasks)
     specs, compressor = specs_of(work.params or {}), work.compressor

@@ -254,14 +254,9 @@ class Succession:
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
         if not self._may_go_on(stay, [*ended, *fresh]):
-            if not old.rehosts:
-                self.now.fail(PeerLost(began[1], task=self.now.me))
-                return
-            raise _too_few(lost, stay, old)
-        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+            raise self._too_few(lost, stay, began[1])
         steps = [good[n]["step"] for n in stay]
-        if found and not old.rehosts and found[0].step < max(steps):
-            found = None  # it did not end in good order
+        found = self._newest(good, max(steps))
         # Without a whole copy, all begin anew with the initial values. A process that
         # has let go of these knew of a whole copy, which must be somewhere then.
         if found is None and not all(good[n]["may_begin_anew"] for n in stay):
@@ -293,6 +288,24 @@ class Succession:
         )
         begins = following, [n for n in good if n not in following.processes]
         yield from self._begin_all(ballot, begins, (moment, holders), log)
+
+    def _newest(
+        self, good: Mapping[str, Plain], step: int
+    ) -> tuple[CopyPoint, dict[int, Holder]] | None:
+        """Return the newest whole copy to go on from, if there is one."""
+        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+        # Where nobody is replaced, a generation that has not ended in good order has
+        # none, but from the end of an earlier one.
+        is_old = found is not None and found[0].step < step
+        return None if is_old and not self.now.job.is_elastic else found
+
+    def _too_few(
+        self, lost: Sequence[str], stay: Sequence[str], reason: str
+    ) -> PeerLost:
+        """Return why those that are here do not go on, which may be the end."""
+        if not self.now.job.is_elastic:
+            self.now.fail(PeerLost(reason, task=self.now.me))
+        return _too_few(lost, stay, self.now.generation)
 
     def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
         """Whether all that answered have promised, and the training is not over.

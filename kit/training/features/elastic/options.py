@@ -107,7 +107,7 @@ class Elastic(FeatureOptions):
 
 
 def staying(run: str, tasks: Sequence[Task]) -> Generation:
-    """Return the first generation of a training whose members stay at home."""
+    """Return the first generation of a training to which lost workers come back."""
     processes = [task.short for task in tasks]
     return Generation.first(run, tasks, processes, Placing(), rehosts=False)
 
