@@ -27,6 +27,7 @@ from tests.faults.backups import (
     finish,
     steps_more,
 )
+from tests.training.paced import settled
 
 pytestmark = [
     pytest.mark.slow,
@@ -137,7 +138,7 @@ def test_worker_joins_a_training_that_is_paused_and_that_stays_so(
     lose(cluster, run)
     run.pause()
     until(lambda: halted(run), 30)
-    at = run.step
+    at = settled(run)  # the news of those that are further may come a moment later
 
     bring_back(cluster, run)
     until(lambda: joins(run) == [BACKUP.short], 20)
