@@ -9,6 +9,7 @@ import numpy as np
 
 import kit
 from kit.faults import history
+from kit.hooks import SessionRunHook
 from kit.settings import Value, settings
 from kit.task import Task
 from kit.testing.processes import ProcessCluster
@@ -33,6 +34,7 @@ def begin(
     *,
     checkpoint: Path | None = None,
     record: Path | None = None,
+    hooks: Sequence[SessionRunHook] = (),
     **values: Value,
 ) -> kit.Run:
     cluster.restart_dead()
@@ -53,6 +55,7 @@ def begin(
             batch=N,
             checkpoint=checkpoint,
             record=record,
+            hooks=hooks,
             cluster=cluster,
         )
 

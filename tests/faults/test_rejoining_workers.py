@@ -12,6 +12,7 @@ import pytest
 
 import kit
 from kit.errors import Fenced, KitError, PeerLost, from_plain
+from kit.hooks import SessionRunHook
 from kit.settings import Settings
 from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
@@ -48,6 +49,17 @@ def over_tcp() -> Iterator[ProcessCluster]:
         yield running
 
 
+class Told(SessionRunHook):
+    """Writes down each step that it is told of."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        with Path(self._path).open("a") as file:
+            file.write(f"{run_context.session.run('global_step') - 1}\n")
+
+
 def lose(cluster: ProcessCluster, run: kit.Run) -> None:
     cluster[BACKUP].signal(signal.SIGKILL)
     assert cluster[BACKUP].wait_for_death(30) == -signal.SIGKILL
@@ -82,7 +94,8 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
 ) -> None:
     cluster: ProcessCluster = request.getfixturevalue(which)
     record = tmp_path / "run" if which == "cluster" else None
-    run = begin(cluster, tmp_path, record=record)
+    told = tmp_path / "told"
+    run = begin(cluster, tmp_path, record=record, hooks=[Told(told)])
     steps_more(run)
 
     for times in (1, 2):
@@ -92,8 +105,10 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
         contributes_again(run, times)
     steps_more(run)
 
-    finish(cluster, run, tmp_path)
+    made_of = finish(cluster, run, tmp_path)
     assert run.lost == {}
+    mine = [step for step, ranks in enumerate(made_of) if 0 in ranks]
+    assert [int(step) for step in told.read_text().split()] == mine
     assert all(measured == formula for _, measured, formula in run.moved_once)
     last = run.trace.epochs[-1].number
     assert all(one.agrees for one in run.traffic if one.epoch == last)
