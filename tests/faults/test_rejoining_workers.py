@@ -74,10 +74,10 @@ def bring_back(cluster: ProcessCluster, run: kit.Run) -> None:
 def contributes_again(run: kit.Run, times: int = 1) -> None:
     """Wait until the newest epoch has steps made with the backup worker."""
     until(lambda: joins(run) == [BACKUP.short] * times and not run.lost, 30)
-    epoch, member = run.trace.epochs[-1].number, run.job.tasks.index(BACKUP)
+    member = run.job.tasks.index(BACKUP)
 
     def counts() -> bool:
-        rows = run.trace.steps
+        epoch, rows = run.trace.epochs[-1].number, run.trace.steps
         mine = rows[(rows["epoch"] == epoch) & (rows["task"] == member)]
         return bool(np.isfinite(mine["loss"]).any())
 

@@ -150,7 +150,7 @@ def test_coordinator_that_has_failed_is_dialled_once_at_most(
     assert isinstance(watching, Observer)
     is_gone.set()
     lost = watching._watched[1]
-    watching._tell(1, lost, PeerLost("the way to worker:1 is cut."))
+    watching._tell(run.job, 1, lost, PeerLost("the way to worker:1 is cut."))
 
     assert refused == [LEADER]
 

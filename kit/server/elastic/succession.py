@@ -148,6 +148,8 @@ class Succession:
         give_up, values = self._give_up_at(), {"process": self.now.me}
         while not self.now.takes_part and self.now.clock() < give_up:
             for process in self.now.generation.processes:
+                if self.now.takes_part:  # nobody else is to begin another one for it
+                    return
                 with suppress(KitError):  # another may answer, or know more
                     self._learn((yield from ask_one(process, "elastic.join", values)))
             yield Pause(lambda: self.now.takes_part, _ASK_S)
@@ -173,12 +175,14 @@ class Succession:
     def _await_begin(self, job: Job) -> None:
         """Adopt a generation that has not begun here for too long."""
         now, (number, since) = self.now.clock(), self._heard_of
+        # Where that is the end it has more time: a busy machine begins slowly.
+        limit_s = _MISSED_S if job.is_elastic else job.settings.dead_after_s
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
-        elif not job.is_elastic:  # who is needed was told to begin
+        elif now - since > limit_s and not job.is_elastic:
             text = f"another process of {self.now.me} takes part in the training."
             self.now.fail(Fenced(text, task=self.now.me))
-        elif now - since > _MISSED_S:
+        elif now - since > limit_s:
             self._adopt(job, f"{self.now.me} was not told to begin.")
 
     def _adopt(self, job: Job, reason: str) -> None:
