@@ -72,7 +72,10 @@ class ElasticHandlers:
             "look": ({"begun": optional(whole(0))}, self._look),
             "lose": (_LOSS, self._lose),
             "promise": ({**_BALLOT, "number": whole(0)}, self._promise),
-            "join": ({"process": text(1000)}, self._join),
+            "join": (
+                {"process": text(1000), "number": optional(whole(0))},
+                self._join,
+            ),
             "accept": (accept, self._accept),
             "begin": (begin, self._begin),
             "keep": (keep, self._keep),
@@ -98,7 +101,8 @@ class ElasticHandlers:
         return self._here(asked).promise(_ballot(asked), asked["number"]), b""
 
     def _join(self, asked: Plain, _: bytearray) -> Answer:
-        return self._here(asked).let_join(asked["process"]), b""
+        told = asked["process"], asked.get("number", 0)
+        return self._here(asked).let_join(*told), b""
 
     def _accept(self, asked: Plain, _: bytearray) -> Answer:
         wanted = _ballot(asked), asked["run"], asked["places"]

@@ -145,11 +145,12 @@ class Succession:
         self._processes.run(f"kit-join-{self.now.me}", self._ask_to_join())
 
     def _ask_to_join(self) -> Coroutine[None]:
-        give_up, values = self._give_up_at(), {"process": self.now.me}
+        give_up, values = self._give_up_at(), Plain(process=self.now.me)
         while not self.now.takes_part and self.now.clock() < give_up:
             for process in self.now.generation.processes:
                 if self.now.takes_part:  # nobody else is to begin another one for it
                     return
+                values["number"] = self.now.generation.number
                 with suppress(KitError):  # another may answer, or know more
                     self._learn((yield from ask_one(process, "elastic.join", values)))
             yield Pause(lambda: self.now.takes_part, _ASK_S)
@@ -180,6 +181,9 @@ class Succession:
         if number != job.generation.number:
             self._heard_of = job.generation.number, now
         elif now - since > limit_s and not job.is_elastic:
+            if not self.now.has_begun:  # it was for a process before this one
+                self.now.job = job
+                return
             text = f"another process of {self.now.me} takes part in the training."
             self.now.fail(Fenced(text, task=self.now.me))
         elif now - since > limit_s:

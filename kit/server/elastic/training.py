@@ -408,12 +408,17 @@ class ElasticTraining:
         self._hold(copy)
         return self._name
 
-    def let_join(self, process: str) -> Plain:
-        """Note that a process asks to take part; return what `look` does."""
+    def let_join(self, process: str, number: int = 0) -> Plain:
+        """Note that a process asks to take part; return what `look` does.
+
+        It knows of generation `number`.
+        """
         with self.now.changed:
             self.now.joining.add(process)
-            is_in = process in self.now.generation.processes
-            if is_in and self.now.clock() - self.now.began_at < _BEGINS_S:
+            now = self.now.generation
+            is_late = self.now.clock() - self.now.began_at > _BEGINS_S
+            asks_anew = is_late if now.rehosts else number >= now.number
+            if process in now.processes and not asks_anew:
                 return self.look()  # it is about to be told to begin
         for member in self._members():
             if member.coordinator is not None and not member.is_over:
