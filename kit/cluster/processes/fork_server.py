@@ -163,6 +163,9 @@ class EngineForkServer:
         """
         orders = first
         while True:
+            # Before the wait: no signal tells of what came before the first look.
+            with contextlib.suppress(EOFError):
+                orders.extend(received(self._pipe))
             for index, name in orders:
                 if self.fork(index):
                     return index, name
@@ -173,8 +176,6 @@ class EngineForkServer:
             if news is not None and news.si_signo == signal.SIGTERM:
                 self._stop()
             orders = []
-            with contextlib.suppress(EOFError):
-                orders.extend(received(self._pipe))
 
     def _reap(self) -> None:
         """Report the engines that have ended; one SIGCHLD may stand for several."""
