@@ -124,6 +124,18 @@ def test_links_between_hosts_are_marked_and_told() -> None:
     assert "<b>" not in scene(replace(BUSY, hosts=("<b>", "a", "b")))
 
 
+def test_a_single_step_has_bytes_and_no_rates_at_its_arrows() -> None:
+    still = dict.fromkeys(BUSY.rates, 0.0)
+    bytes_of = dict.fromkeys(BUSY.rates, 9e3)
+
+    said = words(replace(BUSY, state="paused", rates=still, per_step=bytes_of))
+
+    assert "at arrows: bytes of the last step, each way" in said
+    assert "9 kB" in said
+    assert "MB/s" not in said.split("each way")[1]
+    assert "full bar" not in said
+
+
 def test_names_cannot_break_out_of_the_picture() -> None:
     bad = replace(BUSY, link='<script>"', topology='"><b>')
 

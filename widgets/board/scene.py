@@ -109,14 +109,16 @@ def _legend(found: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
     """Say what colours and numbers at arrows mean, and a full bar."""
     has_pulls = any(_kind(found, link, moment) == "pull" for link in moment.rates)
     lines: list[str] = [_KEY] * has_pulls  # a colour alone needs no words
-    what = f"of the last {moment.unit}"
-    if moment.group is not None or any(moment.rates.values()):
-        what = moment.what
-    units = ", ".join(unit.format(what) for unit in labels.units)
+    is_moving = any(moment.rates.values())
+    is_mean = is_moving or moment.group is not None
+    what = moment.what if is_mean else f"of the last {moment.unit}"
+    units = labels.units if is_moving else (_BYTES,)
     each = ", each way" * any(len(links) > 1 for links in labels.places)
     if labels.places:
-        lines.append(f"at arrows: {units} {moment.window}".rstrip() + each)
-    if any(moment.rates.values()):
+        shown = ", ".join(unit.format(what) for unit in units)
+        window = moment.window * is_moving
+        lines.append(f"at arrows: {shown} {window}".rstrip() + each)
+    if is_moving:
         full = "the busiest task" if moment.is_over else "the fastest so far"
         full = "the speed of the links" if moment.limit else full
         lines.append(f"full bar: {speed(moment.scale)}, {full}")
