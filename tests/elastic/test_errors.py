@@ -114,7 +114,7 @@ def test_a_coordinator_that_cannot_be_dialled_in_time_is_lost() -> None:
     def dial(_: float) -> Caller:
         raise DeadlineExceededError("worker:0 did not come up in time.")
 
-    client = CoordinatorClient(OverLinks("ab" * 16, 1, 0, dial, Settings()))
+    client = CoordinatorClient(OverLinks("ab" * 16, 1, dial, Settings()))
 
     with pytest.raises(LinkLost, match="did not come up"):
         client.arrive(1, 8)

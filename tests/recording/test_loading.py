@@ -81,7 +81,6 @@ COMMANDS: dict[str, Callable[[kit.Run], object]] = {
     "resize": lambda run: run.resize(worker=1),
     "rebalance": lambda run: run.rebalance({"worker:0": 2.0}),
     "leave": lambda run: run.leave("worker:0"),
-    "watch_again": lambda run: run.watch_again(run.job.tasks[-1]),
 }
 
 
