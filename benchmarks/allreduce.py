@@ -73,15 +73,15 @@ def check(system: str, n: int, found: list[float]) -> None:
 
 def durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:
     """Return the microseconds of each exchange, from all ranks' begins and ends."""
-    found = []
+    result = []
     for repeat in zip(*times[-n:], strict=True):  # a server's own times do not count
         begins, ends = zip(*repeat, strict=True)
         if system == "copy":  # nobody waits for anybody
             took = max(end - begin for begin, end in repeat)
         else:
             took = max(ends) - max(begins)
-        found.append(took / 1000)
-    return found
+        result.append(took / 1000)
+    return result
 
 
 def compare(
@@ -94,28 +94,28 @@ def compare(
     checksum: bool = True,
 ) -> dict[int, dict[str, list[float]]]:
     """Return the microseconds of all exchanges: size -> system -> list."""
-    found: dict[int, dict[str, list[float]]] = {}
+    result: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         systems = ["copy", *OURS, *streamed, *peers]
         groups = [
             stack.enter_context(_start(name, n, peers, checksum)) for name in systems
         ]
         for size in sizes:
-            found[size] = {one.name: [] for one in groups}
-            for one in groups:
-                values = _values(one.name, n)
-                came = one.order(do="prepare", n_bytes=size, values=values)
-                check(one.name, n, came)
+            result[size] = {item.name: [] for item in groups}
+            for group in groups:
+                values = _values(group.name, n)
+                came = group.order(do="prepare", n_bytes=size, values=values)
+                check(group.name, n, came)
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
-            for one in groups:  # warm up
-                one.order(do="measure", repeats=max(_LEAST, repeats // 4))
+            for group in groups:  # warm up
+                group.order(do="measure", repeats=max(_LEAST, repeats // 4))
             for _ in range(rounds):
-                for one in groups:
-                    times = one.order(do="measure", repeats=repeats)
-                    found[size][one.name] += durations(one.name, n, times)
-            for one in groups:
-                check(one.name, n, one.order(do="look"))
-    return found
+                for group in groups:
+                    times = group.order(do="measure", repeats=repeats)
+                    result[size][group.name] += durations(group.name, n, times)
+            for group in groups:
+                check(group.name, n, group.order(do="look"))
+    return result
 
 
 def row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
@@ -128,7 +128,9 @@ def row(n: int, over: str, size: int, took: dict[str, list[float]]) -> tuple[str
     )
     own = dict(zip(OURS, ours, strict=True))
     peers = {name: of[name] for name in PEERS if name in of and _meets(name, over)}
-    mpi = min((peers[one] for one in PEERS[1:] if one in peers), default=float("nan"))
+    mpi = min(
+        (peers[item] for item in PEERS[1:] if item in peers), default=float("nan")
+    )
     gloo = peers.get("gloo", float("nan"))
     nan = float("nan")
     ratios = [(own["ring"], limit)]
@@ -176,7 +178,7 @@ def main() -> None:
     rounds = options.rounds or (3 if options.quick else 15)
     peers = find_peers(options.python)
     checksum = not options.no_checksum
-    found = {
+    result = {
         n: compare(
             *(n, sizes, rounds, peers, streamed(n, options.over, options.quick)),
             checksum=checksum,
@@ -186,11 +188,11 @@ def main() -> None:
     rows = [
         row(n, over, size, took)
         for over in (MEMORY, *STREAMS)
-        for n, by_size in found.items()
+        for n, by_size in result.items()
         for size, took in by_size.items()
         if over == MEMORY or f"ring {over}" in took
     ]
-    report(table(rows, peers, checksum), {"microseconds": found}, options.json)
+    report(table(rows, peers, checksum), {"microseconds": result}, options.json)
 
 
 def streamed(n: int, over: Sequence[str], quick: bool) -> Sequence[str]:
@@ -201,7 +203,7 @@ def streamed(n: int, over: Sequence[str], quick: bool) -> Sequence[str]:
 
 def table(rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool) -> Table:
     frames = "with checksums, as by default" if checksum else "without checksums"
-    versions = ", ".join(f"{one.name} {one.version}" for one in peers.values())
+    versions = ", ".join(f"{peer.name} {peer.version}" for peer in peers.values())
     return Table(
         "All-reduce on one host, median microseconds",
         (
@@ -218,7 +220,7 @@ def table(rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool) -
         ),
         (
             *("members", "over", "size", "limit", *OURS, *PEERS),
-            *("ring / limit", *(f"{one} / {one} over tcp" for one in BESIDE_TCP)),
+            *("ring / limit", *(f"{item} / {item} over tcp" for item in BESIDE_TCP)),
             *("best MPI / ring", "best MPI / mesh"),
             *("Gloo / ring", "Gloo / ring-step"),
         ),

@@ -84,7 +84,7 @@ class Door:
 
     def meet(self, addresses: Sequence[str]) -> None:
         """Learn where all ranks listen."""
-        self._addresses = {Task(_JOB, n): one for n, one in enumerate(addresses)}
+        self._addresses = {Task(_JOB, n): item for n, item in enumerate(addresses)}
 
     def open(self) -> dict[int, Stream]:
         """Return a new stream to every other rank; all ranks call this together.

@@ -209,13 +209,13 @@ def main() -> None:
             return Flow(rank, n_ranks, n_bytes, door)
         return Ours(system, rank, n_ranks, n_bytes, door)
 
-    one = Rank(make)
+    first = Rank(make)
     obey(
         rank,
         {
-            "prepare": lambda n_bytes, values: one.prepare(n_bytes, values[rank]),
-            "measure": one.measure,
-            "look": one.look,
+            "prepare": lambda n_bytes, values: first.prepare(n_bytes, values[rank]),
+            "measure": first.measure,
+            "look": first.look,
             "listen": listen,
             "meet": lambda addresses: door.meet(addresses),
         },

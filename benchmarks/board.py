@@ -49,7 +49,7 @@ class Kernel:
             self._printed += message["content"]["text"]
         elif message["msg_type"].startswith("comm"):
             self.n_bytes += len(json.dumps(message["content"]))
-            self.n_bytes += sum(len(one) for one in message["buffers"])
+            self.n_bytes += sum(len(item) for item in message["buffers"])
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def compare(
 
     They are those of `Notebook.turns`, and `sent`, the bytes a second to the page.
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    result: dict[str, dict[str, list[float]]] = {}
     with kernel() as notebook:
         notebook.run("from benchmarks.board_kernel import Notebook")
         notebook.run(f"book = Notebook(workers={workers})")
@@ -83,9 +83,9 @@ def compare(
             line = f"{topology!r}, {steps}, {rounds}"
             rates = json.loads(notebook.run(f"print(book.turns({line}))"))
             sent = notebook.n_bytes - before
-            found[topology] = rates | {"sent": [sent / sum(rates["seconds on"])]}
+            result[topology] = rates | {"sent": [sent / sum(rates["seconds on"])]}
         notebook.run("book.close()")
-    return found
+    return result
 
 
 def pairs(rates: dict[str, list[float]]) -> list[float]:
@@ -121,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 30)
     steps = options.steps or (500 if options.quick else 1000)
-    found = compare(options.topologies, steps, rounds, options.workers)
+    result = compare(options.topologies, steps, rounds, options.workers)
     table = Table(
         "Cost of a live board, median steps a second",
         (
@@ -134,9 +134,9 @@ def main() -> None:
             "of a processor, without and with a board",
             "sent to the page in a second",
         ),
-        rows(found),
+        rows(result),
     )
-    report(table, {"steps_per_second": found}, options.json)
+    report(table, {"steps_per_second": result}, options.json)
 
 
 if __name__ == "__main__":

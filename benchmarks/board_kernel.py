@@ -59,7 +59,7 @@ class Notebook:
             cluster=self._cluster,
         )
         run.pause()
-        found: dict[str, list[float]] = {
+        result: dict[str, list[float]] = {
             f"{kind}{word}": []
             for kind in ("", "cost ", "seconds ")
             for word in ("off", "on")
@@ -76,12 +76,14 @@ class Notebook:
             if run.done:  # too early: with an error, which this raises
                 run.wait(0)
             if turn > 1:  # the first round warms up
-                found[word].append(_rate(run, first + int(steps * _WARM), run.step - 1))
-                found[f"cost {word}"].append(used / seconds)
-            found[f"seconds {word}"].append(seconds)
+                result[word].append(
+                    _rate(run, first + int(steps * _WARM), run.step - 1)
+                )
+                result[f"cost {word}"].append(used / seconds)
+            result[f"seconds {word}"].append(seconds)
         run.stop()
         run.wait(60)
-        return json.dumps(found)
+        return json.dumps(result)
 
     def close(self) -> None:
         """Stop the cluster."""

@@ -44,32 +44,32 @@ def a_folder(*, on_disk: bool = False) -> Iterator[Path]:
     """Give a path where nothing is yet; in memory, where syncs cost nothing, if not."""
     memory = Path("/dev/shm")
     where = memory if memory.is_dir() and not on_disk else None
-    with tempfile.TemporaryDirectory(prefix="checkpoints-", dir=where) as found:
-        yield Path(found) / "run"
+    with tempfile.TemporaryDirectory(prefix="checkpoints-", dir=where) as result:
+        yield Path(result) / "run"
 
 
 def byte_classes(checkpoint: Path) -> Spans:
     """Return the place of each class of bytes: name -> file and bytes."""
-    found: Spans = {}
+    result: Spans = {}
     for shard in sorted(checkpoint.glob("*.safetensors")):
         data = shard.read_bytes()
         begin = 8 + int.from_bytes(data[:8], "little")
-        found[f"length of {shard.name}"] = shard, range(8)
-        found[f"header of {shard.name}"] = shard, range(8, begin)
-        found[f"values of {shard.name}"] = shard, range(begin, len(data))
+        result[f"length of {shard.name}"] = shard, range(8)
+        result[f"header of {shard.name}"] = shard, range(8, begin)
+        result[f"values of {shard.name}"] = shard, range(begin, len(data))
     manifest = checkpoint / "manifest.json"
     text = manifest.read_bytes()
     digest = text.rindex(b'"sha256"')
-    found["body of the manifest"] = manifest, range(digest)
-    found["digest of the manifest"] = manifest, range(digest, len(text))
-    return found
+    result["body of the manifest"] = manifest, range(digest)
+    result["digest of the manifest"] = manifest, range(digest, len(text))
+    return result
 
 
 def noticed(path: Path, damaged: Path) -> str | None:
     """Return what is wrong, unless the damaged checkpoint is passed over for step 1."""
     problem = problem_of(path, 1, 1)
     if problem is None:
-        passed = [one for one, _ in Folder(path).load_newest()[0].passed_over]
+        passed = [item for item, _ in Folder(path).load_newest()[0].passed_over]
         problem = None if passed == [damaged] else f"passed over were {passed}"
     return problem
 
@@ -99,9 +99,11 @@ def flipped_bits_under_a_prefix(flips: int, seed: int) -> Tally:
         write_bundle(prefix, [*values], [""] * len(values), [*values.values()])
         for _ in range(flips):
             file = rng.choice(files_of(prefix))
-            place = rng.randrange(file.stat().st_size)
-            with changed(file, _flip(place, 1 << rng.randrange(8))):
-                tally.check(f"{file.name} at {place}", _is_refused(prefix, [*values]))
+            position = rng.randrange(file.stat().st_size)
+            with changed(file, _flip(position, 1 << rng.randrange(8))):
+                tally.check(
+                    f"{file.name} at {position}", _is_refused(prefix, [*values])
+                )
             tally.count(file.suffix.split("-")[0])
     return tally
 
@@ -165,10 +167,10 @@ def missing_and_swapped() -> Tally:
 
 def _all_are_refused(path: Path) -> str | None:
     try:
-        found, _ = Folder(path).load_newest()
+        result, _ = Folder(path).load_newest()
     except CheckpointFailed:
         return None
-    return f"{found.path.name} was taken for whole"
+    return f"{result.path.name} was taken for whole"
 
 
 @contextmanager
@@ -184,9 +186,9 @@ def changed(file: Path, change: Callable[[bytes], bytes]) -> Iterator[None]:
         file.write_bytes(before)
 
 
-def _flip(place: int, bit: int) -> Callable[[bytes], bytes]:
+def _flip(position: int, bit: int) -> Callable[[bytes], bytes]:
     def flip(data: bytes) -> bytes:
-        return data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :]
+        return data[:position] + bytes([data[position] ^ bit]) + data[position + 1 :]
 
     return flip
 
@@ -237,10 +239,10 @@ def crash_images(seed: int, *, is_synced: bool = True, most: int = 10**6) -> Tal
                 key = (frozen(image), announced[0])
                 if key not in seen and tally.tried < most:
                     seen.add(key)
-                    with a_folder() as found:
-                        lay_out(image, found)
+                    with a_folder() as result:
+                        lay_out(image, result)
                         tally.check(
-                            f"before {call}"[:120], _image_problem(found, *announced)
+                            f"before {call}"[:120], _image_problem(result, *announced)
                         )
             if call is not None and (is_synced or "sync" not in call.kind):
                 disk.apply(call)

@@ -44,8 +44,8 @@ def outcome(kind: str) -> dict[str, Any] | None:
     )
     if done.returncode:
         return None if kind == "tmpfs" else {"tried": 0, "wrong": [done.stderr]}
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def main() -> None:
@@ -76,7 +76,7 @@ def filled(path: Path, kind: str) -> Tally:
         else:
             tally.check("too large", "it was saved")
         tally.check("the one before it", problem_of(path, 1, 1))
-        left = [one.name for one in path.iterdir() if ".tmp-" in one.name]
+        left = [item.name for item in path.iterdir() if ".tmp-" in item.name]
         tally.check("leftovers", f"{left}" if left else None)
     tally.check("the next that fits", problem_after_next(path, 4))
     return tally

@@ -28,8 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    print(json.dumps(kills(given.kills, given.seed).to_plain()))
+    arguments = parser.parse_args()
+    print(json.dumps(kills(arguments.kills, arguments.seed).to_plain()))
 
 
 def kills(count: int, seed: int) -> Tally:
@@ -40,7 +40,7 @@ def kills(count: int, seed: int) -> Tally:
         for number in range(count):
             last = Folder(path).steps()[-1]
             announced = _killed(path, last + 1, rng.uniform(0, LONGEST_S))
-            drafts = [one for one in path.iterdir() if ".tmp-" in one.name]
+            drafts = [item for item in path.iterdir() if ".tmp-" in item.name]
             tally.count("in the middle of a save" if drafts else "between two saves")
             tally.check(
                 f"kill {number}",

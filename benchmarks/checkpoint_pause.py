@@ -115,15 +115,15 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="BYTES")
     parser.add_argument("--saves", type=int, metavar="N", help="saves of each size")
-    given = parser.parse_args()
-    sizes = given.sizes or (SIZES[:2] if given.quick else SIZES)
-    saves = given.saves or (4 if given.quick else 8)
-    found = {size: measure(size, saves) for size in sizes}
-    figures = {size_text(size): one._asdict() for size, one in found.items()}
-    report(_table(found), figures, given.json)
+    options = parser.parse_args()
+    sizes = options.sizes or (SIZES[:2] if options.quick else SIZES)
+    saves = options.saves or (4 if options.quick else 8)
+    result = {size: measure(size, saves) for size in sizes}
+    figures = {size_text(size): item._asdict() for size, item in result.items()}
+    report(_table(result), figures, options.json)
 
 
-def _table(found: dict[int, Measured]) -> Table:
+def _table(result: dict[int, Measured]) -> Table:
     return Table(
         "The pause for a checkpoint",
         (
@@ -140,21 +140,21 @@ def _table(found: dict[int, Measured]) -> Table:
             "pause/copy",
             "beside",
         ),
-        tuple(_row(size, one) for size, one in found.items()),
+        tuple(_row(size, item) for size, item in result.items()),
     )
 
 
-def _row(size: int, one: Measured) -> tuple[str, ...]:
-    pause, copy = median(one.pauses), median(one.copies)
-    refused = f" ({one.refused} refused)" if one.refused else ""
+def _row(size: int, item: Measured) -> tuple[str, ...]:
+    pause, copy = median(item.pauses), median(item.copies)
+    refused = f" ({item.refused} refused)" if item.refused else ""
     return (
         size_text(size),
-        f"{one.saved}{refused}",
+        f"{item.saved}{refused}",
         _ms([pause]),
-        _ms([max(one.pauses)]),
+        _ms([max(item.pauses)]),
         _ms([copy]),
         ratio(pause, copy),
-        f"{_ms(one.beside)} / {_ms(one.steps)}",
+        f"{_ms(item.beside)} / {_ms(item.steps)}",
     )
 
 

@@ -51,11 +51,11 @@ def save(
 ) -> Path:
     """Save a step as two tasks do: two shards, `w` cut between them."""
     folder = Folder(path, keep=keep, files=files)
-    found = values_of(step, rows)
-    w, half = found["w"].reshape(-1), 3 * rows
-    parts = [Piece("w", "float32", found["w"].shape, 0, w[:half])]
-    rest = [Piece("w", "float32", found["w"].shape, half, w[half:])]
-    rest += [Piece.whole(name, found[name]) for name in ("b", "w/Momentum", "names")]
+    result = values_of(step, rows)
+    w, half = result["w"].reshape(-1), 3 * rows
+    parts = [Piece("w", "float32", result["w"].shape, 0, w[:half])]
+    rest = [Piece("w", "float32", result["w"].shape, half, w[half:])]
+    rest += [Piece.whole(name, result[name]) for name in ("b", "w/Momentum", "names")]
     draft = folder.draft(step)
     try:
         shards = [
@@ -74,10 +74,10 @@ def is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def _bits(one: Any) -> tuple[Any, ...]:
+def _bits(tensor: Any) -> tuple[Any, ...]:
     """Return what two arrays have in common that are equal, NaN and all."""
-    content = one.tolist() if one.dtype == object else one.tobytes()
-    return one.dtype, one.shape, content
+    content = tensor.tolist() if tensor.dtype == object else tensor.tobytes()
+    return tensor.dtype, tensor.shape, content
 
 
 def problem_of(
@@ -89,12 +89,12 @@ def problem_of(
     With None there may also be none at all.
     """
     try:
-        found, values = Folder(path).load_newest()
+        result, values = Folder(path).load_newest()
     except NotFoundError:
         return None if least is None else "no checkpoint was found"
     except CheckpointFailed as exc:
         return f"nothing could be loaded: {exc.message}"
-    step = found.manifest.step
+    step = result.manifest.step
     if not (least or 0) <= step <= most:
         return f"step {step} was loaded, not {least} to {most}"
     if not is_equal(values, values_of(step, rows)):
@@ -105,7 +105,7 @@ def problem_of(
 def problem_after_next(path: Path, step: int) -> str | None:
     """Save once more, without faults; return what is wrong then, if anything is."""
     save(path, step)
-    left = [one.name for one in path.iterdir() if ".tmp-" in one.name]
+    left = [item.name for item in path.iterdir() if ".tmp-" in item.name]
     if left:
         return f"left over after the next save: {left}"
     return problem_of(path, step, step)

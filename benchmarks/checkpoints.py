@@ -56,25 +56,25 @@ def all_faults(amount: Amount, seed: int) -> dict[str, dict[str, Any] | None]:
         "calls that fail": faults.refused_calls,
         "crash images": lambda: faults.crash_images(seed),
     }
-    found: dict[str, dict[str, Any] | None] = {
+    result: dict[str, dict[str, Any] | None] = {
         name: call().to_plain() for name, call in calls.items()
     }
-    found |= {f"full disk: {kind}": outcome(kind) for kind in KINDS}
-    return found | {"killed while saving": killed(amount.kills, seed)}
+    result |= {f"full disk: {kind}": outcome(kind) for kind in KINDS}
+    return result | {"killed while saving": killed(amount.kills, seed)}
 
 
 def killed(kills: int, seed: int) -> dict[str, Any]:
     """Kill processes while they save; returns what came out, as plain data."""
-    given = ["--kills", str(kills), "--seed", str(seed)]
+    options = ["--kills", str(kills), "--seed", str(seed)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.checkpoint_kills", *given],
+        [sys.executable, "-m", "benchmarks.checkpoint_kills", *options],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         check=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def times(n_bytes: int, rounds: int, seed: int) -> dict[str, list[float]]:
@@ -84,7 +84,7 @@ def times(n_bytes: int, rounds: int, seed: int) -> dict[str, list[float]]:
         f"w{i}": rng.integers(0, 255, n_bytes // 8, np.uint8).view(np.float32)
         for i in range(8)
     }
-    found: dict[str, list[float]] = {}
+    result: dict[str, list[float]] = {}
     with faults.a_folder(on_disk=True) as path:
         folder, plain = Folder(path, keep=2), path.with_name("plain")
         ways: dict[str, Callable[[int], Any]] = {
@@ -99,42 +99,42 @@ def times(n_bytes: int, rounds: int, seed: int) -> dict[str, list[float]]:
                 loaded = way(step)
                 took = time.perf_counter() - begin
                 if step:  # the first turn warms up
-                    found.setdefault(name, []).append(took)
+                    result.setdefault(name, []).append(took)
             assert is_equal(loaded, values), "a load gave other values"
-    return found
+    return result
 
 
 def _write_plainly(path: Path, values: dict[str, Any]) -> None:
     with path.open("wb", buffering=0) as file:
-        for one in values.values():
-            file.write(one.data)
+        for value in values.values():
+            file.write(value.data)
         os.fsync(file.fileno())
 
 
 def _read_plainly(path: Path, values: dict[str, Any]) -> None:
     with path.open("rb", buffering=0) as file:
-        for one in values.values():
-            file.readinto(np.empty_like(one).data)
+        for value in values.values():
+            file.readinto(np.empty_like(value).data)
 
 
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    amount = QUICK if given.quick else LONG
-    tried = all_faults(amount, given.seed)
-    took = {size: times(size, amount.rounds, given.seed) for size in amount.sizes}
-    figures = {"seed": given.seed, "faults": tried, "seconds": took}
-    report(_table(tried, took), figures, given.json)
-    sys.exit(1 if any(one and one["wrong"] for one in tried.values()) else 0)
+    options = parser.parse_args()
+    amount = QUICK if options.quick else LONG
+    tried = all_faults(amount, options.seed)
+    took = {size: times(size, amount.rounds, options.seed) for size in amount.sizes}
+    figures = {"seed": options.seed, "faults": tried, "seconds": took}
+    report(_table(tried, took), figures, options.json)
+    sys.exit(1 if any(value and value["wrong"] for value in tried.values()) else 0)
 
 
 def _table(tried: dict[str, Any], took: dict[int, dict[str, list[float]]]) -> Table:
     rows = [
         (name, "-", "cannot be had here")
-        if one is None
-        else (name, str(one["tried"]), str(len(one["wrong"])))
-        for name, one in tried.items()
+        if row is None
+        else (name, str(row["tried"]), str(len(row["wrong"])))
+        for name, row in tried.items()
     ]
     for size, by_way in took.items():
         middle = {way: median(all_) for way, all_ in by_way.items()}

@@ -45,11 +45,11 @@ def step(params: Any, batch: Any, grads: Any) -> float:
 
 def steps_s(trace: Trace) -> list[float]:
     """Return the seconds of each step, from the first begin to the last end."""
-    found = []
+    result = []
     for number in np.unique(trace.steps["step"])[_WARM:]:
         of_step = trace.steps[trace.steps["step"] == number]
-        found.append(float(of_step["end"].max() - of_step["start"].min()) * 1e-9)
-    return found
+        result.append(float(of_step["end"].max() - of_step["start"].min()) * 1e-9)
+    return result
 
 
 def formula_s(job: Job) -> float:
@@ -85,28 +85,28 @@ def measure(cluster: ProcessCluster, compress: Any, steps: int) -> dict[str, Any
 
 def main() -> None:
     """Measure each compressor, print the table, write the figures."""
-    given = arguments(__doc__ or "").parse_args()
-    found: dict[str, dict[str, Any]] = {}
-    for n in WORKERS[:1] if given.quick else WORKERS:
+    options = arguments(__doc__ or "").parse_args()
+    result: dict[str, dict[str, Any]] = {}
+    for n in WORKERS[:1] if options.quick else WORKERS:
         with process_cluster(0, n) as cluster:
-            found[f"{n} workers"] = {
-                name: measure(cluster, compress, 4 if given.quick else 20)
+            result[f"{n} workers"] = {
+                name: measure(cluster, compress, 4 if options.quick else 20)
                 for name, compress in COMPRESSORS.items()
             }
-    report(_table(found), found, given.json)
+    report(_table(result), result, options.json)
 
 
-def _table(found: dict[str, dict[str, Any]]) -> Table:
+def _table(result: dict[str, dict[str, Any]]) -> Table:
     rows = []
-    for tasks, by_name_of in found.items():
+    for tasks, by_name_of in result.items():
         whole = by_name_of["none"]
-        for name, one in by_name_of.items():
-            took, says = median(one["measured"]), one["formula"]
+        for name, row in by_name_of.items():
+            took, says = median(row["measured"]), row["formula"]
             saved = median(whole["measured"]) - took
             formula = whole["formula"] - says
             cells = [f"{s * 1e3:.1f}" for s in (took, says, saved, formula)]
             ratio = f"{saved / formula:.2f}" if formula else "-"
-            rows.append((tasks, name, f"{one['bytes']}", *cells, ratio))
+            rows.append((tasks, name, f"{row['bytes']}", *cells, ratio))
     head = "tasks", "compress", "bytes", "step", "formula"
     return Table(
         "Compressed gradients on slow links",

@@ -57,11 +57,11 @@ class Images:
     def losses(self, steps: int) -> list[float]:
         """Return the network's loss after each of some steps from its start."""
         self._session.run(self._tf.global_variables_initializer())
-        found = []
+        result = []
         for _ in range(steps):
             self._session.run(self._cases["step"], self._feed)
-            found.append(float(self._session.run(self._loss, self._feed)))
-        return found
+            result.append(float(self._session.run(self._loss, self._feed)))
+        return result
 
     def _normal(self, shape: tuple[int, ...], scale: float = 1.0) -> Any:
         values = scale * self._rng.standard_normal(shape)

@@ -46,8 +46,8 @@ def _allreduce(figures: Figures) -> Iterator[Chart]:
     for members, by_size in figures["microseconds"].items():
         systems = dict.fromkeys(name for took in by_size.values() for name in took)
         lines = [
-            _line(one, {size: took[one] for size, took in by_size.items()})
-            for one in systems
+            _line(system, {size: took[system] for size, took in by_size.items()})
+            for system in systems
         ]
         title = f"All-reduce, {members} members"
         yield Chart(title, "bytes", "microseconds", lines)
@@ -114,8 +114,10 @@ def _memory(points: list[Figures], tasks: Tasks) -> Line:
 def _model(figures: Figures) -> CostModel:
     names = Rates._fields
     rates = {
-        (one["topology"], Sharing(one["sharing"])): Rates(*(one[n] for n in names))
-        for one in figures["rates"]
+        (figure["topology"], Sharing(figure["sharing"])): Rates(
+            *(figure[n] for n in names)
+        )
+        for figure in figures["rates"]
     }
     return CostModel(rates, figures["cores"])
 

@@ -78,17 +78,17 @@ def measure(
     for _ in range(turns):
         for peer in PEERS:
             store = tempfile.mkdtemp() + "/gloo"
-            found = cluster.call(
+            result = cluster.call(
                 "worker", turn, peer, store, size, batch, steps, deadline_s=_WAIT_S
             )
-            times[peer].append(median(found[0][:-2]))
-            worked[peer].append(found[0][-2])
-            losses[peer] = found[0][-1]
-    apart = abs(losses["psring"] - losses["gloo"])
+            times[peer].append(median(result[0][:-2]))
+            worked[peer].append(result[0][-2])
+            losses[peer] = result[0][-1]
+    is_apart = abs(losses["psring"] - losses["gloo"])
     return {
         "seconds": {peer: median(each) for peer, each in times.items()},
         "worked": {peer: median(each) for peer, each in worked.items()},
-        "apart": apart,
+        "apart": is_apart,
     }
 
 
@@ -103,13 +103,13 @@ def main() -> None:
         with kit.Cluster(worker=n) as cluster:
             for size, batch in product(mlp.SIZES, options.batches):
                 steps = STEPS[size] // (2 if options.quick else 1)
-                found = measure(cluster, size, batch, steps, turns)
-                ours, theirs = (found["seconds"][peer] for peer in PEERS)
+                result = measure(cluster, size, batch, steps, turns)
+                ours, theirs = (result["seconds"][peer] for peer in PEERS)
                 rates = f"{1 / ours:.1f}", f"{1 / theirs:.1f}", ratio(theirs, ours)
-                work = [f"{1000 * found['worked'][peer]:.2f}" for peer in PEERS]
-                work.append(f"{found['apart']:.1e}")
+                work = [f"{1000 * result['worked'][peer]:.2f}" for peer in PEERS]
+                work.append(f"{result['apart']:.1e}")
                 rows.append((str(n), size, str(batch), *rates, *work))
-                figures["/".join(rows[-1][:3])] = found
+                figures["/".join(rows[-1][:3])] = result
     work_head = "psring, ms", "gloo, ms", "losses apart"
     head = "workers", "model", "batch", *PEERS, "ratio", *work_head
     notes = (

@@ -127,8 +127,8 @@ class Servers:
             ) from None
         if not line:
             raise self._ended()
-        found: dict[str, Any] = json.loads(line)
-        return found
+        result: dict[str, Any] = json.loads(line)
+        return result
 
     def _ended(self) -> LinkLost:
         self._lines.put("")  # for the next question
@@ -156,16 +156,16 @@ class Servers:
         reads frames that are just being freed.
         """
         try:
-            found = "".join(self.tell("stacks")["stacks"])
+            result = "".join(self.tell("stacks")["stacks"])
         except DeadlineExceededError:
             self.process.send_signal(signal.SIGUSR1)
             with suppress(KitError):
                 self.tell()  # answered once it is written, or never
-            found = ""
+            result = ""
         except LinkLost:
-            found = ""
+            result = ""
         log = self._log.read_text("utf-8", "replace")
-        return f"{log}\n{found}"[-_MOST_STACKS:].splitlines()
+        return f"{log}\n{result}"[-_MOST_STACKS:].splitlines()
 
     def ping(self) -> float:
         """Ask each task two questions over new links; returns the slowest's seconds."""
@@ -206,11 +206,11 @@ class Servers:
 def servers(transport: str) -> Iterator[Servers]:
     """Give servers with life in them, and end them."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        found = Servers(transport, Path(folder) / "servers.log")
+        result = Servers(transport, Path(folder) / "servers.log")
         try:
-            yield found
+            yield result
         finally:
-            found.close()
+            result.close()
 
 
 class Case:
@@ -224,7 +224,7 @@ class Case:
         self.role = Role(first["role"])
         # Questions may come over a link of either role; the others have their own.
         self.frames = {
-            kind: [one for one in frames[kind] if _family(one) == _family(first)]
+            kind: [frame for frame in frames[kind] if _family(frame) == _family(first)]
             for kind in kinds
         }
         self.kinds = [kind for kind in kinds if self.frames[kind]]
@@ -259,9 +259,9 @@ class Case:
         """Send a frame; whether the link may be good for another one."""
         dice = self.dice
         kind, other = dice.choice(self.kinds), dice.choice(self.kinds)
-        one, two = (dice.choice(self.frames[name]) for name in (kind, other))
-        body, theirs = (base64.b64decode(frame["body"]) for frame in (one, two))
-        fields = dict(one["fields"])
+        first, two = (dice.choice(self.frames[name]) for name in (kind, other))
+        body, theirs = (base64.b64decode(frame["body"]) for frame in (first, two))
+        fields = dict(first["fields"])
         how, is_session = dice.random(), self.role is Role.SESSION
         self.report.frames += 1
         self.report.kinds[kind] += 1
@@ -282,12 +282,12 @@ class Case:
         return True
 
     def _send_raw(
-        self, link: Link, known: dict[str, int], body: bytes, theirs: bytes
+        self, link: Link, expected: dict[str, int], body: bytes, theirs: bytes
     ) -> None:
         """Send the bytes of a frame damaged, doubled, cut or mixed with another's."""
         dice, cluster = self.dice, self.where.directory.credentials.cluster_id
         names = ("kind", "flags", "epoch", "step", "tensor", "chunk")
-        kind, flags, *rest = (known.get(name, name == "kind") for name in names)
+        kind, flags, *rest = (expected.get(name, name == "kind") for name in names)
         numbers = (int(kind), flags | CHECKSUM, int.from_bytes(cluster[:8], "little"))
         fields = (*numbers, rest[0], 0, rest[1], dice.randrange(3), *rest[2:])
         frame = pack_fields((*fields, len(body), 0), (body,)) + body
@@ -367,7 +367,9 @@ def _send_all(
     case: int | None,
     tell: Callable[[Report], None],
 ) -> None:
-    where.wait_until(lambda found: found["steps"] > 5 and found["runs"] > 5, "no life")
+    where.wait_until(
+        lambda result: result["steps"] > 5 and result["runs"] > 5, "no life"
+    )
     frames: Any = {}
     looked, warm = 0.0, max(n_frames // 10, min(n_frames // 2, 20_000))
     number = case or 0
@@ -386,17 +388,17 @@ def _send_all(
 def _look(report: Report, where: Servers) -> Any:
     """See that all is well; returns the newest frames."""
     report.slowest_ping_s = max(report.slowest_ping_s, round(where.ping(), 2))
-    found = where.tell("frames")
-    frames = found.pop("frames")
-    known, report.server = report.server.get("faults", {}), found
-    for text, times in found["faults"].items():
-        if times > known.get(text, 0):
+    result = where.tell("frames")
+    frames = result.pop("frames")
+    expected, report.server = report.server.get("faults", {}), result
+    for text, times in result["faults"].items():
+        if times > expected.get(text, 0):
             report.failures.append(f"before case {report.cases}, {times} times: {text}")
     return frames
 
 
 def _is_more(what: str, than: int) -> Callable[[dict[str, Any]], bool]:
-    return lambda found: bool(found[what] > than)
+    return lambda result: bool(result[what] > than)
 
 
 def _see_that_it_goes_on(report: Report, where: Servers) -> None:

@@ -177,8 +177,8 @@ class Life:
         self._free_servers()
         workers = self.cluster.servers[1:]
         with ThreadPoolExecutor(2) as pool:
-            begun = [pool.submit(self._begin, one) for one in workers]
-            runs = [one.result(60) for one in begun]
+            begun = [pool.submit(self._begin, worker) for worker in workers]
+            runs = [future.result(60) for future in begun]
         run, seen, dice = runs[0], 0, np.random.default_rng(len(self.ends))
         try:
             while not run.done and not self._is_over.wait(0.1):
@@ -189,8 +189,8 @@ class Life:
                 run.stop()
             run.wait(30)
         finally:
-            for one in runs:
-                one.stop()
+            for item in runs:
+                item.stop()
             shutil.rmtree(self._folder, ignore_errors=True)
         self.ends["_train: done"] += 1
 
@@ -275,8 +275,8 @@ def _queue(graph: kit.Graph) -> tuple[Any, Any]:
     """Return what puts an element into a queue, and what takes it out."""
     attrs: dict[str, Any] = {"dtypes": [np.dtype("float32")], "shapes": [()]}
     queue = graph.create("FIFOQueueV2", capacity=9, shared_name="queue", **attrs)
-    handle, one = queue.outputs[0], kit.constant(np.float32(1))
-    put = graph.create("QueueEnqueueV2", handle, one, **attrs)
+    handle, item = queue.outputs[0], kit.constant(np.float32(1))
+    put = graph.create("QueueEnqueueV2", handle, item, **attrs)
     return put, graph.create("QueueDequeueV2", handle, **attrs).outputs[0]
 
 
@@ -310,9 +310,9 @@ def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # gives back what is free
     graphs = [server.graphs for server in life.cluster.servers]
-    found: dict[str, Any] = {
-        "sessions": sum(len(one.master) for one in graphs),
-        "segments": sum(one.worker.n_segments for one in graphs),
+    result: dict[str, Any] = {
+        "sessions": sum(len(graph.master) for graph in graphs),
+        "segments": sum(graph.worker.n_segments for graph in graphs),
         "rss": psutil.Process().memory_info().rss,
         "threads": threading.active_count(),
         "descriptors": psutil.Process().num_fds(),
@@ -323,14 +323,14 @@ def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
         "faults": dict(faults.found),
     }
     if line == "stacks":
-        names = {one.ident: one.name for one in threading.enumerate()}
-        found["stacks"] = [
+        names = {item.ident: item.name for item in threading.enumerate()}
+        result["stacks"] = [
             "".join([f"Thread {names.get(ident)}:\n", *traceback.format_stack(frame)])
             for ident, frame in sys._current_frames().items()
         ]
     if line == "frames":
-        found["frames"] = {what: [*kept] for what, kept in recorder.kept.items()}
-    print(json.dumps(found), flush=True)
+        result["frames"] = {what: [*kept] for what, kept in recorder.kept.items()}
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

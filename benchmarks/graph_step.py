@@ -63,14 +63,14 @@ def compare(name: str, rounds: int) -> dict[str, list[float]]:
     batch = (x[: mlp.BATCH], labels[: mlp.BATCH])
     both = {"by hand": mlp.step, "graph": compiled(params)}
     _check(both, params, batch)
-    found: dict[str, list[float]] = {how: [] for how in both}
+    result: dict[str, list[float]] = {how: [] for how in both}
     for turn in range(rounds + 1):
         order = list(both.items())
         for how, step in order if turn % 2 else reversed(order):
             rate = _rate(step, params, batch, _STEPS[name])
             if turn:  # the first one warms up
-                found[how].append(rate)
-    return found
+                result[how].append(rate)
+    return result
 
 
 def _check(both: dict[str, Step], params: Any, batch: Any) -> None:
@@ -87,10 +87,10 @@ def _rate(step: Step, params: Any, batch: Any, steps: int) -> float:
     return steps / (time.perf_counter() - begin)
 
 
-def _row(name: str, found: dict[str, list[float]]) -> tuple[str, ...]:
-    pairs = zip(found["graph"], found["by hand"], strict=True)
+def _row(name: str, result: dict[str, list[float]]) -> tuple[str, ...]:
+    pairs = zip(result["graph"], result["by hand"], strict=True)
     ratios = [ours / theirs for ours, theirs in pairs]
-    rates = [f"{median(found[how]):.1f}" for how in ("by hand", "graph")]
+    rates = [f"{median(result[how]):.1f}" for how in ("by hand", "graph")]
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
     return (name, *rates, f"{median(ratios):.2f}", spread)
 
@@ -102,7 +102,7 @@ def main() -> None:
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 25)
     with threadpool_limits(1):
-        found = {name: compare(name, rounds) for name in options.models}
+        result = {name: compare(name, rounds) for name in options.models}
     table = Table(
         "A step compiled from a graph, steps a second",
         (
@@ -110,9 +110,9 @@ def main() -> None:
             f"{mlp.BATCH}; ratios are of paired rounds.",
         ),
         ("model", "by hand", "graph", "graph / by hand", "all pairs"),
-        tuple(_row(name, rates) for name, rates in found.items()),
+        tuple(_row(name, rates) for name, rates in result.items()),
     )
-    report(table, {"steps_per_second": found}, options.json)
+    report(table, {"steps_per_second": result}, options.json)
 
 
 if __name__ == "__main__":

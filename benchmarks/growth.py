@@ -78,15 +78,15 @@ def tcp_sent() -> Counter[str]:
     """
     from kit.wire.local.kernel_count import kernel_count
 
-    found = Counter[str]()
+    result = Counter[str]()
     for path in Path("/proc/self/fd").iterdir():
         # What the listing itself had open is gone, and not every socket is of TCP.
         with suppress(OSError):
             name, number = str(path.readlink()), int(path.name)
             if name.startswith("socket:"):
                 stream: Any = SimpleNamespace(kind="tcp", fileno=lambda n=number: n)
-                found[name] = kernel_count(stream).acked
-    return found
+                result[name] = kernel_count(stream).acked
+    return result
 
 
 def count_links() -> Counter[str]:
@@ -98,8 +98,8 @@ def count_links() -> Counter[str]:
     def count(name: str, way: str) -> None:
         plain = getattr(SocketStream, name)
 
-        def counted(self: SocketStream, given: Any) -> int | None:
-            n_bytes: int | None = plain(self, given)
+        def counted(self: SocketStream, inputs: Any) -> int | None:
+            n_bytes: int | None = plain(self, inputs)
             with guard:
                 counts[way] += n_bytes or 0
             return n_bytes
@@ -147,7 +147,7 @@ def measure_here(n_tasks: int, topology: str) -> Found:
     holding, links = count_holding(), count_links()
     begin = time.monotonic()
     with kit.Cluster(ps=servers, worker=n_tasks - servers) as cluster:
-        found: Found = {"ready_s": time.monotonic() - begin}
+        result: Found = {"ready_s": time.monotonic() - begin}
         sent = tcp_sent()
         links.clear()
         begin = time.monotonic()
@@ -160,20 +160,20 @@ def measure_here(n_tasks: int, topology: str) -> Found:
             topology=topology,
             cluster=cluster,
         )
-        found["sent"] = (tcp_sent() - sent).total() + links["out"]
+        result["sent"] = (tcp_sent() - sent).total() + links["out"]
         while run.step < 1 and not run.done:
             time.sleep(0.005)
-        found["first_s"] = time.monotonic() - begin
-        pids = [one.pid or 0 for one in cluster.status]
+        result["first_s"] = time.monotonic() - begin
+        pids = [item.pid or 0 for item in cluster.status]
         lead = run.job.coordinator
         numbers = (os.getpid(), cluster.controller_pid, pids[lead], pids[-1])
-        found |= _news(run, links)
-        found |= {name: held(pid) for name, pid in zip(WHERE, numbers, strict=True)}
+        result |= _news(run, links)
+        result |= {name: held(pid) for name, pid in zip(WHERE, numbers, strict=True)}
         run.stop()
-        found |= _gradients(run.wait(60))
+        result |= _gradients(run.wait(60))
         begin = time.monotonic()
-    found["stop_s"] = time.monotonic() - begin
-    return found | {"held": sum(holding), "times_held": len(holding)}
+    result["stop_s"] = time.monotonic() - begin
+    return result | {"held": sum(holding), "times_held": len(holding)}
 
 
 def _news(run: kit.Run, links: Counter[str]) -> Found:
@@ -268,13 +268,13 @@ def computed(found: Mapping[int, Found], at: int, topology: str) -> Found:
         ys = list(ys)
         return max(ys[-1], line(list(found), ys, at))
 
-    made: Found = {name: far(one[name] for one in every) for name in SECONDS}
+    made: Found = {name: far(row[name] for row in every) for name in SECONDS}
     for name in WHERE:
         made[name] = {
-            what: far(one[name][what] for one in every) for what in every[0][name]
+            what: far(row[name][what] for row in every) for what in every[0][name]
         }
     for name in ("sent", "news_a_step"):
-        made[name] = at * far(one[name] / n for n, one in found.items())
+        made[name] = at * far(row[name] / n for n, row in found.items())
     made |= {"steps_a_second": 1.0, "news_a_second": made["news_a_step"]}
     return made | formula(topology, at) | {"held": every[-1]["held"]}
 
@@ -290,18 +290,18 @@ _HEADS = (
 )
 
 
-def _row(name: str, one: Found, said: Found) -> tuple[str, ...]:
-    gradients = (one["gradients"], said["gradients"], one["gradients_of_one"])
+def _row(name: str, row: Found, said: Found) -> tuple[str, ...]:
+    gradients = (row["gradients"], said["gradients"], row["gradients_of_one"])
     return (
         name,
-        *(f"{one[what]:.2f}" for what in SECONDS),
-        f"{one['held'] / _MIB:.2f}",
-        f"{one['sent'] / _KIB:,.0f}",
+        *(f"{row[what]:.2f}" for what in SECONDS),
+        f"{row['held'] / _MIB:.2f}",
+        f"{row['sent'] / _KIB:,.0f}",
         *(f"{size / _KIB:,.1f}" for size in gradients),
-        f"{one['steps_a_second']:.1f}",
-        *(f"{one[f'news_a_{what}'] / _KIB:,.0f}" for what in ("step", "second")),
+        f"{row['steps_a_second']:.1f}",
+        *(f"{row[f'news_a_{what}'] / _KIB:,.0f}" for what in ("step", "second")),
         *(
-            ", ".join(f"{one[where][what]:,.0f}" for where in WHERE)
+            ", ".join(f"{row[where][what]:,.0f}" for where in WHERE)
             for what in ("threads", "descriptors")
         ),
     )
@@ -309,7 +309,7 @@ def _row(name: str, one: Found, said: Found) -> tuple[str, ...]:
 
 def table(found: Mapping[int, Found], topology: str) -> Table:
     """Return the table of all sizes, with a computed row if they are large enough."""
-    rows = [_row(str(n), one, formula(topology, n)) for n, one in found.items()]
+    rows = [_row(str(n), item, formula(topology, n)) for n, item in found.items()]
     notes = [
         "Ready: the start; first step: from kit.train to step 1 in the notebook. Held: "
         "step function and data, in memory once for the host. Sent: by the notebook "
@@ -338,8 +338,8 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure_here(sizes[0], options.topology)))
         return
-    found = {n_tasks: measure(n_tasks, options.topology) for n_tasks in sizes}
-    report(table(found, options.topology), {"growth": found}, options.json)
+    result = {n_tasks: measure(n_tasks, options.topology) for n_tasks in sizes}
+    report(table(result, options.topology), {"growth": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def lasted_s(way: str, trace: Trace) -> list[float]:
     """Return the seconds of each single step, or of each step of a row."""
     worked = trace.steps[trace.steps["examples"] > 0]
     steps = [worked[worked["step"] == number] for number in np.unique(worked["step"])]
-    ends = np.array([one["end"].max() for one in steps])
-    begins = np.array([(one["start"] + one["compute"]).max() for one in steps])
+    ends = np.array([step["end"].max() for step in steps])
+    begins = np.array([(step["start"] + step["compute"]).max() for step in steps])
     if way == "in a row":
         begins[1:] = ends[:-1]
     return list((ends - begins)[_WARM:] * 1e-9)
@@ -120,25 +120,25 @@ def measure(
 def main() -> None:
     """Measure both topologies on each link, print the table, write the figures."""
     parser = arguments(__doc__ or "")
-    given = parser.parse_args()
-    found = {
+    options = parser.parse_args()
+    result = {
         f"2 x {each}, {link.speed}, {way}": {
-            topology: measure(topology, way, each, link, 10 if given.quick else 50)
+            topology: measure(topology, way, each, link, 10 if options.quick else 50)
             for topology in TOPOLOGIES
         }
         for each in EACH
         for link in LINKS
         for way in WAYS
     }
-    report(_table(found), found, given.json)
+    report(_table(result), result, options.json)
 
 
-def _table(found: dict[str, dict[str, Any]]) -> Table:
+def _table(result: dict[str, dict[str, Any]]) -> Table:
     rows = []
-    for name, both in found.items():
+    for name, both in result.items():
         cells, gains = [], []
-        for one in both.values():
-            seconds = median(one["measured"]), one["formula"]
+        for value in both.values():
+            seconds = median(value["measured"]), value["formula"]
             cells += [f"{s * 1e3:.1f}" for s in seconds]
             gains.append(seconds)
         (ring, ring_says), (ours, ours_says) = gains
@@ -146,7 +146,7 @@ def _table(found: dict[str, dict[str, Any]]) -> Table:
             (name, *cells, f"{ring / ours:.2f}", f"{ring_says / ours_says:.2f}")
         )
     head = ["tasks, link, steps"]
-    head += [f"{one}{what}" for one in TOPOLOGIES for what in ("", ", formula")]
+    head += [f"{item}{what}" for item in TOPOLOGIES for what in ("", ", formula")]
     note = "Milliseconds of a step on two hosts: 8 MiB at 1gbit, 16 KiB at 5ms."
     return Table(
         "Two hosts: a ring of tasks, a ring of hosts",

@@ -51,7 +51,7 @@ def watch(cluster: kit.Cluster, topology: str, steps: int) -> list[Look]:
     dice = np.random.default_rng(0)
     data = dice.random((64, 8), np.float32), dice.random(64, np.float32)
     params = {"w": np.zeros(8, np.float32)}
-    processes = [psutil.Process(one.pid) for one in cluster.status if one.pid]
+    processes = [psutil.Process(item.pid) for item in cluster.status if item.pid]
     run = kit.train(step, params, data, topology=topology, steps=steps, cluster=cluster)
     looks = []
     while not run.done:
@@ -86,13 +86,13 @@ def varied(sizes: list[int]) -> float:
 
 def row(topology: str, looks: list[Look]) -> tuple[str, ...]:
     """Return the cells of one training."""
-    later = [one for one in looks if one.step >= looks[-1].step / 2]
+    later = [item for item in looks if item.step >= looks[-1].step / 2]
     cells = [topology, f"{looks[-1].step:,}", f"{len(looks) * _EVERY_S:.0f}"]
     for name in ("notebook", "task"):
-        sizes = [getattr(one, name) for one in later]
+        sizes = [getattr(item, name) for item in later]
         cells += [f"{max(sizes) / _MIB:.0f}", f"{100 * varied(sizes):.1f} %"]
     for name in LOOKS:
-        cells.append(f"{1e6 * median([one.seconds[name] for one in later]):.0f}")
+        cells.append(f"{1e6 * median([item.seconds[name] for item in later]):.0f}")
     return tuple(cells)
 
 
@@ -103,7 +103,7 @@ def main() -> None:
     options = parser.parse_args()
     steps = options.steps or (5_000 if options.quick else 200_000)
     with kit.Cluster(ps=1, worker=2) as cluster:
-        found = {name: watch(cluster, name, steps) for name in options.topologies}
+        result = {name: watch(cluster, name, steps) for name in options.topologies}
     table = Table(
         "Looking at a long training",
         (
@@ -115,9 +115,11 @@ def main() -> None:
             *("topology", "steps", "seconds", "notebook", "flat", "largest task"),
             *("flat", *LOOKS),
         ),
-        tuple(row(name, looks) for name, looks in found.items()),
+        tuple(row(name, looks) for name, looks in result.items()),
     )
-    figures = {name: [one._asdict() for one in looks] for name, looks in found.items()}
+    figures = {
+        name: [item._asdict() for item in looks] for name, looks in result.items()
+    }
     report(table, {"looks": figures}, options.json)
 
 

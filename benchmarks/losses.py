@@ -61,18 +61,18 @@ def begin(cluster: ProcessCluster, name: str, steps: int, *, elastic: bool) -> k
 
 def kills(name: str, n_kills: int) -> list[dict[str, Any]]:
     """Kill a task so often; returns what each loss has cost, in seconds and steps."""
-    dice, found = random.Random(0), []
+    dice, result = random.Random(0), []
     with process_cluster(1, _WORKERS) as cluster:
         run = begin(cluster, name, 10_000_000, elastic=True)
         for number in range(n_kills):
             task = cluster.tasks[number % len(cluster.tasks)]
             until(lambda: run.copied >= 0, _WAIT_S)
             time.sleep(dice.uniform(0, _SETTLED_S))
-            found.append(_kill(cluster, run, task))
+            result.append(_kill(cluster, run, task))
             _take_back(cluster, run, task)
         run.stop()
         run.wait(_WAIT_S)
-    return found
+    return result
 
 
 def _kill(cluster: ProcessCluster, run: kit.Run, task: Task) -> dict[str, Any]:
@@ -111,24 +111,24 @@ def _take_back(cluster: ProcessCluster, run: kit.Run, task: Task) -> None:
 
 def elastic_torch(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
     """Kill a rank of three under `torch.distributed.run` so often; as `kills`."""
-    found = []
-    with tempfile.TemporaryDirectory() as place, stored(name) as problem:
-        folder = Path(place)
+    result = []
+    with tempfile.TemporaryDirectory() as path, stored(name) as problem:
+        folder = Path(path)
         command = [peer.python, "-m", "torch.distributed.run", "--standalone"]
         command += [f"--nproc-per-node={_WORKERS}", f"--max-restarts={n_kills}"]
         command += ["--monitor-interval=0.1", "-m", "benchmarks.losses_rank"]
         with subprocess.Popen(
-            [*command, place, str(problem)],
+            [*command, path, str(problem)],
             cwd=ROOT,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
             stderr=subprocess.DEVNULL,
         ) as process:
             try:
                 for number in range(n_kills):
-                    found.append(_kill_rank(folder, number % _WORKERS))
+                    result.append(_kill_rank(folder, number % _WORKERS))
             finally:
                 process.terminate()
-    return found
+    return result
 
 
 def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
 
     def done() -> tuple[int, list[tuple[int, int]]]:
         """Return the last step before the loss, and what was reported since."""
-        told = _told(steps)
-        last = max(step for step, end in told if end <= at + _STILL_NS)
-        return last, [(step, end) for step, end in told if end > at + _STILL_NS]
+        reply = _told(steps)
+        last = max(step for step, end in reply if end <= at + _STILL_NS)
+        return last, [(step, end) for step, end in reply if end > at + _STILL_NS]
 
     until(lambda: any(step > done()[0] for step, _ in done()[1]), _RESTART_S)
     last, since = done()
@@ -154,21 +154,21 @@ def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
 
 def elastic_torchft(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
     """Kill a replica of three under torchft so often; as `kills`."""
-    found = []
+    result = []
     with (
-        tempfile.TemporaryDirectory() as place,
+        tempfile.TemporaryDirectory() as path,
         stored(name) as problem,
-        Children([peer.python, "-m", "benchmarks.losses_torchft", place]) as children,
+        Children([peer.python, "-m", "benchmarks.losses_torchft", path]) as children,
     ):
-        folder = Path(place)
+        folder = Path(path)
         children.start("lighthouse")
         until((folder / "address").exists, _RESTART_S)
         for number in range(_WORKERS):
             children.start(number, str(problem), str(number))
         for kill in range(n_kills):
-            found.append(_kill_replica(folder, children, kill % _WORKERS))
+            result.append(_kill_replica(folder, children, kill % _WORKERS))
             children.start(kill % _WORKERS, str(problem), str(kill % _WORKERS))
-    return found
+    return result
 
 
 def _kill_replica(folder: Path, children: Children, number: int) -> dict[str, Any]:
@@ -178,17 +178,19 @@ def _kill_replica(folder: Path, children: Children, number: int) -> dict[str, An
     before = list(map(len, told()))
     # All take part, those that were started again too.
     until(
-        lambda: all(len(one) > n + 100 for one, n in zip(told(), before, strict=True)),
+        lambda: all(
+            len(item) > n + 100 for item, n in zip(told(), before, strict=True)
+        ),
         _RESTART_S,
     )
     time.sleep(_SETTLED_S)
     at = time.monotonic_ns()
     children.kill(number)
-    last = max(step for one in told() for step, end in one if end <= at + _STILL_NS)
+    last = max(step for text in told() for step, end in text if end <= at + _STILL_NS)
 
     def since() -> list[int]:
-        others = (one for n, one in enumerate(told()) if n != number)
-        return [end for one in others for step, end in one if step > last]
+        others = (item for n, item in enumerate(told()) if n != number)
+        return [end for other in others for step, end in other if step > last]
 
     until(lambda: bool(since()), _RESTART_S)
     seconds = (min(since()) - at) * 1e-9
@@ -228,15 +230,15 @@ class Children:
 def _told(path: Path) -> list[tuple[int, int]]:
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (line.split() for line in lines)
-    return [(int(one[0]), int(one[1])) for one in pairs if len(one) == 2]
+    return [(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2]
 
 
 def rates(name: str, turns: int, seconds: float) -> dict[str, list[float]]:
     """Return steps a second, with copies and without, measured by turns."""
-    found: dict[str, list[float]] = {"elastic": [], "plain": []}
+    result: dict[str, list[float]] = {"elastic": [], "plain": []}
     with process_cluster(1, _WORKERS) as cluster:
         for turn in range(turns):
-            for kind in sorted(found, reverse=turn % 2 == 1):
+            for kind in sorted(result, reverse=turn % 2 == 1):
                 run = begin(cluster, name, 10_000_000, elastic=kind == "elastic")
                 until(lambda run=run: run.step > 2, _WAIT_S)  # type: ignore[misc]
                 time.sleep(seconds)
@@ -244,8 +246,8 @@ def rates(name: str, turns: int, seconds: float) -> dict[str, list[float]]:
                 run.wait(_WAIT_S)
                 rows = run.trace.steps[run.trace.steps["task"] == run.job.coordinator]
                 spent = (rows["end"][-1] - rows["end"][0]) * 1e-9
-                found[kind].append(float(rows["step"][-1] - rows["step"][0]) / spent)
-    return found
+                result[kind].append(float(rows["step"][-1] - rows["step"][0]) / spent)
+    return result
 
 
 def main() -> None:
@@ -253,30 +255,30 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--model", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--kills", type=int, metavar="N", help="of each model")
-    given = parser.parse_args()
-    n_kills = given.kills or (8 if given.quick else 150)
-    turns, seconds = (4, 1.0) if given.quick else (24, 2.0)
-    found = {
+    options = parser.parse_args()
+    n_kills = options.kills or (8 if options.quick else 150)
+    turns, seconds = (4, 1.0) if options.quick else (24, 2.0)
+    result = {
         name: {"kills": kills(name, n_kills), "rates": rates(name, turns, seconds)}
-        for name in given.model
+        for name in options.model
     }
-    peers = find_peers(given.python, ["gloo", "torchft"])
+    peers = find_peers(options.python, ["gloo", "torchft"])
     measured = {"gloo": elastic_torch, "torchft": elastic_torchft}
     for peer, measure in measured.items():
-        for name in given.model if peer in peers else ():
-            n_kills = 3 if given.quick else 10
-            found[name][_PEERS[peer]] = measure(peers[peer], name, n_kills)
-    report(_table(found), found, given.json)
+        for name in options.model if peer in peers else ():
+            n_kills = 3 if options.quick else 10
+            result[name][_PEERS[peer]] = measure(peers[peer], name, n_kills)
+    report(_table(result), result, options.json)
 
 
-def _table(found: dict[str, Any]) -> Table:
+def _table(result: dict[str, Any]) -> Table:
     rows = []
-    for name, one in found.items():
-        pairs = zip(one["rates"]["elastic"], one["rates"]["plain"], strict=True)
+    for name, row in result.items():
+        pairs = zip(row["rates"]["elastic"], row["rates"]["plain"], strict=True)
         share = median([elastic / plain for elastic, plain in pairs])
-        rows.append((name, *_cells(one["kills"]), f"{100 * share:.1f} %"))
+        rows.append((name, *_cells(row["kills"]), f"{100 * share:.1f} %"))
         for peer in _PEERS.values():
-            theirs = _cells(one[peer]) if peer in one else ("missing", *3 * [""])
+            theirs = _cells(row[peer]) if peer in row else ("missing", *3 * [""])
             rows.append((f"{name}, {peer}", *theirs, ""))
     head = ("model", "p50", "p99", "worst", "steps again", "rate")
     note = (

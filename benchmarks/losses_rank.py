@@ -50,7 +50,7 @@ def main() -> None:
     dist.barrier()  # nobody writes while another one reads
     (folder / f"{rank}.pid").write_text(str(os.getpid()))
     saved = time.monotonic()
-    with (folder / "steps").open("a", buffering=1) as told:
+    with (folder / "steps").open("a", buffering=1) as reply:
         while True:
             batch = problem.inputs(problem.part(step, rank, n_ranks))
             x, y = (torch.from_numpy(part) for part in batch)
@@ -60,7 +60,7 @@ def main() -> None:
             step += 1
             if rank > 0:
                 continue
-            told.write(f"{step} {time.monotonic_ns()}\n")
+            reply.write(f"{step} {time.monotonic_ns()}\n")
             if time.monotonic() > saved + SAVE_S:
                 kept = {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
                 torch.save({**kept, "step": step}, folder / "new")

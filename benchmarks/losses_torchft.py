@@ -76,7 +76,7 @@ def replica(folder: Path, problem_path: str, number: int) -> None:
     )
     optimizer = torchft.Optimizer(manager, plain)
     (folder / f"{number}.pid").write_text(str(os.getpid()))
-    with (folder / f"steps-{number}").open("a", buffering=1) as told:
+    with (folder / f"steps-{number}").open("a", buffering=1) as reply:
         while True:
             step = manager.current_step()
             batch = problem.inputs(problem.part(step, number, N_REPLICAS))
@@ -84,12 +84,12 @@ def replica(folder: Path, problem_path: str, number: int) -> None:
             optimizer.zero_grad()
             loss_of(net(x), y).backward()
             # Its own DDP ends a replica by an assertion when an all-reduce fails.
-            sums = [manager.allreduce(one.grad) for one in net.parameters()]
-            for one in sums:
-                one.wait()
+            sums = [manager.allreduce(parameter.grad) for parameter in net.parameters()]
+            for item in sums:
+                item.wait()
             optimizer.step()
             if manager.current_step() > step:
-                told.write(f"{manager.current_step()} {time.monotonic_ns()}\n")
+                reply.write(f"{manager.current_step()} {time.monotonic_ns()}\n")
 
 
 if __name__ == "__main__":

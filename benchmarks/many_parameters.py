@@ -38,7 +38,7 @@ def compare(
     words: tuple[str, ...] = tuple(_SETS),
 ) -> Steps:
     """Return the microseconds of all steps."""
-    found: Steps = {}
+    result: Steps = {}
     for topology, n_ps in _TOPOLOGIES.items():
         with ExitStack() as stack:
             groups: dict[int, RankGroup] = {}
@@ -49,8 +49,8 @@ def compare(
                 what = {"topology": topology, "n_bytes": n_bytes, "sets": _SETS[word]}
                 for count, on in groups.items():
                     on.order(do="prepare", n_params=count, **what)
-                found[f"{topology}, {word}"] = _take_turns(groups, n_ps, rounds)
-    return found
+                result[f"{topology}, {word}"] = _take_turns(groups, n_ps, rounds)
+    return result
 
 
 def _take_turns(
@@ -64,8 +64,8 @@ def _take_turns(
             _, step = times(on.order(do="measure", steps=_STEPS)[n_ps:])
             took[count] += step
     for count, on in groups.items():
-        for found in on.order(do="parameters")[n_ps:]:
-            check(count, *found)
+        for result in on.order(do="parameters")[n_ps:]:
+            check(count, *result)
     return took
 
 
@@ -79,9 +79,9 @@ def check(count: int, steps: int, least: float, greatest: float) -> None:
 
 def _row(what: str, took: dict[int, list[float]]) -> tuple[str, ...]:
     of = {count: median(values) for count, values in took.items()}
-    one = of[min(of)]
+    first = of[min(of)]
     cells = [f"{value:.0f}" for value in of.values()]
-    return (what, *cells, *(ratio(value, one) for value in list(of.values())[1:]))
+    return (what, *cells, *(ratio(value, first) for value in list(of.values())[1:]))
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def main() -> None:
     counts = _QUICK_COUNTS if options.quick else _COUNTS
     words = _QUICK_WORDS if options.quick else tuple(_SETS)
     rounds = options.rounds or (5 if options.quick else 20)
-    found = compare(counts, options.bytes, rounds, words)
+    result = compare(counts, options.bytes, rounds, words)
     table = Table(
         f"Many parameters, {options.bytes} bytes together, median microseconds a step",
         (
@@ -103,9 +103,9 @@ def main() -> None:
             "is done all at once. The last columns are ratios to one parameter.",
         ),
         ("exchange", *map(str, counts), *(f"{n} / 1" for n in counts[1:])),
-        tuple(_row(what, took) for what, took in found.items()),
+        tuple(_row(what, took) for what, took in result.items()),
     )
-    report(table, {"microseconds": found}, options.json)
+    report(table, {"microseconds": result}, options.json)
 
 
 if __name__ == "__main__":

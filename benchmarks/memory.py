@@ -42,22 +42,22 @@ def extra(problem: Path, steps: int) -> dict[str, list[float]]:
     n_bytes = load(problem).n_bytes
     with tasks() as on:  # of its own: what it frees would serve what comes later
         alone = alone_memory(on, problem)
-    found = {}
+    result = {}
     for name, how in OURS.items():
         with tasks() as on:
             looks = watch(on, how, problem, steps, "pss")
-        most = [max(one) for one in zip(*looks, strict=True)][1:]
-        found[name] = [(a - b) / n_bytes for a, b in zip(most, alone[1:], strict=True)]
-    return found
+        most = [max(item) for item in zip(*looks, strict=True)][1:]
+        result[name] = [(a - b) / n_bytes for a, b in zip(most, alone[1:], strict=True)]
+    return result
 
 
 def growth(problem: Path, steps: int) -> dict[str, Sizes]:
     """Return the resident sizes of all tasks, in bytes, along a training."""
-    found = {}
+    result = {}
     for name in ("ring", "ps"):
         with tasks() as on:
-            found[name] = watch(on, OURS[name], problem, steps, "rss")
-    return found
+            result[name] = watch(on, OURS[name], problem, steps, "rss")
+    return result
 
 
 def watch(on: RankGroup, how: Training, problem: Path, steps: int, what: str) -> Sizes:

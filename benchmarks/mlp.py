@@ -22,12 +22,12 @@ _EXAMPLES = 4096
 def parameters(widths: tuple[int, ...], seed: int = 0) -> dict[str, Floats]:
     """Return weights and biases of the layers between `widths`."""
     dice = np.random.default_rng(seed)
-    found: dict[str, Floats] = {}
+    result: dict[str, Floats] = {}
     for number, (rows, columns) in enumerate(pairwise(widths)):
         scale = np.float32(np.sqrt(2 / rows))
-        found[f"w{number}"] = dice.standard_normal((rows, columns), np.float32) * scale
-        found[f"b{number}"] = np.zeros(columns, np.float32)
-    return found
+        result[f"w{number}"] = dice.standard_normal((rows, columns), np.float32) * scale
+        result[f"b{number}"] = np.zeros(columns, np.float32)
+    return result
 
 
 def examples(widths: tuple[int, ...], seed: int = 1) -> tuple[Floats, npt.NDArray[Any]]:

@@ -29,7 +29,7 @@ def compare(
     models: Sequence[str], steps: int, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
     """Return the rates of all rounds: model -> topology and trace -> list."""
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in models}
+    result: dict[str, dict[str, list[float]]] = {name: {} for name in models}
     with tasks() as on:
         for name in models:
             with stored(name) as problem:
@@ -37,18 +37,18 @@ def compare(
                     rates = _turn(on, problem, steps, in_order=turn % 2 == 1)
                     if turn:  # the first one warms up
                         for how, rate in rates.items():
-                            found[name].setdefault(how, []).append(rate)
-    return found
+                            result[name].setdefault(how, []).append(rate)
+    return result
 
 
 def _turn(on: RankGroup, problem: Path, steps: int, in_order: bool) -> dict[str, float]:
-    found = {}
+    result = {}
     order = list(_HOW.items())
     for how, training in order if in_order else reversed(order):
-        found[how] = train(on, training, problem, steps).rate
+        result[how] = train(on, training, problem, steps).rate
         if training.trace:
-            found[f"{how}, us"] = max(on.order(do="record")[1:])
-    return found
+            result[f"{how}, us"] = max(on.order(do="record")[1:])
+    return result
 
 
 def pairs(rates: dict[str, list[float]], topology: str) -> list[float]:
@@ -58,12 +58,12 @@ def pairs(rates: dict[str, list[float]], topology: str) -> list[float]:
     [0.5, 1.0]
     """
     on, off = (rates[f"{topology}, trace {word}"] for word in ("on", "off"))
-    return [one / other for one, other in zip(on, off, strict=True)]
+    return [item / other for item, other in zip(on, off, strict=True)]
 
 
-def _rows(found: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
+def _rows(result: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for model, rates in found.items():
+    for model, rates in result.items():
         for topology in ("ring", "ps"):
             on, off = (median(rates[f"{topology}, trace {w}"]) for w in ("on", "off"))
             both = pairs(rates, topology)
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 21)
-    found = compare(["small"], options.steps, rounds)
+    result = compare(["small"], options.steps, rounds)
     table = Table(
         "Cost of recording, median steps a second",
         ("on / off is the median of the ratios of paired trainings; 1 costs nothing.",),
@@ -89,9 +89,9 @@ def main() -> None:
             *("model", "topology", "trace off", "trace on", "on / off", "all pairs"),
             *("recording us a step", "of a step"),
         ),
-        tuple(_rows(found)),
+        tuple(_rows(result)),
     )
-    report(table, {"steps_per_second": found}, options.json)
+    report(table, {"steps_per_second": result}, options.json)
 
 
 if __name__ == "__main__":

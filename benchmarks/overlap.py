@@ -45,13 +45,13 @@ def union(stretches: Iterable[Stretch]) -> list[Stretch]:
     >>> union([(5, 7), (0, 2), (1, 3)])
     [(0, 3), (5, 7)]
     """
-    found: list[Stretch] = []
+    result: list[Stretch] = []
     for begin_, end in sorted(stretches):
-        if found and begin_ <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if result and begin_ <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
         else:
-            found.append((begin_, end))
-    return found
+            result.append((begin_, end))
+    return result
 
 
 def length(stretches: Iterable[Stretch]) -> int:
@@ -79,7 +79,7 @@ def steps_of(rows: list[dict[str, Any]], worker: int) -> dict[int, Step]:
     Of each row: its "computed" and its "steps" as (step, begin, end), and "moved" as
     (source, step, begin, end, bytes), which are the payloads that it received.
     """
-    found = {}
+    result = {}
     mine = rows[worker]
     for step, begun, ended in mine["steps"]:
         computed = union((a, b) for n, a, b in mine["computed"] if n == step)
@@ -90,8 +90,8 @@ def steps_of(rows: list[dict[str, Any]], worker: int) -> dict[int, Step]:
             if n == step and worker in (member, source) and a < ended and b > begun
         )
         both = common(computed, moved)
-        found[step] = Step(length(computed), length(moved), both, ended - begun)
-    return found
+        result[step] = Step(length(computed), length(moved), both, ended - begun)
+    return result
 
 
 def busiest(rows: list[dict[str, Any]], step: int) -> int:
@@ -114,19 +114,19 @@ def measure(
         on.order(do="finish")
         rows = [row for row in on.order(do="records") if row is not None]
     n_servers = len(rows) - n_workers
-    found: dict[str, list[float]] = {part: [] for part in (*Step._fields, "link")}
+    result: dict[str, list[float]] = {part: [] for part in (*Step._fields, "link")}
     for worker in range(n_servers, len(rows)):
         for number, step in steps_of(rows, worker).items():
             if number >= _WARM:
                 for part, took in step._asdict().items():
-                    found[part].append(took / 1e6)
+                    result[part].append(took / 1e6)
     bandwidth = LinkSettings.parse(how.link).bandwidth or float("inf")
-    found["link"] = [busiest(rows, _WARM) * 8 / bandwidth * 1e3]
-    return found
+    result["link"] = [busiest(rows, _WARM) * 8 / bandwidth * 1e3]
+    return result
 
 
-def _row(n_workers: int, topology: str, found: dict[str, list[float]]) -> Any:
-    of = {part: median(values) for part, values in found.items()}
+def _row(n_workers: int, topology: str, result: dict[str, list[float]]) -> Any:
+    of = {part: median(values) for part, values in result.items()}
     limit = max(of["compute"], of["link"])
     order = ("compute", "link", "transfer", "both", "whole")
     times = [f"{of[part]:.1f}" for part in order]
@@ -143,13 +143,13 @@ def main() -> None:
     options = parser.parse_args()
     steps = options.steps or (20 if options.quick else 60)
     how = partial(Training, link=options.link, bucket_bytes=options.bucket_bytes)
-    found = {
+    result = {
         f"{n}, {topology}": measure(options.model, how(topology), steps, n)
         for n in options.workers
         for topology in TOPOLOGIES
     }
     rows = [
-        _row(int(key.split(",")[0]), key.split()[1], of) for key, of in found.items()
+        _row(int(key.split(",")[0]), key.split()[1], of) for key, of in result.items()
     ]
     table = Table(
         f"Overlap on links of {options.link}, milliseconds of a step, medians",
@@ -165,7 +165,7 @@ def main() -> None:
         ),
         tuple(rows),
     )
-    report(table, {"milliseconds": found}, options.json)
+    report(table, {"milliseconds": result}, options.json)
 
 
 if __name__ == "__main__":

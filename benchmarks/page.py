@@ -88,11 +88,11 @@ def write(folder: Path) -> Path:
     parts: list[UIElement] = []
     facts = ""
     for path in sorted(folder.glob("*.json")):
-        found = json.loads(path.read_text("utf-8"))
-        facts = ", ".join(f"{key} {value}" for key, value in found["machine"].items())
-        parts.append(_div(_html(Table(**found["table"]))))
+        result = json.loads(path.read_text("utf-8"))
+        facts = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
+        parts.append(_div(_html(Table(**result["table"]))))
         drawn: list[Any] = [
-            draw(chart) for chart in charts(path.stem, found["figures"])
+            draw(chart) for chart in charts(path.stem, result["figures"])
         ]
         if drawn:
             parts.append(gridplot(drawn, ncols=_COLUMNS))

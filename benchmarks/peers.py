@@ -46,24 +46,26 @@ class Peer(NamedTuple):
         if self.name in TRAINERS:
             return None
         beside = Path(self.python).parent / "mpiexec"
-        found = str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
+        result = (
+            str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
+        )
         if self.name == "mpich":
-            return [found, "-n", str(n_ranks)]
-        return [found, "--allow-run-as-root", "--oversubscribe", "-n", str(n_ranks)]
+            return [result, "-n", str(n_ranks)]
+        return [result, "--allow-run-as-root", "--oversubscribe", "-n", str(n_ranks)]
 
 
 def find_peers(
     pythons: Iterable[str] = (), names: Sequence[str] = PEERS
 ) -> dict[str, Peer]:
     """Return those of the names that were found; each interpreter is asked once."""
-    found: dict[str, Peer] = {}
+    result: dict[str, Peer] = {}
     questions = dict.fromkeys(_QUESTIONS[name] for name in names)
     for python in (sys.executable, *pythons):
         for question in questions:
             words = _ask(python, question).split()
             if len(words) == 2 and words[0] in names:
-                found.setdefault(words[0], Peer(words[0], words[1], python))
-    return found
+                result.setdefault(words[0], Peer(words[0], words[1], python))
+    return result
 
 
 def _ask(python: str, question: str) -> str:

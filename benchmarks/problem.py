@@ -172,14 +172,14 @@ def load(path: str | Path) -> Problem:
     >>> bool((again.params["w1"] == make("6-5-3").params["w1"]).all())
     True
     """
-    with np.load(path, allow_pickle=False) as found:
+    with np.load(path, allow_pickle=False) as result:
         params = {
-            key.removeprefix(_PARAM): found[key]
-            for key in found.files
+            key.removeprefix(_PARAM): result[key]
+            for key in result.files
             if key.startswith(_PARAM)
         }
-        text = found["text"] if "text" in found.files else None
-        return Problem(params, (found["x"], found["y"]), text)
+        text = result["text"] if "text" in result.files else None
+        return Problem(params, (result["x"], result["y"]), text)
 
 
 def replay(problem: Problem, steps: int, n_workers: int) -> list[list[float]]:
@@ -198,4 +198,4 @@ def replay(problem: Problem, steps: int, n_workers: int) -> list[list[float]]:
                 total[name] += gradient
         for name, gradient in total.items():
             params[name] -= gradient * np.float32(mlp.RATE / n_workers)
-    return [list(one) for one in zip(*losses, strict=True)]
+    return [list(item) for item in zip(*losses, strict=True)]

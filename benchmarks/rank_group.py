@@ -200,8 +200,8 @@ def rank_group(
 
 def _mesh(n_ranks: int) -> list[list[int]]:
     fds = [[-1] * n_ranks for _ in range(n_ranks)]
-    for one in range(n_ranks):
-        for other in range(one):
+    for item in range(n_ranks):
+        for other in range(item):
             a, b = socket.socketpair()
-            fds[one][other], fds[other][one] = a.detach(), b.detach()
+            fds[item][other], fds[other][item] = a.detach(), b.detach()
     return fds

@@ -36,14 +36,14 @@ def rate(run: kit.Run) -> float:
 
 def processor_s(processes: list[psutil.Process]) -> float:
     """Return the seconds that this process and others have computed so far."""
-    times = [one.cpu_times() for one in processes]
-    return time.process_time() + sum(one.user + one.system for one in times)
+    times = [process.cpu_times() for process in processes]
+    return time.process_time() + sum(item.user + item.system for item in times)
 
 
 def compare(topology: str, steps: int, rounds: int) -> dict[str, list[float]]:
     """Return the figures of all rounds: rates, bytes, and seconds of replays."""
     model = digits_mlp()
-    found: dict[str, list[float]] = {
+    result: dict[str, list[float]] = {
         name: []
         for name in ("off", "on", "cpu off", "cpu on", "bytes", "replay", "seek")
     }
@@ -68,10 +68,10 @@ def compare(topology: str, steps: int, rounds: int) -> dict[str, list[float]]:
                     cluster=cluster,
                 ).wait()
                 if turn:  # the first one warms up
-                    found[name].append(rate(run))
-                    found[f"cpu {name}"].append(processor_s(tasks) - before)
-        replayed(folder, found, model)
-    return found
+                    result[name].append(rate(run))
+                    result[f"cpu {name}"].append(processor_s(tasks) - before)
+        replayed(folder, result, model)
+    return result
 
 
 def replayed(folder: Path, found: dict[str, list[float]], model: DigitsMlp) -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 15)
-    found = {one: compare(one, options.steps, rounds) for one in TOPOLOGIES}
+    result = {item: compare(item, options.steps, rounds) for item in TOPOLOGIES}
     table = Table(
         f"Cost of a recording of {options.steps} steps of the digits model",
         (
@@ -128,9 +128,9 @@ def main() -> None:
             ),
             "to a step at random: median, longest",
         ),
-        rows(found),
+        rows(result),
     )
-    report(table, {"figures": found}, options.json)
+    report(table, {"figures": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def periods(trace: Trace) -> list[float]:
     """Return the seconds from the end of each step to that of the next one."""
     worked = trace.steps[trace.steps["examples"] > 0]
     numbers = np.unique(worked["step"])[_WARM - 1 :]
-    ends = [int(worked["end"][worked["step"] == one].max()) for one in numbers]
+    ends = [int(worked["end"][worked["step"] == number].max()) for number in numbers]
     return [float(length) * 1e-9 for length in np.diff(ends)]
 
 
@@ -143,47 +143,47 @@ def compare(dice: random.Random) -> tuple[Drawn, str, list[Compared]]:
     """Draw tasks whose links decide; rehearse and measure each topology."""
     while True:
         case = draw(dice)
-        found = kit.recommend(
+        result = kit.recommend(
             case.n_bytes,
             ps=case.ps,
             worker=case.worker,
             link=case.link,
             compute=case.compute,
         )
-        if _LEAST_S <= found.best.exchange <= _MOST_S:
+        if _LEAST_S <= result.best.exchange <= _MOST_S:
             break
-    few = [one for one in found.rehearsals.values() if one.seconds <= _MOST_S]
+    few = [plan for plan in result.rehearsals.values() if plan.seconds <= _MOST_S]
     with process_cluster(case.ps, case.worker) as cluster:
-        return case, found.topology, [measure(case, one, cluster) for one in few]
+        return case, result.topology, [measure(case, item, cluster) for item in few]
 
 
 def agrees(topology: str, found: list[Compared]) -> bool | None:
     """Whether a topology was measured best; None where there was no choice."""
-    took = {one.topology: one.took for one in found}
+    took = {item.topology: item.took for item in found}
     if len(took) < 2 or topology not in took:
         return None
     return took[topology] <= min(took.values()) * _SAME
 
 
-def _table(found: list[tuple[Drawn, str, list[Compared]]]) -> Table:
-    errors = [one.error for _, _, some in found for one in some]
-    choices = [agrees(topology, some) for _, topology, some in found]
-    known = [choice for choice in choices if choice is not None]
+def _table(result: list[tuple[Drawn, str, list[Compared]]]) -> Table:
+    errors = [each.error for _, _, some in result for each in some]
+    choices = [agrees(topology, some) for _, topology, some in result]
+    expected = [choice for choice in choices if choice is not None]
     rows = []
-    for (case, topology, some), choice in zip(found, choices, strict=True):
-        for one in some:
-            mark = "" if one.topology != topology else "recommended"
+    for (case, topology, some), choice in zip(result, choices, strict=True):
+        for item in some:
+            mark = "" if item.topology != topology else "recommended"
             mark += " (not the best)" * (bool(mark) and choice is False)
-            cells = f"{one.predicted * 1e3:.1f}", f"{one.took * 1e3:.1f}"
-            off = f"{one.predicted / one.took - 1:+.1%}"
-            rows.append((str(case), one.topology, *cells, off, mark))
+            cells = f"{item.predicted * 1e3:.1f}", f"{item.took * 1e3:.1f}"
+            off = f"{item.predicted / item.took - 1:+.1%}"
+            rows.append((str(case), item.topology, *cells, off, mark))
     return Table(
         "Rehearsed and measured steps on slowed links, milliseconds",
         (
             f"Error of {len(errors)} predictions: median {median(errors):.1%}, "
             f"largest {max(errors, default=0.0):.1%}. Bytes and messages are equal.",
             f"The recommended topology was the best one measured, or within 2 % of it, "
-            f"in {sum(known)} of {len(known)} groups.",
+            f"in {sum(expected)} of {len(expected)} groups.",
         ),
         ("tasks and links", "topology", "predicted", "measured", "error", ""),
         tuple(rows),
@@ -197,21 +197,21 @@ def main() -> None:
     parser.add_argument("--groups", type=int, help="how many are drawn")
     options = parser.parse_args()
     dice = random.Random(options.seed)
-    found = []
+    result = []
     for _ in range(options.groups or (_QUICK if options.quick else _ALL)):
-        found.append(compare(dice))
-        case, topology, some = found[-1]
-        errors = ", ".join(f"{one.topology} {one.error:.1%}" for one in some)
+        result.append(compare(dice))
+        case, topology, some = result[-1]
+        errors = ", ".join(f"{item.topology} {item.error:.1%}" for item in some)
         print(f"{case}: {errors}; {agrees(topology, some)}", file=sys.stderr)
     figures = [
         {
             **case._asdict(),
             "recommended": topology,
-            "steps": [one._asdict() | {"error": one.error} for one in some],
+            "steps": [item._asdict() | {"error": item.error} for item in some],
         }
-        for case, topology, some in found
+        for case, topology, some in result
     ]
-    report(_table(found), {"groups": figures}, options.json)
+    report(_table(result), {"groups": figures}, options.json)
 
 
 if __name__ == "__main__":

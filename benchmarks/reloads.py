@@ -98,7 +98,7 @@ class Scene:
             "picture": (scene["places"], sorted(scene["rates"])),
             "places": boards.tops(self.board),
             # How many examples of the batch are right is another number each time.
-            "numbers": [one for one in words if not one.startswith("batch: ")],
+            "numbers": [word for word in words if not word.startswith("batch: ")],
             "pixels": self.pixels(self.board.locator(".ps-controls").nth(1)),
         }
 
@@ -148,12 +148,12 @@ def differences(before: Seen, after: Seen) -> tuple[str, ...]:
     )
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(tensor: Any, other: Any) -> bool:
     """Whether no pixel is another; a line at an edge may be smoothed otherwise."""
-    if one.shape != other.shape:
+    if tensor.shape != other.shape:
         return False
-    apart = np.abs(one.astype(int) - other.astype(int))
-    return bool(apart.max(initial=0) <= SMOOTHED)
+    is_apart = np.abs(tensor.astype(int) - other.astype(int))
+    return bool(is_apart.max(initial=0) <= SMOOTHED)
 
 
 def reloads(
@@ -212,9 +212,9 @@ def computing(scene: Scene, count: int) -> Iterator[Reload]:
     """Load again while a cell computes for some seconds."""
 
     def look() -> Seen:
-        found = scene.live()
+        result = scene.live()
         scene.lesson.run(scene.page, "compute")
-        return found
+        return result
 
     yield from reloads(scene, count, look, IS_THERE)
     scene.page.wait_for_function(KERNEL_IS_IDLE)
@@ -269,32 +269,32 @@ def main(args: Sequence[str] | None = None) -> int:
     """Load a page again and again, and print how often its board was whole."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--count", type=int, default=20, help="reloads of each kind")
-    given = parser.parse_args(args)
-    count = 3 if given.quick else given.count
-    found: dict[str, list[Reload]] = {}
-    with scene() as one:
+    options = parser.parse_args(args)
+    count = 3 if options.quick else options.count
+    result: dict[str, list[Reload]] = {}
+    with scene() as item:
         for load in KERNELS:
             for theme in THEMES:
-                change_theme(one.page, theme)
+                change_theme(item.page, theme)
                 name = f"{load.__name__}, {theme.split()[1].lower()}"
-                for told in load(one, count):
-                    found.setdefault(name, []).append(told)
-                    print(name, told, file=sys.stderr, flush=True)
-    figures = {name: [one._asdict() for one in all_] for name, all_ in found.items()}
-    report(_table(found), figures, given.json)
+                for reply in load(item, count):
+                    result.setdefault(name, []).append(reply)
+                    print(name, reply, file=sys.stderr, flush=True)
+    figures = {name: [each._asdict() for each in all_] for name, all_ in result.items()}
+    report(_table(result), figures, options.json)
     return 0
 
 
-def _table(found: dict[str, list[Reload]]) -> Table:
+def _table(result: dict[str, list[Reload]]) -> Table:
     rows = [
         (
             name,
-            f"{sum(not one.differs for one in all_)} of {len(all_)}",
-            f"{sum(one.not_found for one in all_)}",
-            f"{median([one.seconds for one in all_]):.1f}",
-            "; ".join(sorted({what for one in all_ for what in one.differs})) or "-",
+            f"{sum(not item.differs for item in all_)} of {len(all_)}",
+            f"{sum(item.not_found for item in all_)}",
+            f"{median([item.seconds for item in all_]):.1f}",
+            "; ".join(sorted({what for text in all_ for what in text.differs})) or "-",
         )
-        for name, all_ in found.items()
+        for name, all_ in result.items()
     ]
     notes = (
         "Whole: strips, curves, colours, controls and pixels are as before. What was "

@@ -32,19 +32,19 @@ _GOAL_S = {"pause": 0.3, "newcomer": 2.0}
 
 def measure(name: str, turns: int) -> dict[str, list[float]]:
     """Return the seconds of each pause, and of each newcomer."""
-    found: dict[str, list[float]] = {"pause": [], "newcomer": []}
+    result: dict[str, list[float]] = {"pause": [], "newcomer": []}
     with process_cluster(1, _WORKERS) as cluster:
         run = begin(cluster, name, 10_000_000, elastic=True)
         until(lambda: run.copied >= 0, _WAIT_S)
         for turn in range(turns):
-            found["pause"].append(_resize(run, _WORKERS - 1 + turn % 2))
+            result["pause"].append(_resize(run, _WORKERS - 1 + turn % 2))
         if turns % 2:
             _resize(run, _WORKERS)
         for _ in range(turns // 2):
-            found["newcomer"].append(_replace(cluster, run))
+            result["newcomer"].append(_replace(cluster, run))
         run.stop()
         run.wait(_WAIT_S)
-    return found
+    return result
 
 
 def _resize(run: kit.Run, workers: int) -> float:
@@ -91,14 +91,14 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--model", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--turns", type=int, metavar="N", help="resizes of each model")
-    given = parser.parse_args()
-    turns = given.turns or (4 if given.quick else 40)
-    found = {name: measure(name, turns) for name in given.model}
+    options = parser.parse_args()
+    turns = options.turns or (4 if options.quick else 40)
+    result = {name: measure(name, turns) for name in options.model}
     rows = []
-    for name, one in found.items():
+    for name, row in result.items():
         for what, goal_s in _GOAL_S.items():
-            p50, p90 = np.percentile(one[what], (50, 90))
-            cells = (p50, p90, max(one[what]), goal_s)
+            p50, p90 = np.percentile(row[what], (50, 90))
+            cells = (p50, p90, max(row[what]), goal_s)
             rows.append((name, what, *(f"{1e3 * s:.0f}" for s in cells)))
     note = (
         "Milliseconds. The pause of a resize is without a step's own time; the "
@@ -106,7 +106,7 @@ def main() -> None:
     )
     head = ("model", "what", "p50", "p90", "worst", "goal")
     report(
-        Table("A change of the tasks", (note,), head, tuple(rows)), found, given.json
+        Table("A change of the tasks", (note,), head, tuple(rows)), result, options.json
     )
 
 

@@ -21,14 +21,14 @@ _LEAST, _MOST, _BUDGET_BYTES = 3, 1000, 1 << 26  # repeats a round; together so 
 
 def compare(sizes: list[int], rounds: int) -> dict[int, dict[str, list[float]]]:
     """Return the microseconds of all round trips: size -> system -> list."""
-    found: dict[int, dict[str, list[float]]] = {}
+    result: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         groups = [
             stack.enter_context(rank_group(name, "benchmarks.roundtrip_rank", 2, name))
             for name in SYSTEMS
         ]
         for size in sizes:
-            took = found[size] = {name: [] for name in ("copy", *SYSTEMS)}
+            took = result[size] = {name: [] for name in ("copy", *SYSTEMS)}
             repeats = min(_MOST, max(_LEAST, _BUDGET_BYTES // size))
             for turn in range(rounds + 1):
                 order = {"n_bytes": size, "repeats": repeats}
@@ -36,7 +36,7 @@ def compare(sizes: list[int], rounds: int) -> dict[int, dict[str, list[float]]]:
                 times = {c.name: c.order(do="measure", **order)[0] for c in groups}
                 for name, values in {"copy": copied, **times}.items():
                     took[name] += values if turn else []  # the first one warms up
-    return found
+    return result
 
 
 def _row(size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     sizes = options.sizes or list(_QUICK_SIZES if options.quick else _SIZES)
-    found = compare(sizes, options.rounds or (3 if options.quick else 15))
+    result = compare(sizes, options.rounds or (3 if options.quick else 15))
     table = Table(
         "Question and answer over a unix socket, median microseconds",
         (
@@ -67,9 +67,9 @@ def main() -> None:
             *("size", "copy", *SYSTEMS),
             *("frames / socket", "messages / socket", "loans / socket"),
         ),
-        tuple(_row(size, took) for size, took in found.items()),
+        tuple(_row(size, took) for size, took in result.items()),
     )
-    report(table, {"microseconds": found}, options.json)
+    report(table, {"microseconds": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -169,10 +169,10 @@ class Rank:
 
 def main() -> None:
     rank, _, system = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    one = Rank(rank, system)
+    first = Rank(rank, system)
     handlers: dict[str, Callable[..., Any]] = {
-        "measure": one.measure,
-        "copy": one.copy,
+        "measure": first.measure,
+        "copy": first.copy,
     }
     obey(rank, handlers)
 

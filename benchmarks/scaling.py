@@ -87,16 +87,16 @@ def measure(
     on.order(do="measure", steps=_WARM_STEPS)
     wanted = steps or _steps(n_bytes * on.n_ranks)
     exchange, step = times(on.order(do="measure", steps=wanted)[n_ps:])
-    found = on.order(do="account")
+    result = on.order(do="account")
     on.order(do="end")
     done = wanted + _WARM_STEPS
     agreed = job(on.n_ranks, n_ps, topology, n_bytes, n_params)
     formula = by_name(topology).traffic(agreed.layout, agreed.group)
     received = [per_member(formula, rank)[1] for rank in range(on.n_ranks)]
-    if [one["bytes"] for one in found] != [size * done for size in received]:
+    if [row["bytes"] for row in result] != [size * done for size in received]:
         raise RanksFailed(
             f"{topology}, {n_workers} workers, {n_bytes} bytes: {done} steps moved "
-            f"{found}, where the formula says {received} a step."
+            f"{result}, where the formula says {received} a step."
         )
     return Measured(
         topology,
@@ -107,8 +107,8 @@ def measure(
         exchange,
         step,
         received,
-        [one["messages"] // done for one in found],
-        sum(one["memory"] for one in found),
+        [row["messages"] // done for row in result],
+        sum(row["memory"] for row in result),
     )
 
 
@@ -154,8 +154,8 @@ def judge(points: list[Point], cores: int) -> tuple[CostModel, dict[str, float]]
     shuffled = sorted(points)
     random.Random(0).shuffle(shuffled)
     half = (len(shuffled) + 1) // 2
-    known, rest = shuffled[:half], shuffled[half:]
-    model = fit(known, cores)
+    expected, rest = shuffled[:half], shuffled[half:]
+    model = fit(expected, cores)
     rest = [p for p in rest if model.regime(p.case) in model.rates]
     names = sorted({p.case.topology for p in rest})
     errors = {n: model.error(p for p in rest if p.case.topology == n) for n in names}
@@ -173,14 +173,14 @@ def _note(regime: Regime, rates: Rates) -> str:
     )
 
 
-def _table(found: list[Measured], model: CostModel, errors: dict[str, float]) -> Table:
-    sizes = sorted({one.bytes for one in found})
+def _table(result: list[Measured], model: CostModel, errors: dict[str, float]) -> Table:
+    sizes = sorted({item.bytes for item in result})
     rows = []
-    for who, group in groupby(found, key=lambda one: one[:3]):
-        of = {one.bytes: f"{median(one.exchange_us):.0f}" for one in group}
+    for who, group in groupby(result, key=lambda item: item[:3]):
+        of = {item.bytes: f"{median(item.exchange_us):.0f}" for item in group}
         rows.append((*map(str, who), *(of.get(size, "left out") for size in sizes)))
-    known = [_note(*one) for one in sorted(model.rates.items())]
-    error = ", ".join(f"{name} {one:.0%}" for name, one in errors.items())
+    expected = [_note(*item) for item in sorted(model.rates.items())]
+    error = ", ".join(f"{name} {item:.0%}" for name, item in errors.items())
     return Table(
         "Scaling of one exchange, median microseconds",
         (
@@ -188,7 +188,7 @@ def _table(found: list[Measured], model: CostModel, errors: dict[str, float]) ->
             "left out: not enough memory.",
             f"Cost model for {model.cores} cores, of lower quartiles, fitted to half "
             f"of the points. Its median errors on the other half: {error}.",
-            " ".join(known),
+            " ".join(expected),
         ),
         ("topology", "workers", "servers", *map(size_text, sizes)),
         tuple(rows),
@@ -205,11 +205,11 @@ def main() -> None:
     workers = options.workers or (_QUICK_WORKERS if quick else _WORKERS)
     servers = options.servers or (_QUICK_SERVERS if quick else _SERVERS)
     sizes = options.sizes or (_QUICK_SIZES if quick else _SIZES)
-    found = [one for n in workers for one in series(n, servers, sizes)]
+    result = [item for n in workers for item in series(n, servers, sizes)]
     cores = len(os.sched_getaffinity(0))
-    model, errors = judge([one.point for one in found], cores)
+    model, errors = judge([item.point for item in result], cores)
     figures: dict[str, Any] = {
-        "points": [one._asdict() for one in found],
+        "points": [item._asdict() for item in result],
         "rates": [
             {"topology": name, "sharing": sharing, **rates._asdict()}
             for (name, sharing), rates in sorted(model.rates.items())
@@ -217,7 +217,7 @@ def main() -> None:
         "cores": cores,
         "error": errors,
     }
-    report(_table(found, model, errors), figures, options.json)
+    report(_table(result, model, errors), figures, options.json)
 
 
 if __name__ == "__main__":

@@ -192,8 +192,8 @@ def _work(agreed: Job, rank: int, step: Handing | Writing | None) -> Work | None
 def _proportional_bytes() -> int:
     """Return this process's memory; what n processes share counts an n-th for each."""
     text = Path("/proc/self/smaps_rollup").read_text("ascii")
-    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    result = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(result[1]) * 1024 if result else 0
 
 
 class Rank:
@@ -237,9 +237,9 @@ class Rank:
 
 def main() -> None:
     rank, n_ranks, n_ps = (int(word) for word in sys.argv[1:4])
-    one = Rank(rank, n_ranks, n_ps)
+    first = Rank(rank, n_ranks, n_ps)
     names = ("prepare", "measure", "account", "parameters", "end")
-    obey(rank, {name: getattr(one, name) for name in names})
+    obey(rank, {name: getattr(first, name) for name in names})
 
 
 if __name__ == "__main__":

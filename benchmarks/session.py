@@ -53,8 +53,8 @@ def kit_group() -> Iterator[RankGroup]:
         rank_group("kit", RANK, N_RANKS, "kit") as started,
     ):
         keys = Credentials.new(certificate=False).to_plain()
-        found = started.order(do="listen", places=[folder] * N_RANKS, keys=keys)
-        started.order(do="connect", addresses=found)
+        result = started.order(do="listen", places=[folder] * N_RANKS, keys=keys)
+        started.order(do="connect", addresses=result)
         yield started
 
 
@@ -72,7 +72,7 @@ def tensorflow_group(python: str) -> Iterator[RankGroup]:
 
 def compare(pythons: list[str], rounds: int, cases: tuple[Case, ...] = CASES) -> Times:
     """Return the microseconds of all runs: client -> case -> system -> list."""
-    found: Times = {who: {case.name: {} for case in cases} for who in CLIENTS}
+    result: Times = {who: {case.name: {} for case in cases} for who in CLIENTS}
     with ExitStack() as stack:
         groups = [stack.enter_context(kit_group())]
         peer = find_peers(pythons, ("tensorflow",)).get("tensorflow")
@@ -81,18 +81,18 @@ def compare(pythons: list[str], rounds: int, cases: tuple[Case, ...] = CASES) ->
         for turn in range(rounds + 1):
             for who, rank in CLIENTS.items():
                 for case in cases:
-                    for one in groups:
-                        took = _measure(one, case, rank)
-                        kept = found[who][case.name].setdefault(one.name, [])
+                    for group in groups:
+                        took = _measure(group, case, rank)
+                        kept = result[who][case.name].setdefault(group.name, [])
                         kept += took if turn else []  # the first turn warms up
-    return found
+    return result
 
 
-def _measure(one: RankGroup, case: Case, rank: int) -> list[float]:
+def _measure(item: RankGroup, case: Case, rank: int) -> list[float]:
     order = {"case": case.name, "client": rank, "repeats": case.repeats}
-    answer = one.order(do="measure", **order)[rank]
+    answer = item.order(do="measure", **order)[rank]
     if answer["value"] != case.expected:
-        raise RanksFailed(f"{one.name} gives {answer['value']} for {case.about}")
+        raise RanksFailed(f"{item.name} gives {answer['value']} for {case.about}")
     took: list[float] = answer["us"]
     return took
 
@@ -107,11 +107,11 @@ def _row(who: str, case: Case, took: dict[str, list[float]]) -> tuple[str, ...]:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--cases", nargs="+", choices=[one.name for one in CASES])
+    parser.add_argument("--cases", nargs="+", choices=[item.name for item in CASES])
     options = parser.parse_args()
-    cases = tuple(one for one in CASES if one.name in (options.cases or one.name))
+    cases = tuple(item for item in CASES if item.name in (options.cases or item.name))
     rounds = options.rounds or (2 if options.quick else 8)
-    found = compare(options.python, rounds, cases)
+    result = compare(options.python, rounds, cases)
     table = Table(
         "One run of a session, median microseconds",
         (
@@ -120,10 +120,10 @@ def main() -> None:
         ),
         ("what is run", "client", "kit", "tensorflow", "kit / tensorflow"),
         tuple(
-            _row(who, case, found[who][case.name]) for who in CLIENTS for case in cases
+            _row(who, case, result[who][case.name]) for who in CLIENTS for case in cases
         ),
     )
-    report(table, {"microseconds": found}, options.json)
+    report(table, {"microseconds": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -69,11 +69,11 @@ class Kit(Member):
             return ""
         job, index = _TASKS[self.rank]
         path = f"unix:{places[self.rank]}/{job}-{index}.sock"
-        known: dict[str, Any] = {
+        expected: dict[str, Any] = {
             "credentials": self._credentials,
             "settings": self._settings,
         }
-        self._server = Server({job: {index: path}}, **known)
+        self._server = Server({job: {index: path}}, **expected)
         return str(self._server.address)
 
     def connect(self, addresses: list[str]) -> None:
@@ -90,9 +90,11 @@ class Kit(Member):
             self._server.connect(spec)
             self._target = self._server
             return
-        known = {Task(*one): at for one, at in zip(_TASKS, addresses, strict=False)}
+        expected = {
+            Task(*item): at for item, at in zip(_TASKS, addresses, strict=False)
+        }
         folder = Path(str(self._settings.runtime_dir))
-        directory = Directory(known, self._credentials, folder, self._settings)
+        directory = Directory(expected, self._credentials, folder, self._settings)
         self._target = ClusterTarget(lambda: directory, Task(*_TASKS[TARGET]))
 
     def build(self) -> dict[str, Callable[[], Any]]:
@@ -169,7 +171,7 @@ def _runs(session: Any, wanted: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     def running(one: Any) -> Callable[[], Any]:
         return lambda: session.run(one)
 
-    return {name: running(one) for name, one in wanted.items()}
+    return {name: running(item) for name, item in wanted.items()}
 
 
 SYSTEMS: dict[str, type[Kit | TensorFlow]] = {"kit": Kit, "tensorflow": TensorFlow}
@@ -177,9 +179,9 @@ SYSTEMS: dict[str, type[Kit | TensorFlow]] = {"kit": Kit, "tensorflow": TensorFl
 
 def main() -> None:
     rank, system = int(sys.argv[1]), sys.argv[3]
-    one = SYSTEMS[system](rank)
+    first = SYSTEMS[system](rank)
     names = ("find_port", "listen", "connect", "measure")
-    obey(rank, {name: getattr(one, name) for name in names})
+    obey(rank, {name: getattr(first, name) for name in names})
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ async def watch(url: str, n_pages: int) -> tuple[Seen, float]:
         socket = sockets[page]
         while (text := await socket.read_message()) is not None:
             at = time.monotonic()
-            if found := _STEP.search(json.loads(text).get("numbers", "")):
-                seen[page].append((at, int(found[1].replace(",", ""))))
+            if result := _STEP.search(json.loads(text).get("numbers", "")):
+                seen[page].append((at, int(result[1].replace(",", ""))))
             await socket.write_message("")
 
     pages = [asyncio.create_task(be(page)) for page in range(n_pages)]
@@ -91,9 +91,9 @@ class Classroom:
             assert pages.stdout.readline() == "ready\n"
             yield
         finally:
-            told, _ = pages.communicate(timeout=_PATIENCE_S)
+            output, _ = pages.communicate(timeout=_PATIENCE_S)
             board.close()
-        seen, share = json.loads(told)
+        seen, share = json.loads(output)
         self.shares.append(share)
         lags, ages = lags_and_ages(run.trace.steps, seen)
         self.lags += lags
@@ -116,11 +116,12 @@ def lags_and_ages(rows: Rows, seen: Seen) -> tuple[list[float], list[float]]:
     ends[last] = np.inf
     lags, ages = [], []
     for page in seen:
-        known = [(at, step) for at, step in page if 0 < step <= last]
-        news = [then for now, then in pairwise(known) if then[1] > now[1]]
+        expected = [(at, step) for at, step in page if 0 < step <= last]
+        news = [then for now, then in pairwise(expected) if then[1] > now[1]]
         lags += [float(at - ends[step - 1]) for at, step in news]
         ages += [
-            max(0.0, float(at - ends[step])) for (_, step), (at, _) in pairwise(known)
+            max(0.0, float(at - ends[step]))
+            for (_, step), (at, _) in pairwise(expected)
         ]
     return lags, ages
 
@@ -140,12 +141,12 @@ def main() -> None:
     room = Classroom(options.viewers)
     book = Notebook(workers=2)
     try:
-        found = json.loads(book.turns("ring", steps, rounds, room.shown))
+        result = json.loads(book.turns("ring", steps, rounds, room.shown))
     finally:
         book.close()
-    ratios = pairs(found)
-    costs = [100 * median(found[f"cost {word}"]) for word in ("off", "on")]
-    cells = [f"{median(found[word]):.0f}" for word in ("off", "on")]
+    ratios = pairs(result)
+    costs = [100 * median(result[f"cost {word}"]) for word in ("off", "on")]
+    cells = [f"{median(result[word]):.0f}" for word in ("off", "on")]
     cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
     cells += [f"{costs[0]:.1f} % and {costs[1]:.1f} %"]
     cells += [f"{100 * median(room.shares):.1f} %"]
@@ -164,7 +165,7 @@ def main() -> None:
         ),
         (tuple(cells),),
     )
-    report(table, {"share": found | {"ratios": ratios}}, options.json)
+    report(table, {"share": result | {"ratios": ratios}}, options.json)
 
 
 if __name__ == "__main__":

@@ -78,13 +78,13 @@ def compare(
     sizes: list[int], rounds: int
 ) -> dict[int, dict[str, list[dict[str, float]]]]:
     """Return all measurements: number of engines -> system -> list."""
-    found: dict[int, dict[str, list[dict[str, float]]]] = {}
+    result: dict[int, dict[str, list[dict[str, float]]]] = {}
     for n_engines in sizes:
-        found[n_engines] = {system: [] for system in SYSTEMS}
+        result[n_engines] = {system: [] for system in SYSTEMS}
         for _ in range(rounds):
             for system in SYSTEMS:
-                found[n_engines][system].append(_measure_there(system, n_engines))
-    return found
+                result[n_engines][system].append(_measure_there(system, n_engines))
+    return result
 
 
 @contextmanager
@@ -121,24 +121,24 @@ def count_all(options: argparse.Namespace, sizes: list[int]) -> bool:
     """Count for all sizes and report it; returns whether all starts succeeded."""
     n_starts, n_loops = options.starts, options.beside
     with beside(n_loops):
-        found = {n_engines: count(n_engines, n_starts) for n_engines in sizes}
+        result = {n_engines: count(n_engines, n_starts) for n_engines in sizes}
     table = Table(
         f"Starts of a cluster that succeed, beside {n_loops} endless loops",
         ("Seconds from the call to the answer of all engines.",),
         ("engines", "succeeded", "median s", "worst s"),
-        tuple(_count_row(n, n_starts, seconds) for n, seconds in found.items()),
+        tuple(_count_row(n, n_starts, seconds) for n, seconds in result.items()),
     )
-    report(table, {"seconds": found}, options.json)
-    return all(len(seconds) == n_starts for seconds in found.values())
+    report(table, {"seconds": result}, options.json)
+    return all(len(seconds) == n_starts for seconds in result.values())
 
 
-def _row(n_engines: int, found: dict[str, list[dict[str, float]]]) -> tuple[str, ...]:
+def _row(n_engines: int, result: dict[str, list[dict[str, float]]]) -> tuple[str, ...]:
     seconds, mib = (
-        [median([one[what] for one in found[system]]) for system in SYSTEMS]
+        [median([row[what] for row in result[system]]) for system in SYSTEMS]
         for what in ("seconds", "mib")
     )
-    cells = [f"{one:.2f}" for one in seconds] + [ratio(*seconds)]
-    cells += [f"{one:.0f}" for one in mib] + [ratio(*mib)]
+    cells = [f"{second:.2f}" for second in seconds] + [ratio(*seconds)]
+    cells += [f"{item:.0f}" for item in mib] + [ratio(*mib)]
     return (str(n_engines), *cells)
 
 
@@ -156,7 +156,7 @@ def main() -> None:
         return
     if options.starts:
         sys.exit(0 if count_all(options, sizes) else 1)
-    found = compare(sizes, options.rounds or (1 if options.quick else 5))
+    result = compare(sizes, options.rounds or (1 if options.quick else 5))
     table = Table(
         "Start of a cluster, median seconds and MiB",
         ("From the call to the answer of all engines; MiB of all processes (PSS).",),
@@ -164,9 +164,9 @@ def main() -> None:
             *("engines", "kit s", "ipyparallel s", "ratio"),
             *("kit MiB", "ipyparallel MiB", "ratio"),
         ),
-        tuple(_row(n, one) for n, one in found.items()),
+        tuple(_row(n, item) for n, item in result.items()),
     )
-    report(table, {"starts": found}, options.json)
+    report(table, {"starts": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -72,13 +72,13 @@ Run = Callable[[str], str]
 def launchers(hosts: TwoHosts, wanted: Sequence[str]) -> Iterator[dict[str, Run]]:
     """Give what runs a program where each launcher is known, by its name."""
 
-    def here(told: str) -> str:
-        command = [sys.executable, "-c", _ONE, told]
+    def here(lines: str) -> str:
+        command = [sys.executable, "-c", _ONE, lines]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         return done.stdout + done.stderr
 
     with ExitStack() as stack:
-        found: dict[str, Run] = {"ssh": here} if "ssh" in wanted else {}
+        result: dict[str, Run] = {"ssh": here} if "ssh" in wanted else {}
         if "slurm" in wanted and (why := why_no_slurm()):
             print(f"no rows of Slurm: {why}", file=sys.stderr)
         elif "slurm" in wanted:
@@ -86,18 +86,18 @@ def launchers(hosts: TwoHosts, wanted: Sequence[str]) -> Iterator[dict[str, Run]
             slurm = Slurm(hosts, folder)
             stack.callback(slurm.end)
             slurm.start()
-            found["slurm"] = lambda told: slurm.python(_ONE, told)
-        yield found
+            result["slurm"] = lambda output: slurm.python(_ONE, output)
+        yield result
 
 
 def seconds(run: Run, system: str, launcher: str, hosts: TwoHosts, slots: int) -> float:
     """Start once and return how long it took."""
-    told = {
+    reply = {
         **{"system": system, "launcher": launcher, "here": hosts.here},
         **{"hosts": list(hosts.address.values()), "ssh_args": hosts.ssh_args},
         **{"slots": slots, "folder": str(hosts.folder)},
     }
-    lines = run(repr(told)).splitlines()
+    lines = run(repr(reply)).splitlines()
     took = [line for line in lines if line.startswith("took ")]
     if not took:
         raise RanksFailed(f"{system} over {launcher}: {' '.join(lines)[-2000:]}")
@@ -113,7 +113,7 @@ def main() -> None:
     if reason := missing():
         sys.exit(f"no two hosts: {reason}")
     rounds = options.rounds or (2 if options.quick else 5)
-    found: dict[str, dict[str, list[float]]] = {}
+    result: dict[str, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
@@ -122,11 +122,11 @@ def main() -> None:
             sys.exit(f"no two hosts: {error}")
         runs = stack.enter_context(launchers(hosts, options.launchers))
         for name, run in runs.items():
-            found[name] = {system: [] for system in SYSTEMS}
+            result[name] = {system: [] for system in SYSTEMS}
             for _ in range(rounds):
                 for system in SYSTEMS:
                     took = seconds(run, system, name, hosts, options.slots)
-                    found[name][system].append(took)
+                    result[name][system].append(took)
     table = Table(
         f"Seconds until {2 * options.slots} engines on two hosts answer",
         (
@@ -134,14 +134,14 @@ def main() -> None:
             "the second.",
         ),
         ("launcher", *SYSTEMS, "ratio"),
-        tuple(_row(name, by_system) for name, by_system in found.items()),
+        tuple(_row(name, by_system) for name, by_system in result.items()),
     )
-    report(table, {"seconds": found}, options.json)
+    report(table, {"seconds": result}, options.json)
 
 
-def _row(name: str, found: dict[str, list[float]]) -> tuple[str, ...]:
-    medians = [median(found[system]) for system in SYSTEMS]
-    return (name, *(f"{one:.2f}" for one in medians), ratio(*medians))
+def _row(name: str, result: dict[str, list[float]]) -> tuple[str, ...]:
+    medians = [median(result[system]) for system in SYSTEMS]
+    return (name, *(f"{item:.2f}" for item in medians), ratio(*medians))
 
 
 if __name__ == "__main__":

@@ -73,17 +73,17 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--model", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--switches", type=int, metavar="N", help="of each model")
-    given = parser.parse_args()
-    switches = given.switches or (20 if given.quick else 200)
-    found = {name: measure(name, switches) for name in given.model}
-    report(_table(found), found, given.json)
+    options = parser.parse_args()
+    switches = options.switches or (20 if options.quick else 200)
+    result = {name: measure(name, switches) for name in options.model}
+    report(_table(result), result, options.json)
 
 
-def _table(found: dict[str, dict[str, Any]]) -> Table:
+def _table(result: dict[str, dict[str, Any]]) -> Table:
     rows = []
-    for name, one in found.items():
-        pause, step = median(one["pauses"]), median(one["steps"])
-        cells = [pause, max(one["pauses"]), step]
+    for name, row in result.items():
+        pause, step = median(row["pauses"]), median(row["steps"])
+        cells = [pause, max(row["pauses"]), step]
         rows.append((name, *(f"{s * 1e3:.2f}" for s in cells), ratio(pause, step)))
     head = ("model", "pause", "longest", "a step", "pause/step")
     note = "Milliseconds in which no worker is in a step; a server and two workers."

@@ -57,8 +57,8 @@ def tasks(n_ps: int = 1, n_workers: int = N_WORKERS) -> Iterator[RankGroup]:
         rank_group("kit", RANK, n_ps + n_workers, "kit", str(n_ps)) as started,
     ):
         keys = Credentials.new(certificate=False).to_plain()
-        found = started.order(do="listen", folder=folder, credentials=keys)
-        started.order(do="connect", spec={"ps": found[:n_ps], "worker": found[n_ps:]})
+        result = started.order(do="listen", folder=folder, credentials=keys)
+        started.order(do="connect", spec={"ps": result[:n_ps], "worker": result[n_ps:]})
         yield started
 
 
@@ -98,12 +98,12 @@ def begin(
 def memory(on: RankGroup, what: str) -> tuple[list[int], bool]:
     """Return the bytes of each task ("pss" or "rss"), and whether all have ended."""
     looks = on.order(do="look")
-    return [one[what] for one in looks], all(one["over"] for one in looks)
+    return [look[what] for look in looks], all(look["over"] for look in looks)
 
 
 def alone_memory(on: RankGroup, problem: Path) -> list[int]:
     """Return the bytes of each task at the end of a training by itself."""
-    return [one["pss"] for one in on.order(do="alone", path=str(problem), steps=3)]
+    return [row["pss"] for row in on.order(do="alone", path=str(problem), steps=3)]
 
 
 def outcome(workers: list[Times], synchronous: bool) -> Outcome:
@@ -113,10 +113,12 @@ def outcome(workers: list[Times], synchronous: bool) -> Outcome:
     >>> outcome([one, one], True).rate, outcome([one, one], False).rate
     (1.0, 3.0)
     """
-    losses = [one["losses"] for one in workers]
+    losses = [worker["losses"] for worker in workers]
     if synchronous:
-        return Outcome(min(rate(one["ends"]) for one in workers), losses)
-    return Outcome(rate(sorted(end for one in workers for end in one["ends"])), losses)
+        return Outcome(min(rate(worker["ends"]) for worker in workers), losses)
+    return Outcome(
+        rate(sorted(end for worker in workers for end in worker["ends"])), losses
+    )
 
 
 def alone(

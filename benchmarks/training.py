@@ -59,7 +59,7 @@ def compare(
 
     Raises `RanksFailed` when a system computes something else than numpy alone.
     """
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     with ExitStack() as stack:
         problem = stack.enter_context(stored(name))
         wanted = replay(load(problem), min(steps, _REPLAYED), n_workers)
@@ -74,8 +74,8 @@ def compare(
             check(outcomes, wanted)
             for system, result in outcomes.items():
                 if turn:
-                    found.setdefault(system, []).append(result.rate)
-    return found
+                    results.setdefault(system, []).append(result.rate)
+    return results
 
 
 def _turn(
@@ -86,20 +86,20 @@ def _turn(
     n_workers: int,
 ) -> dict[str, Outcome]:
     path = str(problem)
-    found = {"no exchange": alone(ours, problem, steps, n_workers)}
+    result = {"no exchange": alone(ours, problem, steps, n_workers)}
     for name, how in OURS.items():
-        found[name] = train(ours, how, problem, steps, n_workers)
+        result[name] = train(ours, how, problem, steps, n_workers)
     if "gloo" in theirs:
         times = theirs["gloo"].order(do="train", path=path, steps=steps)
-        found[DDP] = outcome(times, synchronous=True)
+        result[DDP] = outcome(times, synchronous=True)
     if "tensorflow" in theirs:
         for name, synchronous in ((TF_SYNC, True), (TF_ASYNC, False)):
             on = theirs["tensorflow"]
             on.order(do="build", path=path, synchronous=synchronous, n_ps=1)
             on.order(do="join")
-            found[name] = outcome(on.order(do="train", steps=steps)[1:], synchronous)
+            result[name] = outcome(on.order(do="train", steps=steps)[1:], synchronous)
             on.order(do="end")
-    return found
+    return result
 
 
 def _ddp(python: str, n_workers: int) -> AbstractContextManager[RankGroup]:
@@ -122,7 +122,7 @@ _START = {"gloo": _ddp, "tensorflow": _tensorflow}
 def check(outcomes: dict[str, Outcome], wanted: list[list[float]]) -> None:
     """Compare with the losses of numpy alone: of each worker, of the first steps."""
     for name, (_, losses) in outcomes.items():
-        every = [loss for one in losses for loss in one]
+        every = [loss for item in losses for loss in item]
         if not every or not all(map(math.isfinite, every)):
             raise RanksFailed(f"{name} computes no losses: {losses}")
         if name in WITHOUT_COMMON_STEP:
@@ -139,7 +139,7 @@ def check(outcomes: dict[str, Outcome], wanted: list[list[float]]) -> None:
             raise RanksFailed(
                 f"ring and {name} did not give the same losses, bit for bit."
             )
-        first = [one[: len(wanted[0])] for one in losses]
+        first = [loss[: len(wanted[0])] for loss in losses]
         if not np.allclose(first, wanted, rtol=_CLOSE):
             raise RanksFailed(f"{name} and numpy lose differently: {first}, {wanted}")
 
@@ -182,7 +182,7 @@ def main() -> None:
     usual_rounds = _QUICK_ROUNDS if quick else {}
     workers = options.workers or ([2] if quick else [2, 3])
     peers = find_peers(options.python, TRAINERS)
-    found = {
+    result = {
         f"{name}, {n}": compare(
             name,
             options.steps or usual_steps.get(name, 100),
@@ -193,7 +193,7 @@ def main() -> None:
         for n in workers
         for name in options.models
     }
-    versions = ", ".join(f"{one.name} {one.version}" for one in peers.values())
+    versions = ", ".join(f"{peer.name} {peer.version}" for peer in peers.values())
     table = Table(
         "Training, median steps a second",
         (
@@ -205,12 +205,12 @@ def main() -> None:
         ),
         ("model", "workers", *SYSTEMS, *(f"{a} / {b}" for a, b in _RATIOS)),
         tuple(
-            row(name, n, found[f"{name}, {n}"])
+            row(name, n, result[f"{name}, {n}"])
             for n in workers
             for name in options.models
         ),
     )
-    report(table, {"steps_per_second": found}, options.json)
+    report(table, {"steps_per_second": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -153,8 +153,8 @@ class KitTask:
 def taken() -> dict[str, int]:
     """Return the bytes of this process: its share of the memory, and all it sees."""
     text = Path("/proc/self/smaps_rollup").read_text("ascii")
-    found = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB", text, re.MULTILINE))
-    return {name.lower(): int(size) * 1024 for name, size in found.items()}
+    result = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB", text, re.MULTILINE))
+    return {name.lower(): int(size) * 1024 for name, size in result.items()}
 
 
 def _columns(rows: Any, *names: str) -> list[list[int]]:

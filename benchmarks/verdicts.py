@@ -286,16 +286,16 @@ def judge(chosen: Sequence[Case]) -> list[tuple[Case, Bottleneck]]:
     """Run cases, those of one size on one cluster; in their order."""
     with ExitStack() as stack:
         clusters: dict[int, ProcessCluster] = {}
-        found = []
+        result = []
         for case in chosen:
             n = case.n_workers
             if n not in clusters:
                 clusters[n] = stack.enter_context(process_cluster(1, n))
             verdict = run_case(case, clusters[n])
-            found.append((case, verdict))
+            result.append((case, verdict))
             mark = "right" if is_right(case, verdict) else "WRONG"
             print(f"{mark}: {case.words}: {verdict}", flush=True)
-        return found
+        return result
 
 
 def main() -> None:
@@ -303,29 +303,29 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--cases", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    n_cases = given.cases or (14 if given.quick else 100)
-    found = judge(list(cases(n_cases, given.seed)))
+    options = parser.parse_args()
+    n_cases = options.cases or (14 if options.quick else 100)
+    result = judge(list(cases(n_cases, options.seed)))
     figures = [
         {
             "case": case._asdict()
             | {"cause": case.cause.value, "slow": vars(case.slow)},
-            "verdict": one.cause.value,
-            "task": one.task,
-            "said": str(one),
-            "right": is_right(case, one),
+            "verdict": item.cause.value,
+            "task": item.task,
+            "said": str(item),
+            "right": is_right(case, item),
         }
-        for case, one in found
+        for case, item in result
     ]
-    report(_table(found), {"cases": figures}, given.json)
+    report(_table(result), {"cases": figures}, options.json)
 
 
-def _table(found: Sequence[tuple[Case, Bottleneck]]) -> Table:
+def _table(result: Sequence[tuple[Case, Bottleneck]]) -> Table:
     right, whole = Counter[str](), Counter[str]()
-    for case, one in found:
+    for case, item in result:
         whole[case.cause.value] += 1
-        right[case.cause.value] += is_right(case, one)
-    unknown = sum(one.cause is Cause.NONE for _, one in found)
+        right[case.cause.value] += is_right(case, item)
+    unknown = sum(each.cause is Cause.NONE for _, each in result)
     rows = [(name, str(n), str(right[name])) for name, n in whole.items()]
     rows.append(("all", str(whole.total()), str(right.total())))
     notes = (

@@ -120,7 +120,11 @@ def _libraries() -> Sequence[Mapping[str, Any]]:
     Where it cannot be told whose they are, return all.
     """
     known = _controller().select(user_api="blas").info()
-    own = [one for one in known if Path(one["filepath"]).parent.name == "numpy.libs"]
+    own = [
+        library
+        for library in known
+        if Path(library["filepath"]).parent.name == "numpy.libs"
+    ]
     return own or known
 
 
@@ -172,19 +176,19 @@ def differences(
     Not the numbers of threads, unless asked: a training has one for all.
     """
     wrong = []
-    if with_threads and (words := _unlike(hosts, lambda one: str(one.threads))):
-        least = min(one.threads for _, one in hosts)
+    if with_threads and (words := _unlike(hosts, lambda host: str(host.threads))):
+        least = min(facts.threads for _, facts in hosts)
         wrong.append(
             f"BLAS has different numbers of threads ({words}): the last bits of a "
             f"product may depend on which of them computes it. Start all programs with "
             f"OPENBLAS_NUM_THREADS={least}."
         )
-    if words := _unlike(hosts, lambda one: one.numpy):
+    if words := _unlike(hosts, lambda host: host.numpy):
         wrong.append(
             f"numpy has different versions ({words}): results may differ in the last "
             f"bits. Install the same."
         )
-    if words := _unlike(hosts, lambda one: one.blas):
+    if words := _unlike(hosts, lambda host: host.blas):
         wrong.append(
             f"matrices are multiplied with different kernels ({words}): the same "
             f"product may differ in the last bits. Where all have OpenBLAS on CPUs of "
@@ -192,10 +196,10 @@ def differences(
             f"run, such as the oldest of these, before numpy is imported or the "
             f"cluster starts."
         )
-    if words := _unlike(hosts, lambda one: " ".join(one.simd) or "none of them"):
-        some = dict.fromkeys(name for _, one in hosts for name in one.simd)
+    if words := _unlike(hosts, lambda host: " ".join(host.simd) or "none of them"):
+        some = dict.fromkeys(name for _, facts in hosts for name in facts.simd)
         missing = [
-            name for name in some if not all(name in one.simd for _, one in hosts)
+            name for name in some if not all(name in facts.simd for _, facts in hosts)
         ]
         wrong.append(
             f"numpy uses different vector instructions ({words}): exp, log, sin, tanh "
@@ -211,12 +215,12 @@ def _unlike(
 ) -> str:
     """Name one host for each value of a fact; empty if all have the same value."""
     first: dict[str, tuple[str, Arithmetic]] = {}
-    for name, one in hosts:
-        first.setdefault(of(one), (name, one))
+    for name, facts in hosts:
+        first.setdefault(of(facts), (name, facts))
     if len(first) < 2:
         return ""
     return "; ".join(
-        f"{name} ({one.cpu}) has {it}" for it, (name, one) in first.items()
+        f"{name} ({item.cpu}) has {it}" for it, (name, item) in first.items()
     )
 
 

@@ -104,9 +104,9 @@ class ClusterDef:
 
     def __init__(self, job: Iterable[JobDef] = ()) -> None:
         self.job = Jobs(job)
-        for one in self.job:
-            if not isinstance(one, JobDef):
-                raise TypeError(f"a ClusterDef holds JobDefs, not {one!r}.")
+        for entry in self.job:
+            if not isinstance(entry, JobDef):
+                raise TypeError(f"a ClusterDef holds JobDefs, not {entry!r}.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClusterDef):

@@ -466,10 +466,10 @@ def noted_at(first: BaseException) -> Iterator[None]:
 
 
 def _tree(root: type[KitError]) -> dict[str, type[KitError]]:
-    found = {root.__name__: root}
+    errors = {root.__name__: root}
     for child in root.__subclasses__():
-        found |= _tree(child)
-    return found
+        errors |= _tree(child)
+    return errors
 
 
 def shortened(text: str, most: int = _MOST_TEXT) -> str:

@@ -35,7 +35,9 @@ class Feature(NamedTuple):
 
     def has(self, module: str) -> bool:
         """Whether a module, or what is in it, is of this feature."""
-        return f"{module}.".startswith(tuple(f"{one}." for one in self.modules.split()))
+        return f"{module}.".startswith(
+            tuple(f"{item}." for item in self.modules.split())
+        )
 
 
 FEATURES: Final = (

@@ -75,7 +75,9 @@ def _is_ours(cls: type[Any]) -> bool:
 def _refusal(cls: Any, name: str) -> UnknownAttribute | None:
     """Return what to raise when this attribute is set; None if that has an effect."""
     made_by = getattr(cls, "__dataclass_params__", None)
-    set_once = [one.name for one in fields(cls)] if made_by and made_by.frozen else []
+    set_once = (
+        [field.name for field in fields(cls)] if made_by and made_by.frozen else []
+    )
     if near := _nearest(name, set_once):
         return FrozenAttribute(
             f"{cls.__name__} cannot be changed once it is made; make another: "
@@ -117,7 +119,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 def _public(cls: type[Any]) -> list[str]:
     """Return the public attributes that are no methods."""
-    declared = {name for one in cls.__mro__ for name in inspect.get_annotations(one)}
+    declared = {name for kind in cls.__mro__ for name in inspect.get_annotations(kind)}
     present = {name for name in dir(cls) if not callable(getattr(cls, name, None))}
     return sorted(name for name in declared | present if not name.startswith("_"))
 
@@ -155,7 +157,7 @@ def names_its_arguments(function: Function) -> Function:
     kit.handles.UnknownArgument: step has no argument 'lr'; write learning_rate=....
     """
     parameters = inspect.signature(function).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if any(param.kind is param.VAR_KEYWORD for param in parameters.values()):
         return function
     names = [name for name in parameters if name != "self"]
 
@@ -170,7 +172,11 @@ def names_its_arguments(function: Function) -> Function:
 
 
 def _unknown(function: Callable[..., Any], name: str, names: list[str]) -> str:
-    meant = [one for one in _SYNONYMS.get(name.lower(), ()) if one in names]
+    meant = [
+        name_known
+        for name_known in _SYNONYMS.get(name.lower(), ())
+        if name_known in names
+    ]
     near = meant[0] if meant else _nearest(name, names)
     instead = f"it has {', '.join(names)}"
     if near:

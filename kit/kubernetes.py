@@ -158,11 +158,11 @@ def manifest(
     objects.append((_job if program else _stateful)(workers, worker))
     if has_notebook:
         objects.append(_stateful(pod.notebook(small), 1))
-    for one in objects if namespace else ():
-        one["metadata"]["namespace"] = namespace
+    for manifest_object in objects if namespace else ():
+        manifest_object["metadata"]["namespace"] = namespace
     if warning := _settings_of(variables).warning:
-        for one in objects:  # `kubectl describe` shows it
-            one["metadata"]["annotations"] = {"psring/warning": warning}
+        for manifest_object in objects:  # `kubectl describe` shows it
+            manifest_object["metadata"]["annotations"] = {"psring/warning": warning}
     return objects
 
 
@@ -223,12 +223,14 @@ class _Pods:
     def _container(
         self, command: Sequence[str], limits: Mapping[str, str], own: list[Plain]
     ) -> Plain:
-        known = [{"name": key, "value": text} for key, text in self._variables.items()]
+        variables = [
+            {"name": key, "value": text} for key, text in self._variables.items()
+        ]
         return {
             "name": "psring",
             "image": self._image,
             "command": list(command),
-            "env": own + known,
+            "env": own + variables,
             "resources": {"requests": dict(limits), "limits": dict(limits)},
             "securityContext": {
                 "allowPrivilegeEscalation": False,
@@ -283,8 +285,8 @@ def as_list(objects: Sequence[Plain]) -> str:
     str
         A List of Kubernetes.
     """
-    together = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    return json.dumps(together, indent=2)
+    combined = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return json.dumps(combined, indent=2)
 
 
 def _labels(name: str, component: str = "") -> Plain:
@@ -298,8 +300,8 @@ def _object(version: str, kind: str, name: str, labels: Plain, **fields: Any) ->
 
 
 def _secret(name: str, credentials: Credentials | None) -> Plain:
-    found = (credentials or Credentials.new()).with_certificate()
-    data = base64.b64encode(json.dumps(found.to_plain()).encode()).decode()
+    complete = (credentials or Credentials.new()).with_certificate()
+    data = base64.b64encode(json.dumps(complete.to_plain()).encode()).decode()
     # If it were changed, running pods would refuse new ones, which mount the new one.
     fields: Plain = {"type": "Opaque", "immutable": True, "data": {_SECRET_FILE: data}}
     return _object("v1", "Secret", name, _labels(name), **fields)
@@ -392,17 +394,17 @@ def _probes(port: int) -> Plain:
 
 
 def _check_counts(counts: Mapping[str, int], port: int, user: int, wait: float) -> None:
-    known = {
+    limits = {
         "ps": (counts["ps"], 0, 10_000),
         "worker": (counts["worker"], 1, 10_000),
         "port": (port, 1024, 65_535),  # those below are root's
         "user": (user, 1, 2**31 - 1),
     }
-    for what, (given, least, most) in known.items():
-        is_whole = isinstance(given, int) and not isinstance(given, bool)
-        if not is_whole or not least <= given <= most:
+    for what, (value, least, most) in limits.items():
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not least <= value <= most:
             raise InvalidArgumentError(
-                f"{what} is {given!r}; give a whole number from {least} to {most}."
+                f"{what} is {value!r}; give a whole number from {least} to {most}."
             )
     is_time = isinstance(wait, int | float) and not isinstance(wait, bool)
     if not is_time or not 0 < wait <= 86_400:
@@ -414,17 +416,17 @@ def _check_counts(counts: Mapping[str, int], port: int, user: int, wait: float) 
 def _check_names(
     name: str, counts: Mapping[str, int], notebook: bool, secret: str, namespace: str
 ) -> None:
-    for what, given in {"name": name, "namespace": namespace or "ok"}.items():
+    for what, text in {"name": name, "namespace": namespace or "ok"}.items():
         _check_text(
-            given,
+            text,
             _LABEL,
             what,
             f"at most {_LONGEST_LABEL} of a-z, 0-9 and "
             f"'-', beginning with a letter and not ending with '-'",
         )
-        if len(given) > _LONGEST_LABEL:
+        if len(text) > _LONGEST_LABEL:
             raise InvalidArgumentError(
-                f"{what} is {given!r}, {len(given)} characters; Kubernetes takes "
+                f"{what} is {text!r}, {len(text)} characters; Kubernetes takes "
                 f"{_LONGEST_LABEL}."
             )
     if secret:
@@ -433,7 +435,7 @@ def _check_names(
     for job in jobs:
         pod = f"{name}-{job}-{counts.get(job, 1) - 1}"
         if len(f"{name}-{job}") > _LONGEST_SET or len(pod) > _LONGEST_LABEL:
-            most = _LONGEST_SET - max(len(f"-{one}") for one in jobs)
+            most = _LONGEST_SET - max(len(f"-{item}") for item in jobs)
             raise InvalidArgumentError(
                 f"name is {name!r}: its pods would be called {pod!r}, and Kubernetes "
                 f"has no room for that with what it adds; give {most} characters at "
@@ -442,8 +444,8 @@ def _check_names(
 
 
 def _check_image(image: str) -> None:
-    found = _IMAGE.fullmatch(image) if isinstance(image, str) else None
-    if found is None or found[1] == "latest":
+    match = _IMAGE.fullmatch(image) if isinstance(image, str) else None
+    if match is None or match[1] == "latest":
         raise InvalidArgumentError(
             f"image is {image!r}; give one with a tag, such as "
             f"'registry.example/digits:3', or with a digest. Without one, and with "
@@ -453,7 +455,7 @@ def _check_image(image: str) -> None:
 
 def _check_command(program: Sequence[str]) -> None:
     is_text = isinstance(program, str | bytes)
-    if is_text or not all(isinstance(one, str) for one in program):
+    if is_text or not all(isinstance(word, str) for word in program):
         raise InvalidArgumentError(
             f"program is {program!r}; give its words as a list, such as "
             f"['python3', '/app/train.py']."
@@ -483,6 +485,6 @@ def _checked_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return dict(environment)
 
 
-def _check_text(given: object, form: re.Pattern[str], what: str, expected: str) -> None:
-    if not isinstance(given, str) or not form.fullmatch(given):
-        raise InvalidArgumentError(f"{what} is {given!r}; give {expected}.")
+def _check_text(value: object, form: re.Pattern[str], what: str, expected: str) -> None:
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise InvalidArgumentError(f"{what} is {value!r}; give {expected}.")

@@ -91,9 +91,9 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
     import psutil
 
     machine = psutil.virtual_memory()
-    found = [*groups.memory(), (int(machine.total), int(machine.available))]
-    limit = min(limit for limit, _ in found)
-    left = min(left for _, left in found)
+    sizes = [*groups.memory(), (int(machine.total), int(machine.available))]
+    limit = min(limit for limit, _ in sizes)
+    left = min(left for _, left in sizes)
     return MachineMemory(limit // _MIB, left // _MIB, limit < int(machine.total))
 
 

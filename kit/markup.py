@@ -88,7 +88,7 @@ def rows_table(
         element(
             "tr",
             element("th", first, scope="row"),
-            *(element("td", one) for one in rest),
+            *(element("td", text) for text in rest),
         )
         for first, *rest in rows
     )

@@ -50,15 +50,15 @@ def check(what: str, fields: Fields, values: object) -> dict[str, Any]:
         )
     for name in values:
         if name not in fields:
-            known = ", ".join(fields) or "none"
+            names = ", ".join(fields) or "none"
             raise InvalidArgumentError(
-                f"{what}: {shown(name)} is not known; the values are {known}."
+                f"{what}: {shown(name)} is not known; the values are {names}."
             )
-    found = {}
+    checked = {}
     for name, field in fields.items():
         if name in values:
             try:
-                found[name] = field.read(values[name])
+                checked[name] = field.read(values[name])
             except (TypeError, ValueError):
                 text = f"{name} is {shown(values[name])}; give {field.expected}."
                 raise InvalidArgumentError(f"{what}: {text}") from None
@@ -66,7 +66,7 @@ def check(what: str, fields: Fields, values: object) -> dict[str, Any]:
             raise InvalidArgumentError(
                 f"{what}: {name} is missing; give {field.expected}."
             )
-    return found
+    return checked
 
 
 def shown(value: object) -> str:
@@ -137,7 +137,7 @@ def list_of(field: Field, most: int = 2**16) -> Field:
 
     def read(value: Any) -> list[Any]:
         _must(isinstance(value, list | tuple) and len(value) <= most)
-        return [field.read(one) for one in value]
+        return [field.read(item) for item in value]
 
     return Field(f"a list of at most {most}, each {field.expected}", read)
 
@@ -148,7 +148,7 @@ def row_of(*fields: Field) -> Field:
     def read(value: Any) -> tuple[Any, ...]:
         _must(isinstance(value, list | tuple) and len(value) == len(fields))
         pairs = zip(fields, value, strict=True)
-        return tuple(field.read(one) for field, one in pairs)
+        return tuple(field.read(item) for field, item in pairs)
 
     parts = "; ".join(field.expected for field in fields)
     return Field(f"a list of {len(fields)}: {parts}", read)
@@ -160,7 +160,7 @@ def table_of(field: Field, most: int = 2**16) -> Field:
     def read(value: Any) -> dict[str, Any]:
         _must(isinstance(value, Mapping) and len(value) <= most)
         _must(all(isinstance(name, str) for name in value))
-        return {name: field.read(one) for name, one in value.items()}
+        return {name: field.read(item) for name, item in value.items()}
 
     return Field(f"values by name, at most {most}, each {field.expected}", read)
 

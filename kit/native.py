@@ -16,9 +16,9 @@ def library(module: str, form: int) -> ctypes.CDLL | None:
     if spec is None or spec.origin is None:
         return None
     try:
-        found = ctypes.CDLL(spec.origin)
-        found.kit_form.restype = ctypes.c_int64
+        compiled = ctypes.CDLL(spec.origin)
+        compiled.kit_form.restype = ctypes.c_int64
     except (OSError, AttributeError):  # for another architecture, or truncated
         return None
     # Next to new code there may be an old build, whose functions take other arguments.
-    return found if found.kit_form() == form else None
+    return compiled if compiled.kit_form() == form else None

@@ -118,7 +118,9 @@ def _parts(value: Any, *, is_first: bool) -> Iterator[tuple[str, Any]]:
         yield from {**seen.globals, **seen.nonlocals}.items()
     elif isinstance(value, functools.partial):
         yield getattr(value.func, "__name__", "func"), value.func
-        yield from ((f"argument {n}", one) for n, one in enumerate(value.args))
+        yield from (
+            (f"argument {n}", argument) for n, argument in enumerate(value.args)
+        )
         yield from value.keywords.items()
     elif isinstance(value, Mapping):
         yield from ((str(name), part) for name, part in value.items())

@@ -187,5 +187,5 @@ def _display_of_the_kernel() -> Callable[..., Any] | None:
     shell = None if ipython is None else ipython.get_ipython()
     if ipython is None or not hasattr(shell, "kernel"):
         return None
-    found: Callable[..., Any] = ipython.display.display
-    return found
+    show: Callable[..., Any] = ipython.display.display
+    return show

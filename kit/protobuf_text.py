@@ -81,10 +81,10 @@ class TextReader:
 
     def skip(self, marks: str) -> bool:
         """Skip one of some marks if it is next; return whether it was."""
-        found = self._next.kind == "mark" and self._next.text in marks
-        if found:
+        is_there = self._next.kind == "mark" and self._next.text in marks
+        if is_there:
             self._next = next(self._rest)
-        return found
+        return is_there
 
     def field(self, *known: str) -> str:
         """Read the name of a field, one of those that are `known`."""
@@ -118,12 +118,12 @@ class TextReader:
         """Read one value with `read`, or several in brackets; return a list."""
         if not self.skip("["):
             return [read()]
-        found: list[T] = []
+        result: list[T] = []
         while not self.skip("]"):
-            if found and not self.skip(","):
+            if result and not self.skip(","):
                 raise self._fail("',' or ']'")
-            found.append(read())
-        return found
+            result.append(read())
+        return result
 
     def integer(self) -> int:
         """Read a decimal integer."""
@@ -160,8 +160,8 @@ class TextReader:
         return taken.text
 
     def _fail(self, wanted: str) -> ValueError:
-        found = repr(self._next.text) if self._next.text else "the end of the text"
-        return ValueError(f"line {self._next.line}: expected {wanted}, found {found}.")
+        text = repr(self._next.text) if self._next.text else "the end of the text"
+        return ValueError(f"line {self._next.line}: expected {wanted}, found {text}.")
 
 
 def _scan(text: str, what: str) -> Iterator[_Token]:

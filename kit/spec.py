@@ -199,9 +199,9 @@ class ClusterSpec:
 
     def _job(self, job_name: str) -> dict[int, str]:
         if job_name not in self._jobs:
-            known = ", ".join(map(repr, self._jobs)) or "none"
+            names = ", ".join(map(repr, self._jobs)) or "none"
             raise ValueError(
-                f"the cluster has no job {job_name!r}; its jobs are: {known}."
+                f"the cluster has no job {job_name!r}; its jobs are: {names}."
             )
         return self._jobs[job_name]
 

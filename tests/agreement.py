@@ -145,9 +145,9 @@ class Game:
         """All or none: the lists of epochs are beginnings of one list."""
         lists = [player.epochs for player in self.players.values()]
         longest = max(lists, key=len)
-        for one in lists:
-            assert one == longest[: len(one)]
-            assert len(longest) - len(one) <= 1
+        for item in lists:
+            assert item == longest[: len(item)]
+            assert len(longest) - len(item) <= 1
         assert [epoch.number for epoch in longest] == list(range(1, len(longest) + 1))
         firsts = [epoch.first_step for epoch in longest]
         assert firsts == sorted(firsts)

@@ -53,8 +53,8 @@ def for_each(
                 raise BaseExceptionGroup("\n  ".join([count, *failed]), errors)
 
         signature = inspect.signature(test)
-        given = signature.parameters.values()
-        others = [one for one in given if one.name not in parameters]
+        inputs = signature.parameters.values()
+        others = [item for item in inputs if item.name not in parameters]
         vars(tries_all)["__signature__"] = signature.replace(parameters=others)
         return tries_all
 

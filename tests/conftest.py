@@ -141,8 +141,8 @@ class FilesWithTests:
 
         All others would be imported, and each of their functions be looked through.
         """
-        found = yield
-        return [one for one in found if not is_without_examples(one)]
+        result = yield
+        return [item for item in result if not is_without_examples(item)]
 
 
 def is_without_browser(path: Path) -> bool:
@@ -196,27 +196,27 @@ def held() -> Held:
 
 def children() -> list[psutil.Process]:
     # psutil looks at all processes of the machine for it, which costs milliseconds.
-    found = []
+    result = []
     parents = [os.getpid()]
     for parent in parents:
         for pid in children_of(parent):
             with suppress(psutil.NoSuchProcess):
-                found.append(psutil.Process(pid))
+                result.append(psutil.Process(pid))
                 parents.append(pid)
-    return found
+    return result
 
 
 # These two run twice a test. With `Path` they took longer than most tests do.
 def children_of(pid: int) -> list[int]:
-    found: list[int] = []
+    result: list[int] = []
     with suppress(OSError):  # it or a thread of it is gone
         for thread in list(os.scandir(f"/proc/{pid}/task")):  # and so closed
             file = os.open(f"{thread.path}/children", os.O_RDONLY)
             try:
-                found.extend(map(int, os.read(file, 1 << 16).split()))
+                result.extend(map(int, os.read(file, 1 << 16).split()))
             finally:
                 os.close(file)
-    return found
+    return result
 
 
 def descriptors() -> Iterator[Descriptor]:
@@ -385,7 +385,9 @@ def end_what_is_left(began: float) -> None:
     killed = []
     for pid, process in running.items():
         with suppress(psutil.Error):
-            if pid not in older and not older & {one.pid for one in process.parents()}:
+            if pid not in older and not older & {
+                parent.pid for parent in process.parents()
+            }:
                 process.kill()
                 killed.append(process)
     # On a busy machine a process runs on for a moment after it was killed. A zombie has

@@ -41,17 +41,17 @@ def programs(text: str) -> list[Shown]:
 
     A block that begins with a magic is a cell of a notebook, and none of a program.
     """
-    found: list[Shown] = []
+    result: list[Shown] = []
     for kind, block in _FENCED.findall(text):
         if block.startswith("%"):
             continue
         if kind == "python" and _IMPORTS_KIT.search(block):
-            found.append(Shown(block, ""))
+            result.append(Shown(block, ""))
         elif kind == "python":
-            found[-1] = found[-1]._replace(program=found[-1].program + block)
+            result[-1] = result[-1]._replace(program=result[-1].program + block)
         elif kind == "output":
-            found[-1] = found[-1]._replace(output=found[-1].output + block)
-    return found
+            result[-1] = result[-1]._replace(output=result[-1].output + block)
+    return result
 
 
 def run(program: str, folder: Path) -> str:

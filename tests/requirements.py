@@ -20,5 +20,5 @@ NAMES_IN_CONDA = {
 def requirements(*extras: str) -> list[Requirement]:
     optional = PROJECT["optional-dependencies"]
     groups = [PROJECT["dependencies"], *(optional[name] for name in extras)]
-    found = [Requirement(line) for group in groups for line in group]
-    return [req for req in found if req.name != PROJECT["name"]]
+    result = [Requirement(line) for group in groups for line in group]
+    return [req for req in result if req.name != PROJECT["name"]]

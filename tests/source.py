@@ -111,8 +111,8 @@ def files() -> list[Path]:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         hidden = {".venv", ".mypy_cache", ".ruff_cache", "__pycache__", ".hypothesis"}
-        found = (path for path in ROOT.rglob("*") if not hidden & {*path.parts})
-        return [path for path in found if path.is_file()]
+        result = (path for path in ROOT.rglob("*") if not hidden & {*path.parts})
+        return [path for path in result if path.is_file()]
     # A clone may belong to another user, as in a container; reading it is harmless.
     command = [git, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
     command.append("--exclude-standard")

@@ -193,12 +193,12 @@ class _Strict(StrictModule):
 def _guarded(behind: Any, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    found = getattr(behind, name)
-    if isinstance(found, ModuleType):
-        return StrictModule(f"strict.{name}", found)
-    if isinstance(found, type) or not callable(found):
-        return found
-    return _Guarded(found)
+    result = getattr(behind, name)
+    if isinstance(result, ModuleType):
+        return StrictModule(f"strict.{name}", result)
+    if isinstance(result, type) or not callable(result):
+        return result
+    return _Guarded(result)
 
 
 def _enter(value: Any) -> Any:

@@ -173,13 +173,13 @@ def test_numpy_computes_with_everything_else(x: object) -> None:
 
 
 def test_device_array_is_copied_straight_into_its_place() -> None:
-    place, x = np.zeros((2, 2)), OnDevice(np.ones((2, 2)))
+    target, x = np.zeros((2, 2)), OnDevice(np.ones((2, 2)))
 
-    copy_into(place, x)
+    copy_into(target, x)
 
     assert len(x.gets) == 1
-    assert x.gets[0] is place
-    assert place.tolist() == [[1, 1], [1, 1]]
+    assert x.gets[0] is target
+    assert target.tolist() == [[1, 1], [1, 1]]
 
 
 @pytest.mark.parametrize("make", [OnDevice, np.asarray, lambda x: Tracked(x, STEPS)])
@@ -208,12 +208,12 @@ def test_copy_reaches_a_place_with_gaps(make: Any) -> None:
     ],
 )
 def test_mismatch_names_both_and_writes_nothing(make: Any, x: Array, part: str) -> None:
-    place = np.zeros((3, 2))
+    target = np.zeros((3, 2))
 
     with pytest.raises(GradientMismatch, match=part):
-        copy_into(place, make(x), what="w1")
+        copy_into(target, make(x), what="w1")
 
-    assert not place.any()
+    assert not target.any()
 
 
 def test_none_is_what_torch_gives_for_a_parameter_without_use() -> None:
@@ -266,10 +266,10 @@ def test_real_cupy_arrays_reach_the_host() -> None:
     if not cupy.cuda.is_available():
         pytest.skip("no GPU here")
     x = cupy.arange(6, dtype="float32").reshape(2, 3)
-    place = np.zeros((3, 2), np.float32)
+    target = np.zeros((3, 2), np.float32)
 
-    copy_into(place, x.T)  # not contiguous on the device
+    copy_into(target, x.T)  # not contiguous on the device
 
     assert module_of(x) is cupy
-    assert place.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert target.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert to_numpy(x).tolist() == [[0, 1, 2], [3, 4, 5]]

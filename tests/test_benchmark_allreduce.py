@@ -27,14 +27,16 @@ IN_MEMORY = {"copy": 1.0, "ring": 2.0, "mesh": 2.5, "ring-step": 4.0, "ps": 3.0}
 @pytest.mark.slow
 def test_every_system_finds_the_mean_of_what_the_ranks_bring() -> None:
     streamed = ("bytes tcp", "bytes aes-gcm", "mesh tcp")
-    found = allreduce.compare(2, [4096, 1 << 20], rounds=1, peers={}, streamed=streamed)
+    result = allreduce.compare(
+        2, [4096, 1 << 20], rounds=1, peers={}, streamed=streamed
+    )
 
     systems = {"copy", "ring", "mesh", "ring-step", "ps", *streamed}
-    assert {size: set(took) for size, took in found.items()} == {
+    assert {size: set(took) for size, took in result.items()} == {
         4096: systems,
         1 << 20: systems,
     }
-    assert all(t > 0 for took in found.values() for ts in took.values() for t in ts)
+    assert all(t > 0 for took in result.values() for ts in took.values() for t in ts)
 
 
 @pytest.mark.slow
@@ -71,14 +73,14 @@ def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
     with ExitStack() as stack:
         doors = [stack.enter_context(closing(Door(rank, secrets))) for rank in range(2)]
         for door in doors:
-            door.meet([one.address for one in doors])
+            door.meet([item.address for item in doors])
         with ThreadPoolExecutor() as threads:
-            found = list(threads.map(Door.open, doors))
-        for streams in found:
+            result = list(threads.map(Door.open, doors))
+        for streams in result:
             for stream in streams.values():
                 stack.callback(stream.close)
 
-        kinds = [{peer: one.kind for peer, one in each.items()} for each in found]
+        kinds = [{peer: item.kind for peer, item in each.items()} for each in result]
 
     assert kinds == [{1: kind}, {0: kind}]
 

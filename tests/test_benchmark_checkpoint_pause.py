@@ -34,23 +34,23 @@ def test_pause_is_what_a_due_gap_is_longer_than_the_others() -> None:
         SaveRow(2 * EVERY, 10**12, 10**12, "no space"),
     )
 
-    found = measured(
+    result = measured(
         Trace(("worker:0", "worker:1"), steps=rows(STEP, table), saves=saves)
     )
 
-    assert found.pauses == pytest.approx([0.005, 0.005])
-    assert set(found.copies) == {0.003}
-    assert len(found.beside) == 2
-    assert found.steps == pytest.approx([0.010] * (2 * EVERY + 2 - 1 - 2))
-    assert (found.saved, found.refused) == (1, 1)
+    assert result.pauses == pytest.approx([0.005, 0.005])
+    assert set(result.copies) == {0.003}
+    assert len(result.beside) == 2
+    assert result.steps == pytest.approx([0.010] * (2 * EVERY + 2 - 1 - 2))
+    assert (result.saved, result.refused) == (1, 1)
 
 
 @pytest.mark.slow
 def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    given = ["--sizes", "65536", "--saves", "2", "--json", str(path)]
+    options = ["--sizes", "65536", "--saves", "2", "--json", str(path)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.checkpoint_pause", *given],
+        [sys.executable, "-m", "benchmarks.checkpoint_pause", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

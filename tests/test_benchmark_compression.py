@@ -22,7 +22,7 @@ def test_small_benchmark_runs_and_writes_its_figures(
     compression.main()
 
     figures = json.loads(path.read_text("utf-8"))["figures"]["2 workers"]
-    n_bytes = {name: one["bytes"] for name, one in figures.items()}
+    n_bytes = {name: item["bytes"] for name, item in figures.items()}
     # Two workers on a ring send each array once in all: 600 elements of float32.
     assert n_bytes == {
         "none": 2400,
@@ -31,6 +31,6 @@ def test_small_benchmark_runs_and_writes_its_figures(
         "TopK(0.01)": 6 * (4 + 4),
         "PowerSGD(4)": 4 * 4 * (30 + 20),
     }
-    for name, one in figures.items():
-        assert one["formula"] == pytest.approx(8 * n_bytes[name] / 10e6, rel=0.01)
-        assert min(one["measured"]) >= 0.9 * one["formula"]
+    for name, row in figures.items():
+        assert row["formula"] == pytest.approx(8 * n_bytes[name] / 10e6, rel=0.01)
+        assert min(row["measured"]) >= 0.9 * row["formula"]

@@ -54,14 +54,16 @@ def test_servers_outlive_mutated_frames(transport: str) -> None:
 @pytest.mark.slow
 def test_servers_tell_again_and_again_where_all_their_threads_are() -> None:
     with servers("unix") as where:
-        where.wait_until(lambda found: found["runs"] > 0, "no life")
+        where.wait_until(lambda result: result["runs"] > 0, "no life")
         for _ in range(50):  # while all of them work
             text = "\n".join(where.stacks())
 
     threads = text.split("Thread ")
     assert len(threads) > 5
-    assert any("fuzz_server.py" in one and " in main" in one for one in threads)
-    assert any(" in _again" in one for one in threads)
+    assert any(
+        "fuzz_server.py" in thread and " in main" in thread for thread in threads
+    )
+    assert any(" in _again" in thread for thread in threads)
 
 
 @pytest.mark.slow
@@ -145,10 +147,10 @@ def test_mutations_follow_from_their_dice_and_nearly_all_change_something(
 
 
 def test_changed_messages_are_still_messages() -> None:
-    change, one, other = CHANGES[0]
+    change, first, other = CHANGES[0]
 
     for seed in range(300):
-        values, _ = unpack_message(bytearray(change(one, other, random.Random(seed))))
+        values, _ = unpack_message(bytearray(change(first, other, random.Random(seed))))
         json.dumps(values)
 
 
@@ -173,9 +175,9 @@ def test_only_errors_that_are_not_declared_are_faults(faults: Faults) -> None:
     thread.start()
     thread.join()
 
-    found = " ".join(faults.found)
-    assert "ZeroDivisionError: a bug" in found
-    assert "KeyError: 'missing'" in found
+    result = " ".join(faults.found)
+    assert "ZeroDivisionError: a bug" in result
+    assert "KeyError: 'missing'" in result
 
 
 def begin(cluster: LocalCluster) -> kit.Run:

@@ -22,13 +22,13 @@ PARAMS_BYTES = 64 * 16 * 8
 
 def made(n: int) -> growth.Found:
     """The figures of `n` tasks, where all grows as it is computed to."""
-    found: growth.Found = {"ready_s": 1.0 + n, "first_s": 2.0, "stop_s": 0.5 * n}
-    found |= {
+    result: growth.Found = {"ready_s": 1.0 + n, "first_s": 2.0, "stop_s": 0.5 * n}
+    result |= {
         where: {"threads": 9 + n, "descriptors": 5 * n + 55} for where in growth.WHERE
     }
-    found |= {"held": 1 << 21, "sent": n * (2000 + 30 * n), "steps_a_second": 7.0}
-    found |= {"news_a_step": 200.0 * n * n, "news_a_second": 1400.0 * n * n}
-    return found | growth.formula("ring", n)
+    result |= {"held": 1 << 21, "sent": n * (2000 + 30 * n), "steps_a_second": 7.0}
+    result |= {"news_a_step": 200.0 * n * n, "news_a_second": 1400.0 * n * n}
+    return result | growth.formula("ring", n)
 
 
 @forking()
@@ -49,14 +49,14 @@ def test_a_small_table_has_the_bytes_of_each_size(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     sizes = json.loads(path.read_text())["figures"]["growth"]
     assert set(sizes) == {"2", "4"}
-    for n, found in ((int(name), one) for name, one in sizes.items()):
-        assert found["gradients"] == 2 * (n - 1) * PARAMS_BYTES
-        assert found["gradients_of_one"] == 2 * (n - 1) * PARAMS_BYTES / n
-        assert found["times_held"] == 1
-        assert DATA_BYTES < found["held"] < DATA_BYTES + 20_000
-        assert 1_000 * n < found["sent"] < 20_000 * n
-        assert found["news_a_step"] > 2 * n * (n - 1) * 41  # a row for each message
-        assert found["notebook"]["threads"] > 1
+    for n, result in ((int(name), item) for name, item in sizes.items()):
+        assert result["gradients"] == 2 * (n - 1) * PARAMS_BYTES
+        assert result["gradients_of_one"] == 2 * (n - 1) * PARAMS_BYTES / n
+        assert result["times_held"] == 1
+        assert DATA_BYTES < result["held"] < DATA_BYTES + 20_000
+        assert 1_000 * n < result["sent"] < 20_000 * n
+        assert result["news_a_step"] > 2 * n * (n - 1) * 41  # a row for each message
+        assert result["notebook"]["threads"] > 1
     assert done.stdout.count("\n| ") == 1 + 2
     assert "computed" not in done.stdout
 
@@ -72,25 +72,25 @@ def test_a_small_table_has_the_bytes_of_each_size(tmp_path: Path) -> None:
 def test_gradients_are_by_the_formula_of_the_topology(
     topology: str, of_all: int, of_one: int
 ) -> None:
-    found = growth.formula(topology, 4)  # with ps, three are workers
+    result = growth.formula(topology, 4)  # with ps, three are workers
 
-    assert found == {"gradients": of_all, "gradients_of_one": of_one}
+    assert result == {"gradients": of_all, "gradients_of_one": of_one}
 
 
 def test_many_tasks_are_computed_from_lines_and_formulas() -> None:
-    found = growth.computed({n: made(n) for n in (8, 16, 32)}, 1000, "ring")
+    result = growth.computed({n: made(n) for n in (8, 16, 32)}, 1000, "ring")
 
     expected = made(1000) | {"steps_a_second": 1.0}
     expected["news_a_second"] = expected["news_a_step"]
     for where in growth.WHERE:
-        assert found.pop(where) == pytest.approx(expected.pop(where))
-    assert found == pytest.approx(expected)
+        assert result.pop(where) == pytest.approx(expected.pop(where))
+    assert result == pytest.approx(expected)
 
 
 def test_noise_makes_nothing_computed_smaller_than_it_was_measured() -> None:
-    found = {n: made(n) | {"stop_s": 3.0 - n / 16} for n in (8, 16, 32)}
+    result = {n: made(n) | {"stop_s": 3.0 - n / 16} for n in (8, 16, 32)}
 
-    assert growth.computed(found, 1000, "ring")["stop_s"] == 1.0
+    assert growth.computed(result, 1000, "ring")["stop_s"] == 1.0
 
 
 def test_the_computed_row_needs_sizes_that_are_large_enough() -> None:

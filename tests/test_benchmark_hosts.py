@@ -52,10 +52,10 @@ def job(topology: str, each: int, link: str, n_bytes: int) -> Job:
 def test_a_step_takes_what_its_bytes_take_between_the_hosts(
     topology: str, each: int, share: float
 ) -> None:
-    told = job(topology, each, "1gbit", 8 * MIB)
+    reply = job(topology, each, "1gbit", 8 * MIB)
 
     for way in hosts.WAYS:
-        seconds = hosts.formula_s(way, told)
+        seconds = hosts.formula_s(way, reply)
         assert seconds == pytest.approx(share * 8 * MIB / 125e6, rel=1e-3)
 
 
@@ -71,11 +71,11 @@ def test_a_step_takes_what_its_bytes_take_between_the_hosts(
 def test_a_small_step_takes_so_many_latencies(
     topology: str, each: int, single: float, in_a_row: float
 ) -> None:
-    told = job(topology, each, "5ms", 16 * 1024)
+    lines = job(topology, each, "5ms", 16 * 1024)
 
-    found = [hosts.formula_s(way, told) / 5e-3 for way in ("single", "in a row")]
+    result = [hosts.formula_s(way, lines) / 5e-3 for way in ("single", "in a row")]
 
-    assert found == pytest.approx([single, in_a_row])
+    assert result == pytest.approx([single, in_a_row])
 
 
 def test_a_step_lasts_from_the_last_gradient_or_from_the_end_before() -> None:
@@ -84,7 +84,7 @@ def test_a_step_lasts_from_the_last_gradient_or_from_the_end_before() -> None:
         begin, computed = 100 * step, 10 + step  # ms
         for task, late in ((0, 5), (1, 0)):
             times = (begin + late, begin + 50, computed)
-            table.append((task, step, 1, 0.0, 1, *(MS * one for one in times), 0, 0))
+            table.append((task, step, 1, 0.0, 1, *(MS * time for time in times), 0, 0))
 
     trace = Trace(("worker:0", "worker:1"), steps=rows(STEP, table))
 

@@ -17,10 +17,10 @@ from tests.zygote import forking
 @pytest.mark.slow
 def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    given = ["--quick", "--model", "small", "--kills", "2", "--json", str(path)]
+    options = ["--quick", "--model", "small", "--kills", "2", "--json", str(path)]
 
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.losses", *given],
+        [sys.executable, "-m", "benchmarks.losses", *options],
         cwd=ROOT,
         text=True,
         capture_output=True,

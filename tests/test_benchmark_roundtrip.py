@@ -29,9 +29,9 @@ def test_every_way_to_ask_is_in_the_table_and_in_the_file(tmp_path: Path) -> Non
     )
 
     assert done.returncode == 0, done.stderr
-    found = json.loads(path.read_text())["figures"]["microseconds"]
-    assert set(found) == {"8", str(N_BYTES)}
-    for took in found.values():
+    result = json.loads(path.read_text())["figures"]["microseconds"]
+    assert set(result) == {"8", str(N_BYTES)}
+    for took in result.values():
         assert set(took) == {"copy", *roundtrip.SYSTEMS}
         assert all(us > 0 for values in took.values() for us in values)
     assert "| 512 KiB |" in done.stdout

@@ -44,12 +44,12 @@ def test_what_a_step_moves_is_measured(
             for n_params in (1, 7)
         )
 
-    for found in (first, again):
-        assert found.received == received
-        assert found.messages == messages
-        assert len(found.exchange_us) == len(found.step_us) == 5
-        assert all(0 < a <= b for a, b in zip(*found[5:7], strict=True))
-        assert found.memory > 3 * 1_000_000
+    for result in (first, again):
+        assert result.received == received
+        assert result.messages == messages
+        assert len(result.exchange_us) == len(result.step_us) == 5
+        assert all(0 < a <= b for a, b in zip(*result[5:7], strict=True))
+        assert result.memory > 3 * 1_000_000
 
 
 @pytest.mark.slow
@@ -96,11 +96,13 @@ def test_model_is_judged_by_points_that_it_has_not_seen() -> None:
 
 @pytest.mark.slow
 def test_steps_with_many_parameters_are_compared_in_turn() -> None:
-    found = many_parameters.compare((1, 50), 40_000, rounds=2)
+    result = many_parameters.compare((1, 50), 40_000, rounds=2)
 
-    assert set(found) == {f"{t}, {w}" for t in ("ring", "mesh", "ps") for w in WORDS}
-    assert all({1, 50} == set(took) for took in found.values())
-    assert all(us > 0 for took in found.values() for one in took.values() for us in one)
+    assert set(result) == {f"{t}, {w}" for t in ("ring", "mesh", "ps") for w in WORDS}
+    assert all({1, 50} == set(took) for took in result.values())
+    assert all(
+        us > 0 for took in result.values() for value in took.values() for us in value
+    )
 
 
 @pytest.mark.slow
@@ -110,10 +112,10 @@ def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
         order = {"topology": "ring", "n_bytes": SIZE, "n_params": 7, "sets": sets}
         on.order(do="prepare", **order)
         on.order(do="measure", steps=5)
-        found = on.order(do="parameters")
+        result = on.order(do="parameters")
 
     expected = 1 - 5 * 2.0**-20  # of ones, by 2**-20 a step
-    assert found == [[5, expected, expected]] * 3
+    assert result == [[5, expected, expected]] * 3
 
 
 @pytest.mark.parametrize("found", [(5, 1.0, 1.0), (5, 1 - 5 * 2.0**-20, 1.0)])
@@ -125,7 +127,7 @@ def test_steps_that_make_other_parameters_are_an_error(
 
 
 def test_missing_trainers_are_called_missing() -> None:
-    ours = {"no exchange": [4.0], **{one: [2.0] for one in training.OURS}}
+    ours = {"no exchange": [4.0], **{item: [2.0] for item in training.OURS}}
 
     name, workers, *cells = training.row("small", 2, ours)
 
@@ -150,7 +152,7 @@ def test_asynchronous_peer_need_not_learn_in_every_half() -> None:
 
 
 def scaling_figures() -> dict[str, Any]:
-    found = [
+    result = [
         scaling.Measured(
             *("mesh", n, 0, size, 1, [size / 10, size / 10], [9.0]),
             *([size] * n, [2] * n, 100 * size),
@@ -160,7 +162,7 @@ def scaling_figures() -> dict[str, Any]:
     ]
     rates = {"topology": "mesh", "sharing": "none"}
     return {
-        "points": [one._asdict() for one in found],
+        "points": [item._asdict() for item in result],
         "rates": [rates | Rates(1e-6, 0.0, 1e-10, 0.0)._asdict()],
         "cores": 2,
     }
@@ -219,7 +221,7 @@ def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     kept = json.loads(path.read_text())
     figures = kept["figures"]
-    points = [scaling.Measured(**one).point for one in figures["points"]]
+    points = [scaling.Measured(**figure).point for figure in figures["points"]]
     model, error = scaling.judge(points, figures["cores"])
     assert len(points) == 2 * 2 * (3 + 1)
     assert len(figures["rates"]) == len(model.rates) > 0

@@ -28,9 +28,9 @@ def test_every_run_is_in_the_table_and_in_the_file(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    found = json.loads(path.read_text())["figures"]["microseconds"]
-    assert set(found) == set(session.CLIENTS)
-    for cases in found.values():
+    result = json.loads(path.read_text())["figures"]["microseconds"]
+    assert set(result) == set(session.CLIENTS)
+    for cases in result.values():
         assert set(cases) == {case.name for case in session.CASES}
         for case in session.CASES:
             assert len(cases[case.name]["kit"]) == case.repeats

@@ -39,9 +39,9 @@ def test_the_pause_is_from_the_last_end_to_the_first_begin_across_a_switch() -> 
 @pytest.mark.slow
 def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    given = ["--model", "6-5-3", "--switches", "4", "--json", str(path)]
+    options = ["--model", "6-5-3", "--switches", "4", "--json", str(path)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.switch_pause", *given],
+        [sys.executable, "-m", "benchmarks.switch_pause", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

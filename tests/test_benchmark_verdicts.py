@@ -46,11 +46,11 @@ REAL = [
 @pytest.mark.lasting("process", "descriptor")
 @for_each("case", REAL, ids=lambda case: case.words)
 def test_cause_that_was_put_in_is_named(tasks: ProcessCluster, case: Case) -> None:
-    found = list[Bottleneck]()
-    while len(found) < _TRIES and not (found and is_right(case, found[-1])):
-        found.append(run_case(case, tasks, steps=30 if case.slow.now_and_then else 8))
+    result = list[Bottleneck]()
+    while len(result) < _TRIES and not (result and is_right(case, result[-1])):
+        result.append(run_case(case, tasks, steps=30 if case.slow.now_and_then else 8))
 
-    assert is_right(case, found[-1]), found
+    assert is_right(case, result[-1]), result
 
 
 def test_cases_are_of_all_kinds_and_the_same_for_a_seed() -> None:

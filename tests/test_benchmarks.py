@@ -37,9 +37,9 @@ def run(name: str, *args: str) -> str:
 
 
 def test_an_interpreter_without_peers_has_none() -> None:
-    found = find_peers(["/nonexistent/python"])
+    result = find_peers(["/nonexistent/python"])
 
-    assert all(peer.python == sys.executable for peer in found.values())
+    assert all(peer.python == sys.executable for peer in result.values())
 
 
 def test_mpi_is_started_by_the_launcher_beside_its_interpreter(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_mpi_is_started_by_the_launcher_beside_its_interpreter(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_all_ways_to_train_learn_and_ring_and_ps_lose_the_same() -> None:
-    found = training.compare(TINY, steps=30, rounds=1, peers={})
+    result = training.compare(TINY, steps=30, rounds=1, peers={})
 
-    assert set(found) == {"no exchange", *training.OURS}
-    assert all(rate > 0 for rates in found.values() for rate in rates)
+    assert set(result) == {"no exchange", *training.OURS}
+    assert all(rate > 0 for rates in result.values() for rate in rates)
 
 
 @pytest.mark.slow
@@ -128,14 +128,14 @@ def test_gradients_of_the_model_are_its_slopes() -> None:
     _, gradients = mlp.step(params, batch)
 
     for name, value in params.items():
-        place = np.unravel_index(value.size // 2, value.shape)
+        target = np.unravel_index(value.size // 2, value.shape)
         slopes = []
         for sign in (1, -1):
             moved = value.copy()
-            moved[place] += sign * 1e-6
+            moved[target] += sign * 1e-6
             slopes.append(mlp.step(params | {name: moved}, batch)[0])
         slope = (slopes[0] - slopes[1]) / 2e-6
-        assert gradients[name][place] == pytest.approx(slope, rel=1e-4, abs=1e-7)
+        assert gradients[name][target] == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
 def test_trainings_that_differ_by_topology_are_an_error() -> None:
@@ -164,10 +164,10 @@ def test_a_system_that_begins_elsewhere_is_an_error() -> None:
 
 @pytest.mark.slow
 def test_recording_is_compared_in_pairs() -> None:
-    found = overhead.compare([TINY], steps=20, rounds=2)
+    result = overhead.compare([TINY], steps=20, rounds=2)
 
-    assert len(overhead.pairs(found[TINY], "ring")) == 2
-    assert all(us > 0 for us in found[TINY]["ring, trace on, us"])
+    assert len(overhead.pairs(result[TINY], "ring")) == 2
+    assert all(us > 0 for us in result[TINY]["ring, trace on, us"])
 
 
 @pytest.mark.slow
@@ -246,24 +246,24 @@ def test_every_benchmark_is_listed_with_its_question() -> None:
 def test_what_needs_more_is_run_where_it_is_named_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = list[str]()
+    result = list[str]()
 
     def note(name: str, *_: object) -> str:
-        found.append(name)
+        result.append(name)
         return f"## {name}"
 
     monkeypatch.setattr(whole_run, "run_one", note)
-    given = ["run", "--results", str(tmp_path)]
+    options = ["run", "--results", str(tmp_path)]
 
-    monkeypatch.setattr(sys, "argv", given)
+    monkeypatch.setattr(sys, "argv", options)
     assert whole_run.main() == 0
-    assert found == [*whole_run.BENCHMARKS]
+    assert result == [*whole_run.BENCHMARKS]
     assert "Left out: startup_hosts, which needs root" in capsys.readouterr().out
 
-    found.clear()
-    monkeypatch.setattr(sys, "argv", [*given, "--only", "startup_hosts"])
+    result.clear()
+    monkeypatch.setattr(sys, "argv", [*options, "--only", "startup_hosts"])
     assert whole_run.main() == 0
-    assert found == ["startup_hosts"]
+    assert result == ["startup_hosts"]
     assert "Left out" not in capsys.readouterr().out
 
 

@@ -21,8 +21,8 @@ LINK = re.compile(r"https://mybinder\.org/v2/gh/[^\s)>`]+")
 
 
 def python_of_binder() -> str:
-    (found,) = [d for d in ENVIRONMENT["dependencies"] if str(d).startswith("python=")]
-    return str(found).removeprefix("python=")
+    (result,) = [d for d in ENVIRONMENT["dependencies"] if str(d).startswith("python=")]
+    return str(result).removeprefix("python=")
 
 
 def test_python_is_pinned_to_a_version_that_the_tests_run_with() -> None:
@@ -92,8 +92,8 @@ def test_the_last_step_of_binder_makes_the_project_importable(
 
     run("./binder/postBuild", folder=home)
 
-    found = run("python", "-c", "import kit; print(kit.__file__)", folder=tmp_path)
-    assert found == str(home / "kit" / "__init__.py")
+    result = run("python", "-c", "import kit; print(kit.__file__)", folder=tmp_path)
+    assert result == str(home / "kit" / "__init__.py")
 
 
 def test_the_link_of_the_readme_opens_the_first_notebook() -> None:

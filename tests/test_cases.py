@@ -22,7 +22,7 @@ def test_all_cases_are_tried_and_each_that_fails_is_named() -> None:
         is_odd()
 
     assert tried == [0, 1, 2, 3, 4]
-    notes = [one.__notes__ for one in info.value.exceptions]
+    notes = [exception.__notes__ for exception in info.value.exceptions]
     assert notes == [[f"This is the case {number}."] for number in (0, 2, 4)]
 
 

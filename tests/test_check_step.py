@@ -25,14 +25,14 @@ def fit(params: Any, batch: Any) -> Any:
 
 
 def filling(params: Any, batch: Any, grads: Any) -> Any:
-    loss, found = fit(params, batch)
-    grads["w"][...], grads["b"][...] = found["w"], found["b"]
+    loss, result = fit(params, batch)
+    grads["w"][...], grads["b"][...] = result["w"], result["b"]
     return loss, None, {"size": 1.0}
 
 
 def handing(params: Any, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    yield from found.items()
+    loss, result = fit(params, batch)
+    yield from result.items()
     return loss
 
 
@@ -44,36 +44,38 @@ def dropping(params: Any, batch: Any, rng: Any) -> Any:
 @for_each("step", [fit, filling, handing, dropping])
 @for_each("dtype", [np.float32, np.float64])
 def test_a_step_in_any_form_passes(step: Any, dtype: Any) -> None:
-    check_step(step, {name: one.astype(dtype) for name, one in PARAMS.items()}, BATCH)
+    check_step(
+        step, {name: array.astype(dtype) for name, array in PARAMS.items()}, BATCH
+    )
 
 
 def wrong(params: Any, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    return loss, {**found, "b": -found["b"]}
+    loss, result = fit(params, batch)
+    return loss, {**result, "b": -result["b"]}
 
 
 def summed(params: Any, batch: Any) -> Any:
-    loss, found = fit(params, batch)
+    loss, result = fit(params, batch)
     n = len(batch[1])
-    return n * loss, {name: n * one for name, one in found.items()}
+    return n * loss, {name: n * item for name, item in result.items()}
 
 
 def chancy(params: Any, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    return loss + DICE.normal(), found
+    loss, result = fit(params, batch)
+    return loss + DICE.normal(), result
 
 
 def updating(params: Any, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    params["w"] -= found["w"]
-    return loss, found
+    loss, result = fit(params, batch)
+    params["w"] -= result["w"]
+    return loss, result
 
 
 def normed(params: Any, batch: Any) -> Any:
     x, y = batch
     error = x @ params["w"] + params["b"] - y  # its loss alone is a mean
-    found = {"w": 2 * x.T @ error / len(y), "b": np.asarray(2 * error.mean())}
-    return (error**2).mean(), {k: g - g.mean() * len(y) for k, g in found.items()}
+    result = {"w": 2 * x.T @ error / len(y), "b": np.asarray(2 * error.mean())}
+    return (error**2).mean(), {k: g - g.mean() * len(y) for k, g in result.items()}
 
 
 @for_each(

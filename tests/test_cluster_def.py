@@ -115,11 +115,11 @@ def test_a_damaged_text_is_read_or_refused_by_a_value_error(
     damaged = text[:at] + " ".join(noise) + text[at:]
 
     try:
-        found = ClusterDef.from_text(damaged)
+        result = ClusterDef.from_text(damaged)
     except ValueError:
         return
 
-    assert ClusterDef.from_text(str(found)) == found
+    assert ClusterDef.from_text(str(result)) == result
 
 
 def test_a_text_that_is_no_str_is_a_type_error() -> None:

@@ -155,9 +155,9 @@ def _tests_elsewhere_find_what_conftest_imports(
 
 
 def end_orphan(output: str) -> None:
-    found = re.search(r"^pid (\d+)$", output, re.MULTILINE)
-    assert found, output
-    orphan = psutil.Process(int(found[1]))
+    result = re.search(r"^pid (\d+)$", output, re.MULTILINE)
+    assert result, output
+    orphan = psutil.Process(int(result[1]))
     assert orphan.name() == "sleep"
     orphan.kill()
 

@@ -69,7 +69,7 @@ def test_program_of_a_page_prints_what_stands_below_it(
 
 def documented(module: str) -> set[str]:
     """The names of a module that the reference has, one directive for each."""
-    found = set()
+    result = set()
     for page in (DOCS / "api").glob("*.md"):
         current = ""
         for line in page.read_text("utf-8").splitlines():
@@ -77,8 +77,8 @@ def documented(module: str) -> set[str]:
                 kind, name = match.groups()
                 current = name if kind == "currentmodule" else current
                 whole = name if name.startswith(f"{module}.") else f"{current}.{name}"
-                found.add(whole.removeprefix(f"{module}."))
-    return found
+                result.add(whole.removeprefix(f"{module}."))
+    return result
 
 
 @pytest.mark.parametrize("module", [kit, widgets], ids=lambda module: module.__name__)
@@ -89,7 +89,7 @@ def test_the_reference_has_every_public_name(module: ModuleType) -> None:
 def test_each_page_is_in_the_table_of_contents() -> None:
     index = (DOCS / "index.md").read_text("utf-8")
     lists = re.findall(r"^```\{toctree\}\n(.*?)^```$", index, re.M | re.S)
-    listed = {line for one in lists for line in one.split("\n") if line}
+    listed = {line for item in lists for line in item.split("\n") if line}
 
     own = {name_of(page) for page in PAGES} - {"index"}
     below = {name for name in own if name.startswith("api/") and name != "api/index"}
@@ -118,10 +118,10 @@ def test_what_plays_on_the_site_is_made_and_stands_in_two_lessons() -> None:
     texts = [*shown, *(page.read_text("utf-8") for page in PAGES)]
     frame = re.compile(r'<iframe[^>]*src="(?:\.\./)?playing/(\w+)\.html"')
 
-    found = [frame.findall(text) for text in texts]
+    result = [frame.findall(text) for text in texts]
 
-    assert {name for names in found for name in names} == set(playing.PAGES)
-    assert [names for names in found[: len(shown)] if names] == [["servers"], ["ring"]]
+    assert {name for names in result for name in names} == set(playing.PAGES)
+    assert [names for names in result[: len(shown)] if names] == [["servers"], ["ring"]]
 
 
 @pytest.mark.slow
@@ -151,8 +151,8 @@ def test_the_site_shows_what_a_lesson_has_shown_and_not_that_of_another_one(
 
     solutions.keep_what_has_run(cache, lessons, ran)
 
-    _, found = cache.merge_match_into_notebook(solutions.read(texts["same"]))
-    assert [cell.outputs[0].text for cell in found.cells[1:]] == ["1\n", "2\n"]
+    _, result = cache.merge_match_into_notebook(solutions.read(texts["same"]))
+    assert [cell.outputs[0].text for cell in result.cells[1:]] == ["1\n", "2\n"]
     with pytest.raises(KeyError):
         cache.match_cache_notebook(solutions.read(texts["changed"]))
 
@@ -160,10 +160,10 @@ def test_the_site_shows_what_a_lesson_has_shown_and_not_that_of_another_one(
 def test_docstrings_become_what_their_examples_show() -> None:
     module = extension("docstrings")
 
-    found = doctest.testmod(module)
+    result = doctest.testmod(module)
 
-    assert found.attempted
-    assert not found.failed
+    assert result.attempted
+    assert not result.failed
 
 
 @pytest.mark.parametrize(

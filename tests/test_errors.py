@@ -262,7 +262,7 @@ def test_a_text_of_any_length_travels_with_both_its_ends() -> None:
 
     sent = to_plain(error)
     for travelled in (from_plain(sent), from_plain(plain)):
-        for found in (travelled.message, travelled.remote_traceback or ""):
-            assert re.fullmatch("beginx+.9,98.,... characters.*x+end", found)
+        for result in (travelled.message, travelled.remote_traceback or ""):
+            assert re.fullmatch("beginx+.9,98.,... characters.*x+end", result)
     assert len(json.dumps(sent)) < 50_000
     assert len(to_plain(ValueError(text))["message"]) < 25_000

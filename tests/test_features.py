@@ -23,21 +23,21 @@ AROUND = ("kit/__init__.py", "kit/testing/", "kit/torch/", "widgets/")
 
 
 def feature_of(file: Source) -> str:
-    found = [one.name for one in FEATURES if one.has(file.module)]
-    return found[0] if found else ""
+    result = [item.name for item in FEATURES if item.has(file.module)]
+    return result[0] if result else ""
 
 
 def imported_by_the_core(files: Collection[Source]) -> dict[str, set[str]]:
     """Return by feature the files of the core that import something of it."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for file in files:
         if not file.path.startswith(SHIPPED) or file.path.startswith(AROUND):
             continue
         for name in file.imports if not feature_of(file) else ():
             for feature in FEATURES:
                 if feature.has(name):
-                    found.setdefault(feature.name, set()).add(file.path)
-    return found
+                    result.setdefault(feature.name, set()).add(file.path)
+    return result
 
 
 def test_no_file_of_the_core_imports_a_feature_not_for_types_either() -> None:
@@ -53,7 +53,7 @@ def test_an_import_of_a_feature_is_noticed(head: str) -> None:
 
 def test_features_need_what_they_import() -> None:
     for file in FILES:
-        own = [one for one in FEATURES if one.has(file.module)]
+        own = [item for item in FEATURES if item.has(file.module)]
         for name in file.contents.needed if own else ():
             for other in FEATURES:
                 if other is not own[0] and other.has(name):
@@ -63,17 +63,19 @@ def test_features_need_what_they_import() -> None:
 def files_of(feature: Feature) -> list[Path]:
     """The files and folders of a feature, tests too."""
     paths = [module.replace(".", "/") for module in feature.modules.split()]
-    found = [f"{one}.py" if (ROOT / f"{one}.py").exists() else one for one in paths]
+    result = [
+        f"{path}.py" if (ROOT / f"{path}.py").exists() else path for path in paths
+    ]
     return [
-        Path(one)
-        for one in (*found, *(f"tests/{one}" for one in feature.tests.split()))
+        Path(item)
+        for item in (*result, *(f"tests/{item}" for item in feature.tests.split()))
     ]
 
 
 def test_the_files_of_each_feature_are_there_and_export_its_names() -> None:
     for feature in FEATURES:
-        assert [one for one in files_of(feature) if not (ROOT / one).exists()] == []
-        assert {*feature.needs} <= {one.name for one in FEATURES}
+        assert [item for item in files_of(feature) if not (ROOT / item).exists()] == []
+        assert {*feature.needs} <= {item.name for item in FEATURES}
         for name in feature.exports.split():
             package, _, attribute = f"kit.{name}".rpartition(".")
             there = import_module(package)
@@ -101,15 +103,15 @@ sys.meta_path[:] = [one for one in sys.meta_path if "ditable" not in repr(one)]
 def without(features: Collection[Feature], folder: Path) -> Path:
     """Make a copy of the package without these, with the tests of its core."""
     needed = [
-        one
-        for one in FILES
-        if one.path.startswith("tests/") and "/test_" not in one.path
+        text
+        for text in FILES
+        if text.path.startswith("tests/") and "/test_" not in text.path
     ]
     for name in (*SHIPPED, "tests/core"):
         shutil.copytree(
             ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for path in ("pyproject.toml", *(one.path for one in needed)):
+    for path in ("pyproject.toml", *(item.path for item in needed)):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
     (folder / "sitecustomize.py").write_text(ALONE)
@@ -138,12 +140,12 @@ def with_those_that_need_it(feature: Feature) -> list[Feature]:
     names, n_before = {feature.name}, 0
     while len(names) > n_before:
         n_before = len(names)
-        names |= {one.name for one in FEATURES if names & {*one.needs}}
-    return [one for one in FEATURES if one.name in names]
+        names |= {item.name for item in FEATURES if names & {*item.needs}}
+    return [item for item in FEATURES if item.name in names]
 
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-EACH = [with_those_that_need_it(one) for one in FEATURES] if IS_NIGHTLY else []
+EACH = [with_those_that_need_it(item) for item in FEATURES] if IS_NIGHTLY else []
 
 
 @pytest.mark.slow
@@ -153,7 +155,7 @@ def test_core_works_in_a_copy_without_features(
     gone: Collection[Feature], tmp_path: Path
 ) -> None:
     folder = without(gone, tmp_path)
-    names = [f"kit.{name}" for one in gone for name in one.exports.split()]
+    names = [f"kit.{name}" for text in gone for name in text.exports.split()]
     says = SAYS.format(folder=str(folder), names=names)
     core = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/core")
 

@@ -160,8 +160,8 @@ VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc"}
 
 def layer(name: str) -> int | None:
     """The layer of a module or of a name in it; None when it is not ours."""
-    known = [entry for entry in LAYERS if within(name, entry)]
-    return LAYERS[max(known, key=len)] if known else None
+    expected = [entry for entry in LAYERS if within(name, entry)]
+    return LAYERS[max(expected, key=len)] if expected else None
 
 
 def arrow_points_down(file: Source) -> Iterator[str]:
@@ -182,7 +182,7 @@ def every_module_has_a_layer(file: Source) -> Iterator[str]:
 
 def tools_for_tests_stay_there(file: Source) -> Iterator[str]:
     tests = ("tests", "kit.testing", "benchmarks")  # some benchmarks make faults
-    if any(within(file.module, one) for one in tests):
+    if any(within(file.module, test) for test in tests):
         return
     for name, line in file.imports.items():
         if within(name, "kit.testing"):
@@ -312,7 +312,7 @@ def folders_without_a_package(files: list[Source]) -> list[str]:
     """The folders with code that an import of an installed wheel does not find."""
     paths = [Path(file.path) for file in files if file.path.startswith(SHIPPED)]
     have = {path.parent for path in paths if path.name == "__init__.py"}
-    return sorted({str(path.parent) for path in paths} - {str(one) for one in have})
+    return sorted({str(path.parent) for path in paths} - {str(item) for item in have})
 
 
 def test_every_folder_with_code_is_a_package() -> None:
@@ -330,9 +330,9 @@ def imported_in_a_circle(files: list[Source]) -> list[str]:
     by_name = {file.module.removesuffix(".__init__"): file for file in files}
 
     def needs_of(name: str, file: Source) -> set[str]:
-        parts = [one.split(".") for one in file.contents.needed]
-        found = {".".join(one[:n]) for one in parts for n in range(1, len(one) + 1)}
-        return {one for one in found & by_name.keys() if not within(name, one)}
+        parts = [text.split(".") for text in file.contents.needed]
+        result = {".".join(part[:n]) for part in parts for n in range(1, len(part) + 1)}
+        return {item for item in result & by_name.keys() if not within(name, item)}
 
     left = {name: needs_of(name, file) for name, file in by_name.items()}
     while True:
@@ -371,13 +371,13 @@ _HEAD = ("kit", "kit.__init__")  # on top of all, drawn nowhere
 
 def drawn_layers(page: str) -> dict[str, int]:
     """The layer of each module in the first drawing of ARCHITECTURE.md."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     number = 0
     for line in page.split("```")[1].splitlines():
         number = int(line[0]) if line[:1].isdigit() else number
         names = re.findall(r"\b(?:kit|widgets)/\S*", line)
-        found |= {one.strip("/").replace("/", "."): number for one in names}
-    return found
+        result |= {name.strip("/").replace("/", "."): number for name in names}
+    return result
 
 
 def test_the_architecture_draws_each_layer_as_it_is() -> None:

@@ -78,10 +78,10 @@ def test_without_a_limit_the_machine_is_the_limit(
 ) -> None:
     groups = made(tmp_path, "0::/\n", {".": files})
 
-    found = machine.memory(groups)
+    result = machine.memory(groups)
 
-    assert found == MachineMemory(8000, 4000)
-    assert found.place == "this machine"
+    assert result == MachineMemory(8000, 4000)
+    assert result.place == "this machine"
 
 
 def test_the_number_for_no_limit_is_none(tmp_path: Path) -> None:
@@ -189,9 +189,9 @@ for soft, needed in ((100, None), (100, 200), (100, 400), (250, 200)):
 
 @pytest.mark.slow
 def test_open_files_are_raised_to_what_is_needed_or_as_far_as_they_go() -> None:
-    told = subprocess.check_output([sys.executable, "-c", _RAISES], text=True)
+    output = subprocess.check_output([sys.executable, "-c", _RAISES], text=True)
 
-    assert told.splitlines() == ["300 300", "200 200", "300 300", "250 250"]
+    assert output.splitlines() == ["300 300", "200 200", "300 300", "250 250"]
 
 
 def test_a_refused_process_is_explained_by_the_limits_of_its_groups(

@@ -74,7 +74,7 @@ def test_what_cannot_travel_is_named_with_the_way_to_it(
 def test_arrays_go_beside_the_pickle() -> None:
     beside: list[Any] = []
 
-    text = dumps({"x": np.arange(1000.0)}, "the data", lambda one: beside.append(one))
+    text = dumps({"x": np.arange(1000.0)}, "the data", lambda item: beside.append(item))
 
     assert len(text) < 500
     assert pickle.loads(text, buffers=beside)["x"].sum() == 499500

@@ -42,4 +42,4 @@ def test_the_devcontainer_prepares_what_make_knows() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    assert {one.removeprefix(".venv/ready-") for one in targets} <= extras.keys()
+    assert {target.removeprefix(".venv/ready-") for target in targets} <= extras.keys()

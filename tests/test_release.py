@@ -28,8 +28,8 @@ def read(name: str) -> Any:
 
 def pythons() -> list[str]:
     """The versions of Python that the tests run with."""
-    found = read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
-    return [str(one) for one in found["python"]]
+    result = read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
+    return [str(item) for item in result["python"]]
 
 
 def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() -> None:
@@ -43,28 +43,30 @@ def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() 
 
 
 def test_conda_recipe_requires_what_the_project_requires() -> None:
-    found = read("conda/recipe.yaml")["requirements"]["run"]
+    result = read("conda/recipe.yaml")["requirements"]["run"]
 
     wanted = {f"python {PROJECT['requires-python']}"}
     for req in requirements():
         wanted.add(f"{NAMES_IN_CONDA.get(req.name, req.name)} {req.specifier}")
-    assert set(found) == wanted
+    assert set(result) == wanted
 
 
 def test_conda_recipe_builds_with_what_the_project_builds_with() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     host = read("conda/recipe.yaml")["requirements"]["host"]
-    assert {one.replace(" ", "") for one in host} - {"python", "pip"} == set(
+    assert {item.replace(" ", "") for item in host} - {"python", "pip"} == set(
         project["build-system"]["requires"]
     )
 
 
 def test_a_release_has_packages_for_each_python_that_is_tested() -> None:
-    wheels = [f"cp{one.replace('.', '')}-manylinux_*" for one in pythons()]
+    wheels = [f"cp{python.replace('.', '')}-manylinux_*" for python in pythons()]
 
     assert WHEELS["build"] == wheels
-    assert read("conda/variants.yaml")["python"] == [f"{one}.*" for one in pythons()]
+    assert read("conda/variants.yaml")["python"] == [
+        f"{python}.*" for python in pythons()
+    ]
 
 
 @pytest.mark.slow
@@ -87,7 +89,7 @@ def test_each_action_is_a_commit_with_its_version_beside_it() -> None:
 
     assert len(used) >= 10
     form = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-    assert [one for one in used if not form.fullmatch(one)] == []
+    assert [item for item in used if not form.fullmatch(item)] == []
 
 
 def test_each_tool_that_builds_a_release_has_one_version() -> None:
@@ -96,7 +98,7 @@ def test_each_tool_that_builds_a_release_has_one_version() -> None:
     tools = re.findall(r"pipx run (\S+)", text) + project["build-system"]["requires"]
 
     assert len(tools) >= 4
-    assert [one for one in tools if not re.fullmatch(r"\w+==[\d.]+", one)] == []
+    assert [tool for tool in tools if not re.fullmatch(r"\w+==[\d.]+", tool)] == []
 
 
 def test_what_is_published_was_built_by_both_jobs() -> None:

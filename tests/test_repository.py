@@ -38,8 +38,8 @@ def pins() -> dict[str, str]:
 
 def conda_packages() -> dict[str, str]:
     entries = yaml.safe_load(text("environment.yml"))["dependencies"]
-    found = [re.fullmatch(r"([\w-]+)(.*)", entry) for entry in entries]
-    return {match[1]: match[2] for match in found if match}
+    result = [re.fullmatch(r"([\w-]+)(.*)", entry) for entry in entries]
+    return {match[1]: match[2] for match in result if match}
 
 
 def targets() -> set[str]:
@@ -139,7 +139,7 @@ def locked(extra: str) -> dict[str, str]:
     command = [sys.executable, "-I", "-S", str(ROOT / ".ci/locked.py"), extra]
     out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     blocks = re.split(r"^(?=\w)", out, flags=re.MULTILINE)[1:]
-    return {canonicalize_name(one.partition("==")[0]): one for one in blocks}
+    return {canonicalize_name(block.partition("==")[0]): block for block in blocks}
 
 
 def installed_with(extra: str) -> set[str]:
@@ -161,7 +161,7 @@ def installed_with(extra: str) -> set[str]:
 
 def extended(extra: str) -> list[Requirement]:
     """The requirements with an extra, and with those that it includes."""
-    found = [Requirement(line) for line in PROJECT["dependencies"]]
+    result = [Requirement(line) for line in PROJECT["dependencies"]]
     waiting = [extra]
     while waiting:
         for line in PROJECT["optional-dependencies"][waiting.pop()]:
@@ -169,16 +169,16 @@ def extended(extra: str) -> list[Requirement]:
             if req.name == PROJECT["name"]:
                 waiting += req.extras
             else:
-                found.append(req)
-    return found
+                result.append(req)
+    return result
 
 
 @pytest.mark.parametrize("extra", ["demo", "lab", "dev", "docs"])
 def test_all_that_an_extra_needs_is_locked_by_hashes_at_its_pin(extra: str) -> None:
-    found, pinned = locked(extra), pins()
+    result, pinned = locked(extra), pins()
 
-    assert installed_with(extra) <= found.keys()
-    for name, lines in found.items():
+    assert installed_with(extra) <= result.keys()
+    for name, lines in result.items():
         (version,) = re.findall(r"^[\w.-]+(==[\w.]+)", lines)
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), name
         if name in pinned:  # others are for other systems, or build the project
@@ -220,21 +220,21 @@ def test_each_required_package_is_imported() -> None:
 
 def test_what_the_demonstration_needs_is_imported_by_it_alone() -> None:
     for req in requirements("demo"):
-        if req.name not in {one.name for one in requirements()}:
+        if req.name not in {requirement.name for requirement in requirements()}:
             files_with_it = importers(req.name)
             assert files_with_it
             assert all(name.startswith("kit/demo/") for name in files_with_it), req
 
 
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:
-    found = [
+    result = [
         f"{path.relative_to(ROOT)}: {folder}"
         for path in files()
         for folder in FOREIGN_FOLDERS
         if folder.encode() in path.read_bytes()
     ]
 
-    assert not found
+    assert not result
 
 
 def test_notebooks_are_stored_without_output() -> None:
@@ -254,9 +254,9 @@ def test_no_notebook_hides_our_packages() -> None:
 
 def spelt_out(path: str) -> Iterator[str]:
     """Yield the paths that one with braces stands for."""
-    if found := re.search(r"{([^}]*)}", path):
-        for one in found[1].split(","):
-            yield from spelt_out(path[: found.start()] + one + path[found.end() :])
+    if result := re.search(r"{([^}]*)}", path):
+        for item in result[1].split(","):
+            yield from spelt_out(path[: result.start()] + item + path[result.end() :])
     else:
         yield path
 
@@ -274,7 +274,7 @@ def test_paths_that_a_page_names_are_there(page: str) -> None:
 
     assert [
         path
-        for one in named
-        for path in spelt_out(one)
+        for item in named
+        for path in spelt_out(item)
         if not any(ROOT.glob(path.rstrip("/")))
     ] == []

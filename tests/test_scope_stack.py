@@ -71,10 +71,10 @@ def test_replaced_scopes_hold_instead_of_the_open_ones() -> None:
 
 
 def test_two_stacks_know_nothing_of_each_other() -> None:
-    one, other = ScopeStack(), ScopeStack()
+    first, other = ScopeStack(), ScopeStack()
 
-    with one.push("/job:ps"), other.push("/job:worker"):
-        assert (names(one), names(other)) == (["/job:ps"], ["/job:worker"])
+    with first.push("/job:ps"), other.push("/job:worker"):
+        assert (names(first), names(other)) == (["/job:ps"], ["/job:worker"])
 
 
 def test_scopes_left_out_of_order_are_a_runtime_error_and_end_both() -> None:
@@ -120,13 +120,13 @@ def test_a_new_thread_begins_without_scopes_and_disturbs_no_other() -> None:
 def test_many_threads_at_once_each_see_their_own_scopes() -> None:
     stack = ScopeStack()
     n = 4
-    together = threading.Barrier(n, timeout=10)
+    barrier = threading.Barrier(n, timeout=10)
 
     def work(task: int) -> list[str]:
         devices = []
         for step in range(20):
             with stack.push(f"/job:worker/task:{task}"), stack.push(f"/gpu:{step}"):
-                together.wait()
+                barrier.wait()
                 devices.append(resolve(Op(), stack.entries()))
         return devices
 
@@ -144,15 +144,15 @@ def test_interleaved_tasks_inherit_scopes_and_do_not_disturb_each_other() -> Non
 
 
 async def interleave(stack: ScopeStack) -> None:
-    together = asyncio.Barrier(3)
+    barrier = asyncio.Barrier(3)
 
     async def work(task: int) -> list[str]:
         devices = []
         for step in range(5):
             with stack.push(f"/task:{task}"), stack.push(f"/gpu:{step}"):
-                await together.wait()
+                await barrier.wait()
                 devices.append(resolve(Op(), stack.entries()))
-            await together.wait()
+            await barrier.wait()
         assert names(stack) == ["/job:ps"]  # its maker has left this scope
         return devices
 

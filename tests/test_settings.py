@@ -141,10 +141,10 @@ def test_a_task_cannot_be_dead_before_it_is_suspect(changes: dict[str, Any]) -> 
 def test_each_variable_sets_its_setting_and_no_other(name: str) -> None:
     text, value = VARIABLES[name]
 
-    found = Settings.from_environment({f"KIT_{name.upper()}": text}).as_plain()
+    result = Settings.from_environment({f"KIT_{name.upper()}": text}).as_plain()
 
-    assert found == DEFAULTS | {name: value} != DEFAULTS
-    assert type(found[name]) is type(DEFAULTS[name])
+    assert result == DEFAULTS | {name: value} != DEFAULTS
+    assert type(result[name]) is type(DEFAULTS[name])
 
 
 @for_each(
@@ -172,17 +172,17 @@ def test_a_bad_variable_is_named_with_its_value_and_what_is_expected(
 
 def test_a_misspelt_variable_is_warned_about() -> None:
     with pytest.warns(UserWarning, match="did you mean KIT_STEP_DEADLINE_S"):
-        found = Settings.from_environment({"KIT_STEP_DEADLINE": "60"})
+        result = Settings.from_environment({"KIT_STEP_DEADLINE": "60"})
 
-    assert found == Settings()
+    assert result == Settings()
 
 
 def test_variables_of_others_are_left_alone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = Settings.from_environment({"KIT_CAT": "1", "STEP_DEADLINE": "1"})
+        result = Settings.from_environment({"KIT_CAT": "1", "STEP_DEADLINE": "1"})
 
-    assert found == Settings()
+    assert result == Settings()
 
 
 @pytest.mark.slow

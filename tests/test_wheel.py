@@ -171,5 +171,5 @@ def test_with_extras_all_modules_import_and_the_demonstration_runs_without_a_ser
 def modules_of_the_tree() -> list[str]:
     paths = [path for top in ("kit", "widgets") for path in (ROOT / top).rglob("*.py")]
     parts = [path.relative_to(ROOT).with_suffix("").parts for path in paths]
-    parts = [one for one in parts if one[:2] != ("kit", "torch")]  # no extra has it
-    return [".".join(one[:-1] if one[-1] == "__init__" else one) for one in parts]
+    parts = [part for part in parts if part[:2] != ("kit", "torch")]  # no extra has it
+    return [".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts]

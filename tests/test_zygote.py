@@ -52,8 +52,8 @@ def told(words: Sequence[str], *, forked: bool, **how: Any) -> dict[str, Any]:
             [sys.executable, *words], capture_output=True, text=True, timeout=60, **how
         )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def test_a_forked_program_has_the_descriptors_that_it_is_passed() -> None:
@@ -87,11 +87,11 @@ def test_a_forked_program_is_like_one_that_was_started(
     for name in ("script.py", "module.py"):
         (tmp_path / name).write_text(PROGRAM, "utf-8")
 
-    found = [told(words, forked=one, cwd=tmp_path, **how) for one in (True, False)]
+    result = [told(words, forked=item, cwd=tmp_path, **how) for item in (True, False)]
 
-    assert found[0].pop("descriptors") == [0, 1, 2, 3]  # to fork in turn
-    assert found[1].pop("descriptors") == [0, 1, 2]
-    assert found[0] == found[1]
+    assert result[0].pop("descriptors") == [0, 1, 2, 3]  # to fork in turn
+    assert result[1].pop("descriptors") == [0, 1, 2]
+    assert result[0] == result[1]
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_forked_program_ends_with_its_status_and_its_last_words() -> None:
             for end in ends
         ]
 
-    assert [one.returncode for one in done] == [7, 1, -9, 1]
+    assert [item.returncode for item in done] == [7, 1, -9, 1]
     assert done[1].stderr == "bye\n"
     assert done[3].stderr.endswith("ZeroDivisionError: division by zero\n")
 

@@ -259,7 +259,7 @@ def order_of(start: Mapping[str, Any]) -> Order | None:
     if not is_asked or program == Path(__file__).name:
         return None
     env = dict(os.environ if start["env"] is None else start["env"])
-    if any(Path(one, "sitecustomize.py").exists() for one in python_path(env)):
+    if any(Path(item, "sitecustomize.py").exists() for item in python_path(env)):
         return None
     return Order(
         *(args, words, is_safe),

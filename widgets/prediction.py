@@ -181,13 +181,13 @@ class Prediction:
                     f"{answer!r} is not one of the choices: {', '.join(self.choices)}."
                 )
             return str(answer)
-        found = quantity(answer, self.unit)
+        value = quantity(answer, self.unit)
         low, high = self.low, self.high
-        if (low is not None and found < low) or (high is not None and found > high):
+        if (low is not None and value < low) or (high is not None and value > high):
             raise InvalidArgumentError(
-                f"{self.told(found)} is out of range; answer {self.expected}."
+                f"{self.told(value)} is out of range; answer {self.expected}."
             )
-        return found
+        return value
 
     @property
     def expected(self) -> str:

@@ -122,7 +122,10 @@ def write_report(
 
         write_report("report.html", [("On a ring", "Four workers.", run.trace)])
     """
-    whole = [one if isinstance(one, Section) else Section(*one) for one in sections]
+    whole = [
+        section if isinstance(section, Section) else Section(*section)
+        for section in sections
+    ]
     drawings = [_drawings(section) for section in whole]
     scripts, figures = embedded(drawings)
     parts = [page.table(table, "Results"), *map(_section, whole, figures)]
@@ -152,7 +155,7 @@ def _drawings(section: Section) -> list[Drawing]:
     volume, links, timeline = _volume(trace, formulas), _links(trace), _timeline(trace)
     if not trace.predicted:
         return [_loss(trace), volume, links, timeline]
-    return [volume, *(_predicted(one) for one in (links, timeline))]
+    return [volume, *(_predicted(drawing) for drawing in (links, timeline))]
 
 
 def _predicted(drawing: Drawing) -> Drawing:

@@ -195,21 +195,21 @@ def merge(parts: Sequence[str], prefix: str, files: Files = FILES) -> None:
     renames: list[tuple[Path, Path]] = []
     for number, part in enumerate(parts):
         try:
-            found = TensorBundle(part)
-            looks_whole(_index(part).parent, found.manifest)
+            bundle = TensorBundle(part)
+            looks_whole(_index(part).parent, bundle.manifest)
         except (NotFoundError, CheckpointFailed) as exc:
             raise CheckpointFailed(
                 f"the part {part!r} of {prefix!r} cannot be used: {exc.message} All "
                 f"tasks that own variables must write to one disk: be on one host, or "
                 f"share a file system."
             ) from exc
-        (shard,) = found.manifest.shards
+        (shard,) = bundle.manifest.shards
         data = _data(prefix, number, len(parts))
         renames.append((_data(part, 0, 1), data))
         shards.append(replace(shard, file=data.name))
-        for name, entry in found.slices.items():
-            known = cut.setdefault(name, {**entry, "parts": []})
-            known["parts"] += entry["parts"]
+        for name, entry in bundle.slices.items():
+            merged = cut.setdefault(name, {**entry, "parts": []})
+            merged["parts"] += entry["parts"]
     mark = secrets.token_hex(4)
     try:
         _make_folder(_index(prefix).parent, files)
@@ -247,12 +247,12 @@ class TensorBundle:
 
     def tensors(self) -> dict[str, TensorEntry]:
         """Return shape and dtype of every tensor by name; what was cut is whole."""
-        stored, found = self.manifest.tensors(), dict[str, TensorEntry]()
+        stored, entries = self.manifest.tensors(), dict[str, TensorEntry]()
         for name, entry in self.slices.items():
-            found[name] = TensorEntry(tuple(entry["shape"]), entry["dtype"])
+            entries[name] = TensorEntry(tuple(entry["shape"]), entry["dtype"])
             for part in entry["parts"]:
                 stored.pop(f"{name} {part}", None)
-        return stored | found
+        return stored | entries
 
     def read(
         self, names: Sequence[str], slices: Sequence[str], *, all_bytes: bool = True
@@ -263,19 +263,19 @@ class TensorBundle:
         else only what is returned. Raises `NotFoundError` for a name that is not there,
         `InvalidArgumentError` for a slice that is not, `CheckpointFailed` for damage.
         """
-        known = self.tensors()
+        stored = self.tensors()
         for name in names:
-            if name not in known:
+            if name not in stored:
                 raise NotFoundError(
                     f"Key {name} not found in checkpoint {self.prefix!r}; it holds "
-                    f"{', '.join(map(repr, sorted(known))) or 'nothing'}."
+                    f"{', '.join(map(repr, sorted(stored))) or 'nothing'}."
                 )
         keys = [key for name in names for key in self._keys(name)]
         held = read_some(
             _index(self.prefix).parent, self.manifest, keys, all_bytes=all_bytes
         )
         return [
-            self._cut(name, text, known[name], held)
+            self._cut(name, text, stored[name], held)
             for name, text in zip(names, slices, strict=True)
         ]
 
@@ -330,9 +330,9 @@ def _slices(manifest: Manifest) -> Mapping[str, Any]:
             shape, dtype, texts = (entry[key] for key in ("shape", "dtype", "parts"))
             parts = {text: Slice.parse(text) for text in texts}
             is_right = 0 < len(parts) == len(texts) and all(
-                [*one.whole] == shape
-                and stored[f"{name} {text}"] == TensorEntry(one.sizes, dtype)
-                for text, one in parts.items()
+                [*cut.whole] == shape
+                and stored[f"{name} {text}"] == TensorEntry(cut.sizes, dtype)
+                for text, cut in parts.items()
             )
             if not is_right:
                 raise ValueError(f"{name!r} has the parts {texts}")
@@ -340,8 +340,8 @@ def _slices(manifest: Manifest) -> Mapping[str, Any]:
         raise CheckpointFailed(
             f"the manifest is damaged: what it says of slices is not so ({exc!r})."
         ) from exc
-    found: Mapping[str, Any] = slices
-    return found
+    result: Mapping[str, Any] = slices
+    return result
 
 
 def _absent(prefix: str) -> NotFoundError | CheckpointFailed:
@@ -379,7 +379,7 @@ def _write_index(
     files.sync_folder(_index(prefix).parent)
     # Data that the new index does not name belonged to the bundle that it replaced.
     named = {target for _, target in renames}
-    _forget([one for one in files_of(prefix)[1:] if one not in named], files)
+    _forget([file for file in files_of(prefix)[1:] if file not in named], files)
 
 
 def _index(prefix: str) -> Path:

@@ -61,13 +61,17 @@ def places(folder: Path) -> list[CheckpointName]:
 
     Raises as `refused` does when the folder cannot be read.
     """
-    found = [_WHOLE.fullmatch(name) for name in _names(folder)]
-    return sorted(CheckpointName(int(one[1]), int(one[2] or 1)) for one in found if one)
+    matches = [_WHOLE.fullmatch(name) for name in _names(folder)]
+    return sorted(
+        CheckpointName(int(match[1]), int(match[2] or 1)) for match in matches if match
+    )
 
 
 def next_place(folder: Path, step: int) -> CheckpointName:
     """Return where a step is saved next: no name is used twice."""
-    turns = [place.turn for place in places(folder) if place.step == step]
+    turns = [
+        checkpoint.turn for checkpoint in places(folder) if checkpoint.step == step
+    ]
     return CheckpointName(step, max(turns, default=0) + 1)
 
 
@@ -226,9 +230,9 @@ class Folder:
         """
         try:
             # The newest first: if this is interrupted, no gap is left.
-            for place in reversed(places(self.path)):
-                if place.step > step:
-                    self._remove(place)
+            for checkpoint in reversed(places(self.path)):
+                if checkpoint.step > step:
+                    self._remove(checkpoint)
         except OSError as exc:
             raise refused(self.path, exc) from exc
 
@@ -240,7 +244,7 @@ class Folder:
         Raises as `load_newest` does when the folder cannot be read; a folder
         that does not exist has none.
         """
-        return sorted({place.step for place in places(self.path)})
+        return sorted({checkpoint.step for checkpoint in places(self.path)})
 
     def load_newest(self) -> Loaded:
         """Return the newest checkpoint that is whole, and its tensors by name.
@@ -261,7 +265,9 @@ class Folder:
 
     def load_at(self, step: int) -> Loaded:
         """Return the newest whole checkpoint of one step, as `load_newest` does."""
-        chosen = [place for place in places(self.path) if place.step == step]
+        chosen = [
+            checkpoint for checkpoint in places(self.path) if checkpoint.step == step
+        ]
         if not chosen:
             raise NotFoundError(
                 f"{self.path} has no checkpoint of step {step}; it has "
@@ -271,11 +277,11 @@ class Folder:
 
     def _load_first_good(self, chosen: list[CheckpointName]) -> Loaded:
         passed_over: list[tuple[Path, str]] = []
-        for place in reversed(chosen):
-            path = self.path / place.name
+        for checkpoint in reversed(chosen):
+            path = self.path / checkpoint.name
             try:
                 manifest = read_manifest(path)
-                if manifest.step != place.step:
+                if manifest.step != checkpoint.step:
                     raise CheckpointFailed(f"{path} holds the step {manifest.step}.")
                 values = read_all(path, manifest)
                 return FoundCheckpoint(path, manifest, tuple(passed_over)), values
@@ -310,17 +316,17 @@ class Folder:
         """Remove what is older than the newest `keep` that look whole."""
         kept: list[CheckpointName] = []
         # A damaged one does not count: `keep` good ones must be left.
-        for place in reversed(places(self.path)):
+        for checkpoint in reversed(places(self.path)):
             if len(kept) == self.keep:
-                self._remove(place)
-            elif looks_good(self.path / place.name):
-                kept.append(place)
+                self._remove(checkpoint)
+            elif looks_good(self.path / checkpoint.name):
+                kept.append(checkpoint)
 
-    def _remove(self, place: CheckpointName) -> None:
+    def _remove(self, checkpoint: CheckpointName) -> None:
         # First its name: if this is interrupted, what is left is a draft, and not a
         # damaged checkpoint.
-        draft = self.path / f"{place.name}{_draft_mark()}"
-        self.files.rename(self.path / place.name, draft)
+        draft = self.path / f"{checkpoint.name}{_draft_mark()}"
+        self.files.rename(self.path / checkpoint.name, draft)
         remove_tree(self.files, draft)
 
 

@@ -77,14 +77,14 @@ class Manifest:
             ) from exc
         body = text.removesuffix("\n}")
         digest = hashlib.sha256(body.encode()).hexdigest()
-        found = f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
-        if len(found) > MOST_BYTES:
+        encoded = f'{body},\n "sha256": "{digest}"\n}}\n'.encode()
+        if len(encoded) > MOST_BYTES:
             raise InvalidArgumentError(
-                f"the manifest of this checkpoint would have {len(found)} bytes, and "
+                f"the manifest of this checkpoint would have {len(encoded)} bytes, and "
                 f"{MOST_BYTES} is the most. Save fewer or larger tensors, and less "
                 f"plain data beside them."
             )
-        return found
+        return encoded
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
@@ -102,28 +102,28 @@ class Manifest:
             raise CheckpointFailed(f"the manifest is not JSON: {exc}.") from exc
         if not isinstance(plain, dict):
             _refuse("it is not an object")
-        found = cls(
+        manifest = cls(
             step=_number(plain, "step"),
             epoch=_number(plain, "epoch"),
             graph_hash=_field(plain, "graph_hash", str),
             shards=tuple(
-                shard_from_plain(one) for one in _field(plain, "shards", list)
+                shard_from_plain(shard) for shard in _field(plain, "shards", list)
             ),
             extra=_field(plain, "extra", dict),
             format=_number(plain, "format"),
         )
-        if found.format != FORMAT:
-            _refuse(f"its format is {found.format}, and this version reads {FORMAT}")
+        if manifest.format != FORMAT:
+            _refuse(f"its format is {manifest.format}, and this version reads {FORMAT}")
         # Compared whole, and not only the digest: JSON allows spaces, repeated keys and
         # more fields, in which damage could hide.
         try:
-            is_same = found.to_bytes() == data
+            is_same = manifest.to_bytes() == data
         except InvalidArgumentError as exc:
             raise CheckpointFailed(f"the manifest is damaged: {exc.message}") from exc
         if not is_same:
             _refuse("its digest is not that of its text")
-        found.check()
-        return found
+        manifest.check()
+        return manifest
 
     def check(self) -> None:
         """Raise `CheckpointFailed` unless the pieces make each tensor whole, once."""
@@ -143,7 +143,7 @@ class Manifest:
 
 def _joined(name: str, pieces: list[PieceEntry]) -> TensorEntry:
     first, reached = pieces[0], 0
-    for piece in sorted(pieces, key=lambda one: (one.offset, one.count)):
+    for piece in sorted(pieces, key=lambda item: (item.offset, item.count)):
         if (piece.shape, piece.dtype) != (first.shape, first.dtype):
             _refuse(f"two pieces of {name!r} disagree about its shape or dtype")
         if piece.offset != reached:
@@ -167,7 +167,7 @@ def shard_from_plain(plain: Any) -> ShardEntry:
         file=_field(plain, "file", str),
         size=_number(plain, "size"),
         sha256=_field(plain, "sha256", str),
-        pieces=tuple(_piece(one) for one in _field(plain, "pieces", list)),
+        pieces=tuple(_piece(piece) for piece in _field(plain, "pieces", list)),
     )
     # It comes from elsewhere: its file must not be outside of the folder.
     if not _FILE_NAME.fullmatch(entry.file) or entry.file in (".", "..", NAME):
@@ -231,7 +231,7 @@ def graph_hash(specs: Specs) -> str:
     'ff5f9038'
     """
     plain = sorted(
-        [name, list(one), str(dtype)] for name, (one, dtype) in specs.items()
+        [name, list(shape), str(dtype)] for name, (shape, dtype) in specs.items()
     )
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
@@ -242,15 +242,17 @@ def differences(manifest: Manifest, specs: Specs) -> list[str]:
     >>> differences(Manifest(step=1), {"w": ((2, 3), "float32")})
     ["'w' (float32[2, 3]) is not in the checkpoint"]
     """
-    held, found = manifest.tensors(), []
+    held, complaints = manifest.tensors(), []
     for name, (shape, dtype) in specs.items():
         wanted = _words(shape, dtype)
         if name not in held:
-            found.append(f"{name!r} ({wanted}) is not in the checkpoint")
+            complaints.append(f"{name!r} ({wanted}) is not in the checkpoint")
         elif _words(*held[name]) != wanted:
-            found.append(f"{name!r} is {_words(*held[name])} there and {wanted} here")
+            complaints.append(
+                f"{name!r} is {_words(*held[name])} there and {wanted} here"
+            )
     extra = [name for name in held if name not in specs]
-    return found + [
+    return complaints + [
         f"{name!r} ({_words(*held[name])}) is only in the checkpoint" for name in extra
     ]
 

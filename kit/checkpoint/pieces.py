@@ -169,19 +169,19 @@ def texts(data: bytes | bytearray, entry: PieceEntry) -> Array:
     lengths = np.frombuffer(data, _LENGTH, entry.count).tolist()
     if begin + sum(lengths) != len(data):
         raise CheckpointFailed(f"the texts of {entry.name!r} have other lengths.")
-    found = np.empty(entry.count, object)
+    result = np.empty(entry.count, object)
     for i, length in enumerate(lengths):
-        found[i] = bytes(data[begin : begin + length])
+        result[i] = bytes(data[begin : begin + length])
         begin += length
-    return found
+    return result
 
 
 def _packed(name: str, values: Array) -> bytes:
-    found = values.tolist()
-    for one in found:
-        if not isinstance(one, bytes):
+    plain = values.tolist()
+    for text in plain:
+        if not isinstance(text, bytes):
             raise InvalidArgumentError(
-                f"{name!r} holds {one!r} of type {type(one).__name__}; a checkpoint "
+                f"{name!r} holds {text!r} of type {type(text).__name__}; a checkpoint "
                 f"holds numbers and bytes."
             )
-    return np.array([len(one) for one in found], _LENGTH).tobytes() + b"".join(found)
+    return np.array([len(item) for item in plain], _LENGTH).tobytes() + b"".join(plain)

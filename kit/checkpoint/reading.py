@@ -32,10 +32,10 @@ def read_all(folder: Path, manifest: Manifest) -> dict[str, Array]:
     # First: a manifest may claim tensors for which no file has room, and no memory is
     # to be taken for those.
     looks_whole(folder, manifest)
-    found = _empty(manifest, manifest.tensors())
+    arrays = _empty(manifest, manifest.tensors())
     for shard in manifest.shards:
-        _read_shard(folder / shard.file, shard, found)
-    return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
+        _read_shard(folder / shard.file, shard, arrays)
+    return {name: flat.reshape(shape) for name, (flat, shape) in arrays.items()}
 
 
 def looks_whole(folder: Path, manifest: Manifest) -> None:
@@ -65,12 +65,12 @@ def read_some(
     `NotFoundError` for a name that the checkpoint does not hold, `CheckpointFailed` for
     damage of what is read.
     """
-    wanted, known = dict.fromkeys(names), manifest.tensors()
+    wanted, stored = dict.fromkeys(names), manifest.tensors()
     for name in wanted:
-        if name not in known:
+        if name not in stored:
             raise NotFoundError(
                 f"the checkpoint does not hold {name!r}; it holds "
-                f"{', '.join(map(repr, sorted(known))) or 'nothing'}."
+                f"{', '.join(map(repr, sorted(stored))) or 'nothing'}."
             )
     shards = [
         shard
@@ -79,11 +79,11 @@ def read_some(
     ]
     for shard in shards:
         _looks_whole(folder / shard.file, shard)
-    found = _empty(manifest, wanted)
+    arrays = _empty(manifest, wanted)
     for shard in shards:
         read = _read_shard if all_bytes else _read_pieces
-        read(folder / shard.file, shard, found)
-    return {name: flat.reshape(shape) for name, (flat, shape) in found.items()}
+        read(folder / shard.file, shard, arrays)
+    return {name: flat.reshape(shape) for name, (flat, shape) in arrays.items()}
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -113,12 +113,12 @@ Flat = Mapping[str, tuple[Array, tuple[int, ...]]]
 
 
 def _empty(manifest: Manifest, names: Iterable[str]) -> Flat:
-    known, found = manifest.tensors(), {}
+    stored, arrays = manifest.tensors(), {}
     for name in names:
-        shape, dtype = known[name]
+        shape, dtype = stored[name]
         kind = object if dtype == TEXT else dtype
-        found[name] = np.empty(math.prod(shape), kind), shape
-    return found
+        arrays[name] = np.empty(math.prod(shape), kind), shape
+    return arrays
 
 
 def _read_shard(path: Path, shard: ShardEntry, into: Flat) -> None:
@@ -161,15 +161,15 @@ def _read_piece(
     if piece.name not in into:
         _check(path, piece, _skip(file, piece.n_bytes, path, digest))
         return
-    place = into[piece.name][0][piece.offset : piece.offset + piece.count]
+    target = into[piece.name][0][piece.offset : piece.offset + piece.count]
     # Numbers that are stored as they are in memory go straight into the tensor.
-    is_direct = piece.dtype != TEXT and storage(piece.dtype) == place.dtype
-    data = place.view(np.uint8).data if is_direct else bytearray(piece.n_bytes)
+    is_direct = piece.dtype != TEXT and storage(piece.dtype) == target.dtype
+    data = target.view(np.uint8).data if is_direct else bytearray(piece.n_bytes)
     _check(path, piece, _fill(file, memoryview(data), path, digest))
     if piece.dtype == TEXT:
-        place[:] = texts(bytes(data), piece)
+        target[:] = texts(bytes(data), piece)
     elif not is_direct:
-        place[:] = np.frombuffer(data, storage(piece.dtype))
+        target[:] = np.frombuffer(data, storage(piece.dtype))
 
 
 def _check(path: Path, piece: PieceEntry, crc32: int) -> None:

@@ -54,7 +54,9 @@ class ShardEntry:
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
         return asdict(self) | {
-            "pieces": [asdict(one) | {"shape": list(one.shape)} for one in self.pieces]
+            "pieces": [
+                asdict(piece) | {"shape": list(piece.shape)} for piece in self.pieces
+            ]
         }
 
 
@@ -74,20 +76,20 @@ def write_shard(
     try:
         descriptor = files.create(path)
         try:
-            found = _write(files, descriptor, header, data)
+            written = _write(files, descriptor, header, data)
             files.sync(descriptor)
         finally:
             files.close(descriptor)
     except OSError as exc:
         raise refused(path, exc) from exc
-    sha256, sums = found
+    sha256, sums = written
     return ShardEntry(
         file=path.name,
-        size=len(header) + sum(one.nbytes for one in data),
+        size=len(header) + sum(array.nbytes for array in data),
         sha256=sha256,
         pieces=tuple(
-            _entry(piece, one.nbytes, crc32)
-            for piece, one, crc32 in zip(pieces, data, sums, strict=True)
+            _entry(piece, array.nbytes, crc32)
+            for piece, array, crc32 in zip(pieces, data, sums, strict=True)
         ),
     )
 
@@ -98,10 +100,10 @@ def _write(
     digest = hashlib.sha256(header)
     write_all(files, descriptor, memoryview(header))
     sums = []
-    for one in data:
+    for array in data:
         crc32 = 0
-        for start in range(0, one.nbytes, BLOCK_BYTES):
-            block = one[start : start + BLOCK_BYTES]
+        for start in range(0, array.nbytes, BLOCK_BYTES):
+            block = array[start : start + BLOCK_BYTES]
             digest.update(block)
             crc32 = crc.crc32(block, crc32)
             write_all(files, descriptor, block)

@@ -88,7 +88,7 @@ def removing(life: Lifecycle, task: Task, run: Run | None) -> Coroutine[Any, Any
     def choose() -> Task:
         changes.check(task)
         leaving = changes.of(TaskChange.REMOVE)
-        staying = [one for one in life.options.tasks if one not in leaving]
+        staying = [item for item in life.options.tasks if item not in leaving]
         check_may_remove(task, staying, run)
         if run is not None and takes_part(run, task):
             run.leave(task)
@@ -192,10 +192,10 @@ def check_may_add(
 
     `coming` are those that are being added already.
     """
-    known = list(dict.fromkeys(task.job for task in tasks))
-    if job not in known:
+    jobs = list(dict.fromkeys(task.job for task in tasks))
+    if job not in jobs:
         raise InvalidArgumentError(
-            f"no job is called {job!r}; this cluster has {', '.join(known)}."
+            f"no job is called {job!r}; this cluster has {', '.join(jobs)}."
         )
     if run is None or job == "ps":
         return
@@ -218,7 +218,7 @@ def check_may_add(
 
 def check_may_remove(task: Task, tasks: Sequence[Task], run: Run | None) -> None:
     """Raise if the cluster, or the training that it runs, needs the task."""
-    if not [one for one in tasks if one != task and one.job != "ps"]:
+    if not [other for other in tasks if other != task and other.job != "ps"]:
         raise FailedPreconditionError(
             f"{task.short} is the only worker, and nothing would compute without it; "
             f"end the cluster with cluster.stop().",

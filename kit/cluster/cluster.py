@@ -251,12 +251,12 @@ class Cluster:
 
         Addresses, if two hosts have the same name.
         """
-        found = self.directory.hosts(self.tasks)
-        known = {one.task: one.host for one in self.status}
-        names = [known.get(task, "") for task in self.tasks]
+        hosts = self.directory.hosts(self.tasks)
+        host_of = {status.task: status.host for status in self.status}
+        names = [host_of.get(task, "") for task in self.tasks]
         # Names serve only if they tell the hosts apart exactly as their addresses do.
-        pairs = set(zip(found, names, strict=False))
-        return names if len(set(names)) == len(pairs) > 1 else found
+        pairs = set(zip(hosts, names, strict=False))
+        return names if len(set(names)) == len(pairs) > 1 else hosts
 
     @property
     def state(self) -> ClusterState:
@@ -380,9 +380,9 @@ class Cluster:
     def _repr_html_(self) -> Html:
         statuses = self.status
         supervisor = self._life.supervisor
-        known = supervisor.used_mib() if supervisor is not None else {}
-        caption, foot = repr(self).strip("<>"), self.memory_told if known else ""
-        return report.table(caption, statuses, known, foot)
+        used = supervisor.used_mib() if supervisor is not None else {}
+        caption, foot = repr(self).strip("<>"), self.memory_told if used else ""
+        return report.table(caption, statuses, used, foot)
 
     @property
     def directory(self) -> Directory:
@@ -401,9 +401,9 @@ class Cluster:
 
         Raises `PlacementError` for one that the cluster does not have.
         """
-        found = select_one(task, self.tasks)
+        chosen = select_one(task, self.tasks)
         carry = partial(self.call, "all")
-        return ClusterTarget(lambda: self.directory, found, carry, self._check_lives)
+        return ClusterTarget(lambda: self.directory, chosen, carry, self._check_lives)
 
     @property
     def session_target(self) -> ClusterTarget:
@@ -618,13 +618,13 @@ class Cluster:
 
             print(cluster.log("worker:1"))
         """
-        found, n_lines = select_one(task, self.tasks), whole("n_lines", n_lines)
-        return self._life.ready()[0].log_tail(found, n_lines)
+        chosen, n_lines = select_one(task, self.tasks), whole("n_lines", n_lines)
+        return self._life.ready()[0].log_tail(chosen, n_lines)
 
     def log_path(self, task: str | Task) -> Path:
         """Return the path of a task's log on its host; a stop removes the log."""
-        found = select_one(task, self.tasks)
-        return self._life.ready()[0].log_path(found)
+        chosen = select_one(task, self.tasks)
+        return self._life.ready()[0].log_path(chosen)
 
     def restart(self, task: str | Task) -> None:
         """Give a task a new process at the same address, whether lost or not. Blocks.
@@ -680,10 +680,10 @@ class Cluster:
             run = kit.train(step, params, data, elastic=True)
             cluster.kill("worker:1")
         """
-        found = select_one(task, self.tasks)
-        self._check_lives(found)
+        chosen = select_one(task, self.tasks)
+        self._check_lives(chosen)
         with suppress(PeerLost):  # it is dead before it can answer
-            self.call(found, end_at_once)
+            self.call(chosen, end_at_once)
 
     async def restart_async(self, task: str | Task) -> None:
         """Restart as `restart` does, without blocking the running loop."""
@@ -709,13 +709,13 @@ class Cluster:
             The cluster has no such task.
         """
         supervisor, loop = self._life.ready()
-        found = select_one(task, self.tasks)
+        chosen = select_one(task, self.tasks)
         run = self._run_under_way
         # A training that waits for the end of an endless step has done without it.
-        if run is None or found in run.stuck:
-            work = restart(supervisor, found)
+        if run is None or chosen in run.stuck:
+            work = restart(supervisor, chosen)
         else:
-            work = rejoin(supervisor, found, run, self._work)
+            work = rejoin(supervisor, chosen, run, self._work)
         return loop.submit(work, must_finish=True)
 
     def add(self, job: str = "worker") -> Task:
@@ -797,8 +797,8 @@ class Cluster:
     def begin_remove(self, task: str | Task) -> LoopTask[None]:
         """Begin what `remove` does and return at once."""
         _, loop = self._life.ready()
-        found = select_one(task, self.tasks)
-        work = removing(self._life, found, self._run_under_way)
+        chosen = select_one(task, self.tasks)
+        work = removing(self._life, chosen, self._run_under_way)
         return loop.submit(work, must_finish=True)
 
     @property
@@ -840,10 +840,10 @@ class Cluster:
 
         Raises `InvalidArgumentError` if it cannot be sent.
         """
-        found = packed(topology)
-        if found:
+        module = packed(topology)
+        if module:
             supervisor, loop = self._life.ready()
-            loop.submit(supervisor.bring(found)).result()
+            loop.submit(supervisor.bring(module)).result()
 
     def view(self, selector: Selector = "all") -> Any:
         """Return an ipyparallel `DirectView` of the named tasks.
@@ -981,5 +981,5 @@ def _threads(asked: int | None, n_tasks: int, launcher: Launcher | None) -> int:
 
 
 def _one_or_all(where: Selector, values: Mapping[Task, Any]) -> Any:
-    found = list(values.values())
-    return found[0] if is_single(where) else found
+    results = list(values.values())
+    return results[0] if is_single(where) else results

@@ -89,7 +89,9 @@ class Lifecycle:
 
         A cell that is run again has started them; `with` ends its own.
         """
-        others = [repr(_running[one]) for one in _running if not one.is_entered]
+        others = [
+            repr(_running[cluster]) for cluster in _running if not cluster.is_entered
+        ]
         if others and self.state is ClusterState.NEW:
             warnings.warn(report.beside(others), stacklevel=3)
 

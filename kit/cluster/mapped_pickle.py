@@ -69,7 +69,7 @@ class Pickled:
         what cannot be pickled.
         """
         arrays: list[Any] = []
-        text = dumps(value, what, lambda one: arrays.append(one.raw()), reduced)
+        text = dumps(value, what, lambda buffer: arrays.append(buffer.raw()), reduced)
         return cls(text, tuple(arrays))
 
     def __reduce__(self) -> Any:

@@ -110,13 +110,13 @@ def shrunk(jobs: Mapping[str, int], n_tasks: int) -> dict[str, int]:
     >>> shrunk({"ps": 1, "worker": 7}, 3), shrunk({"ps": 1, "worker": 7}, 1)
     ({'ps': 1, 'worker': 2}, {})
     """
-    found = {job: n for job, n in jobs.items() if n}
-    if n_tasks < len(found):
+    counts = {job: n for job, n in jobs.items() if n}
+    if n_tasks < len(counts):
         return {}
-    while sum(found.values()) > n_tasks:
-        largest = max(found, key=lambda job: (found[job], job == "ps"))
-        found[largest] -= 1
-    return found
+    while sum(counts.values()) > n_tasks:
+        largest = max(counts, key=lambda job: (counts[job], job == "ps"))
+        counts[largest] -= 1
+    return counts
 
 
 def told(mib: float, memory: MachineMemory, *, is_estimate: bool = False) -> str:

@@ -50,18 +50,18 @@ def _by_value(topology: Topology) -> Iterator[None]:
     By name they would be imported in the task, where they may be missing, or older than
     what was changed here.
     """
-    known = cloudpickle.list_registry_pickle_by_value()
+    modules = cloudpickle.list_registry_pickle_by_value()
     with ExitStack() as stack:
         for module in _own_modules(topology):
             # What the user has registered stays registered.
-            if module.__name__ not in known:
+            if module.__name__ not in modules:
                 cloudpickle.register_pickle_by_value(module)
                 stack.callback(cloudpickle.unregister_pickle_by_value, module)
         yield
 
 
 def _own_modules(topology: Topology) -> list[ModuleType]:
-    names = {one.__module__ for one in type(topology).__mro__}
+    names = {kind.__module__ for kind in type(topology).__mro__}
     theirs = {"kit", *sys.stdlib_module_names}
     return [
         sys.modules[name]

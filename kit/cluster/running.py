@@ -34,17 +34,17 @@ def current() -> Cluster:
 
         kit.current_cluster().stop()
     """
-    found = _newest()
-    if found is None:
+    cluster = _newest()
+    if cluster is None:
         raise FailedPreconditionError(
             "no cluster is running; start one: kit.Cluster(ps=1, worker=3).start()."
         )
-    return found
+    return cluster
 
 
 def _newest() -> Cluster | None:
-    found = [c for c in lifecycle.running() if isinstance(c, Cluster)]
-    return found[-1] if found else None
+    clusters = [c for c in lifecycle.running() if isinstance(c, Cluster)]
+    return clusters[-1] if clusters else None
 
 
 def _known_tasks() -> list[Task] | None:

@@ -61,13 +61,15 @@ def make_folder(
     It must be so for the sockets of the tasks. Raises `PermissionDeniedError` where
     other users could replace it, and `StartFailed` where there is no room.
     """
-    found = bases(environment)
+    folders = bases(environment)
     if current().runtime_dir:
-        make_private_folder(Path(found[0]))
+        make_private_folder(Path(folders[0]))
     sockets = [_SOCKET, *(f"{task.job}-{task.index}.sock" for task in tasks)]
     most = MAX_UNIX_PATH - len(f"/{_PREFIX}12345678/{max(sockets, key=len)}")
     # If none is: the address of the first socket says what to do.
-    base = next((one for one in found if len(os.fsencode(one)) <= most), found[0])
+    base = next(
+        (folder for folder in folders if len(os.fsencode(folder)) <= most), folders[0]
+    )
     if not is_guarded(Path(base)):
         raise PermissionDeniedError(
             f"other users can replace what is made in {base}, and a cluster runs what "

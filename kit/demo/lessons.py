@@ -34,9 +34,9 @@ def reset(names: Sequence[str], folder: Path) -> list[str]:
     for name in names or shipped:
         found = [one for one in shipped if one.startswith(name) or f"/{name}" in one]
         if not found:
-            known = ", ".join(one.removesuffix(".ipynb") for one in shipped)
-            raise NotFoundError(f"no lesson begins with {name!r}; there are {known}.")
-        chosen += [one for one in found if one not in chosen]
+            lessons = ", ".join(lesson.removesuffix(".ipynb") for lesson in shipped)
+            raise NotFoundError(f"no lesson begins with {name!r}; there are {lessons}.")
+        chosen += [lesson for lesson in found if lesson not in chosen]
     return [_reset(folder / name) for name in chosen]
 
 
@@ -69,10 +69,10 @@ def _shipped(folder: Path) -> list[str]:
     """Return the paths of all lessons and puzzles that git has below a folder."""
     words = "ls-tree", "-r", "--name-only", "HEAD", "./"
     listed = _git(folder, *words).decode().split("\n")
-    found = sorted(name for name in listed if name.endswith(".ipynb"))
-    if not found:
+    lessons = sorted(name for name in listed if name.endswith(".ipynb"))
+    if not lessons:
         raise NotFoundError(f"{folder} has no lessons; --folder says where they are.")
-    return found
+    return lessons
 
 
 def _git(folder: Path, *words: str) -> bytes:

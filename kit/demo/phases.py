@@ -152,7 +152,7 @@ def phase_rows(training: Training) -> list[Row]:
     rows: list[Row] = []
     for number, epoch in enumerate(trace.epochs):
         own = [record for record in metrics if record["epoch"] == epoch.number]
-        waited, total = (sum(one[key] for one in own) for key in ("wait", "seconds"))
+        waited, total = (sum(row[key] for row in own) for key in ("wait", "seconds"))
         is_last = number == len(trace.epochs) - 1
         accuracy = None
         if is_last and training.accuracy is not None:

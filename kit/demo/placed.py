@@ -50,7 +50,7 @@ class Replicated:
     @property
     def formula(self) -> int:
         """The bytes of a step: each tower takes all parameters and gives a gradient."""
-        size = sum(_bytes_of(one) for one in self.model.variables.values())
+        size = sum(_bytes_of(variable) for variable in self.model.variables.values())
         return 2 * size * len(self.model.towers)
 
 
@@ -66,7 +66,7 @@ def train(
         begin = time.perf_counter()
         drawn = replicas.batches(model.train, _BATCH, seed)
         reports = [replicas.work(session, whole, drawn, steps)]
-        one = _finished("in one graph", session, whole, model, reports, begin)
+        first = _finished("in one graph", session, whole, model, reports, begin)
         session.run(whole.start)  # both styles use these variables: back to the start
         begin = time.perf_counter()
         reports = cluster.call(
@@ -74,7 +74,7 @@ def train(
         )
         other = _finished("between graphs", session, whole, model, reports, begin)
     other.model = replicas.of_one_worker(model.params, n_ps, 0)
-    return [one, other]
+    return [first, other]
 
 
 def placement_rows(trained: Replicated) -> list[Row]:
@@ -82,10 +82,10 @@ def placement_rows(trained: Replicated) -> list[Row]:
     return [
         {
             "variable": name,
-            "task": Task.parse(one.device).short,
-            "bytes": _bytes_of(one),
+            "task": Task.parse(variable.device).short,
+            "bytes": _bytes_of(variable),
         }
-        for name, one in trained.model.variables.items()
+        for name, variable in trained.model.variables.items()
     ]
 
 
@@ -93,33 +93,35 @@ def rows(trainings: Sequence[Replicated]) -> list[Row]:
     """Return one row for each style: speed, loss, accuracy, bytes of a step."""
     return [
         {
-            "style": one.style,
-            "clients": len(one.reports),
-            "updates": one.steps,
-            "updates/s": round(one.steps / one.seconds, 1),
-            "loss": round(sum(r.loss for r in one.reports) / len(one.reports), 4),
-            "accuracy": round(one.accuracy, 4),
-            "bytes a step": max(one.moved),
-            "by formula": one.formula,
+            "style": training.style,
+            "clients": len(training.reports),
+            "updates": training.steps,
+            "updates/s": round(training.steps / training.seconds, 1),
+            "loss": round(
+                sum(r.loss for r in training.reports) / len(training.reports), 4
+            ),
+            "accuracy": round(training.accuracy, 4),
+            "bytes a step": max(training.moved),
+            "by formula": training.formula,
         }
-        for one in trainings
+        for training in trainings
     ]
 
 
 def problems(trainings: Sequence[Replicated]) -> list[str]:
     """Return the promises that were not kept, a sentence for each."""
     wrong = [
-        f"digits {one.style}: a step moved {moved} bytes, where the formula gives "
-        f"{one.formula}."
-        for one in trainings
-        for moved in one.moved
-        if moved != one.formula
+        f"digits {training.style}: a step moved {moved} bytes, where the formula gives "
+        f"{training.formula}."
+        for training in trainings
+        for moved in training.moved
+        if moved != training.formula
     ]
     wrong += [
-        f"digits {one.style}: learned to {one.accuracy:.3f}, less than "
+        f"digits {training.style}: learned to {training.accuracy:.3f}, less than "
         f"{_GOOD_ACCURACY}."
-        for one in trainings
-        if one.steps >= _ENOUGH_STEPS and one.accuracy < _GOOD_ACCURACY
+        for training in trainings
+        if training.steps >= _ENOUGH_STEPS and training.accuracy < _GOOD_ACCURACY
     ]
     return wrong
 

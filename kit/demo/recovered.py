@@ -110,7 +110,7 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
         # It may have saved again between the decision to kill and the kill.
         saved = max(saved, _saved(folder))
         pid = shells.start(VICTIM, *options)
-        told = shells.wait_for_words(_CHIEF, _TOLD.pattern)
+        match = shells.wait_for_words(_CHIEF, _TOLD.pattern)
         shells.wait_for_ends("worker")
         told_losses = [
             (int(step), float(loss))
@@ -120,8 +120,8 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
     return Recovered(
         pid=pid,
         saved=saved,
-        restored=int(told[1]),
-        lost=int(told[3]),
+        restored=int(match[1]),
+        lost=int(match[3]),
         wanted=steps,
         reached=_saved(folder),
         losses=[loss for _, loss in sorted(told_losses)],
@@ -159,8 +159,8 @@ def _wait_for_the_moment(shells: Shells, folder: Path, save_every: int) -> int:
                 "the training was over before its server was killed: this process had "
                 "no time to look. Run it again when the machine is less busy."
             )
-        saved, told = _saved(folder), _LOSS.findall(shells.words(_CHIEF))
-        seen = int(told[-1][1]) if told else 0
+        saved, losses = _saved(folder), _LOSS.findall(shells.words(_CHIEF))
+        seen = int(losses[-1][1]) if losses else 0
         # Right after a checkpoint a kill would cost nothing. But if this process seldom
         # gets to look, it may never see a later moment: then four checkpoints will do.
         is_between = seen >= saved + save_every // 4
@@ -178,8 +178,8 @@ def _saved(folder: Path) -> int:
     text = ""
     with suppress(OSError):
         text = (folder / "checkpoints" / "checkpoint").read_text("utf-8")
-    found = _SAVED.search(text)
-    return int(found[1]) if found else -1
+    match = _SAVED.search(text)
+    return int(match[1]) if match else -1
 
 
 def _make_empty(folder: Path) -> None:

@@ -58,14 +58,16 @@ def in_one_graph(
     """Build one graph for all: variables on the ps, a tower on each worker."""
     with kit.Graph().as_default() as graph:
         variables = _variables(params, n_ps, "/job:worker/task:0")
-        towers, found = [], []
+        towers, tower_gradients = [], []
         for worker in range(n_workers):
             with kit.device(f"/job:worker/task:{worker}"):
                 towers.append(_tower(variables))
                 wanted = list(variables.values())
-                found.append(kit.gradients(towers[-1].loss, wanted, colocate=False))
+                tower_gradients.append(
+                    kit.gradients(towers[-1].loss, wanted, colocate=False)
+                )
         pairs: list[tuple[Any, kit.Variable]] = []
-        for variable, *own in zip(variables.values(), *found, strict=True):
+        for variable, *own in zip(variables.values(), *tower_gradients, strict=True):
             with kit.colocate_with(variable):
                 pairs.append((sum(own[1:], own[0]) / float(n_workers), variable))
         train = kit.Adagrad(_RATE).apply_gradients(pairs)
@@ -74,13 +76,13 @@ def in_one_graph(
 
 def of_one_worker(params: Mapping[str, Array], n_ps: int, worker: int) -> ReplicaModel:
     """Build a worker's own graph; those of all workers name the same variables."""
-    place = f"/job:worker/task:{worker}"
+    device = f"/job:worker/task:{worker}"
     with kit.Graph().as_default() as graph:
-        variables = _variables(params, n_ps, place)
-        with kit.device(place):
+        variables = _variables(params, n_ps, device)
+        with kit.device(device):
             tower = _tower(variables)
-            found = kit.gradients(tower.loss, [*variables.values()], colocate=False)
-        pairs = zip(found, variables.values(), strict=True)
+            gradients = kit.gradients(tower.loss, [*variables.values()], colocate=False)
+        pairs = zip(gradients, variables.values(), strict=True)
         train = kit.Adagrad(_RATE).apply_gradients(pairs)
         return ReplicaModel(graph, variables, [tower], train, kit.initialize_all())
 
@@ -113,8 +115,8 @@ def work(
         for tower in model.towers:
             feeds |= tower.feeds(next(drawn))
         is_last = step == steps - 1  # a traced step takes longer
-        found = session.run(fetches, feeds, metadata=metadata if is_last else None)
-        loss = float(np.mean(found[1]))
+        results = session.run(fetches, feeds, metadata=metadata if is_last else None)
+        loss = float(np.mean(results[1]))
     transfers = [(row[1], row[2], row[3]) for row in metadata.transfers]
     return ReplicaReport(steps, time.perf_counter() - begin, loss, transfers)
 

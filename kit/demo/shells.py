@@ -119,9 +119,9 @@ class Shells:
         while True:
             # Before its words are read, so that its last ones are among them.
             is_running = self.check(name)
-            found = re.search(pattern, self.words(name))
-            if found:
-                return found
+            match = re.search(pattern, self.words(name))
+            if match:
+                return match
             if not is_running or time.monotonic() > end:
                 raise DeadlineExceededError(
                     f"{name} has not printed {pattern!r} within "
@@ -171,8 +171,10 @@ class Shells:
 
     def _record(self) -> None:
         # With its start time, so that a later process with the same id is not killed.
-        known = (reaper.find(process.pid) for process in self._running.values())
-        self._reaper.update({one for one in known if isinstance(one, Process)})
+        processes = (reaper.find(process.pid) for process in self._running.values())
+        self._reaper.update(
+            {process for process in processes if isinstance(process, Process)}
+        )
 
 
 def python(module: str) -> list[str]:
@@ -186,9 +188,9 @@ def free_ports(count: int) -> list[int]:
     All are bound at the same time, so that they differ, and then released.
     """
     listeners = [listen(TcpAddress("127.0.0.1", 0)) for _ in range(count)]
-    found = []
+    ports = []
     for listener in listeners:
         assert isinstance(listener.address, TcpAddress)
-        found.append(listener.address.port)
+        ports.append(listener.address.port)
         listener.close()
-    return found
+    return ports

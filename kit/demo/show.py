@@ -48,27 +48,31 @@ def show(options: DemoOptions) -> int:
     began = time.perf_counter()
     print(f"Starting {options.ps} ps and {options.worker} workers ...", flush=True)
     with Cluster(ps=options.ps, worker=options.worker) as cluster:
-        told = repr(cluster).strip("<>")
-        print(f"  {told} after {time.perf_counter() - began:.1f} s\n")
+        summary = repr(cluster).strip("<>")
+        print(f"  {summary} after {time.perf_counter() - began:.1f} s\n")
         trainings = _train(cluster, options)
         replicated = _replicate(cluster, options)
     recoveries = _recover(options)
     switched, unswitched, text = trainings
     problems = _problems(options, switched, unswitched, text)
     problems += placed.problems(replicated)
-    problems += [wrong for one in recoveries for wrong in recovered.problems(one)]
-    rows = [row for one in trainings for row in phases.phase_rows(one)]
-    traffic = [row for one in (switched, text) for row in phases.traffic_rows(one)]
+    problems += [
+        wrong for recovery in recoveries for wrong in recovered.problems(recovery)
+    ]
+    rows = [row for training in trainings for row in phases.phase_rows(training)]
+    traffic = [
+        row for training in (switched, text) for row in phases.traffic_rows(training)
+    ]
     print(_table("\nWhat the trainings did", rows))
     print(_table("\nBytes a step (measured, and by formula)", traffic))
-    for key, found in _placed(replicated).items():
-        print(_table(f"\n{_TITLES[key]}", found))
+    for key, table in _placed(replicated).items():
+        print(_table(f"\n{_TITLES[key]}", table))
     _tell(problems)
-    notes = problems or [_PROMISE, *(one.sentence for one in recoveries)]
+    notes = problems or [_PROMISE, *(recovery.sentence for recovery in recoveries)]
     _write(options, (switched, text), rows, notes)
     if options.json:
         tables = {"phases": rows, "traffic": traffic, **_placed(replicated)}
-        tables["recovered"] = [one.to_plain() for one in recoveries]
+        tables["recovered"] = [recovery.to_plain() for recovery in recoveries]
         _write_json(options, tables, problems)
     print(f"\n{time.perf_counter() - began:.0f} s in all.")
     return 1 if problems else 0
@@ -110,10 +114,12 @@ def _replicate(cluster: Cluster, options: DemoOptions) -> list[Replicated]:
         return []
     print("3. Handwritten digits, a graph over variables placed on the ps")
     steps = max(1, options.steps // 4)
-    found = placed.train(cluster, digits_mlp(options.seed), steps, options.seed)
-    for one in found:
-        print(f"  {one.style:28}{one.steps} updates, {one.seconds:.1f} s")
-    return found
+    trainings = placed.train(cluster, digits_mlp(options.seed), steps, options.seed)
+    for training in trainings:
+        print(
+            f"  {training.style:28}{training.steps} updates, {training.seconds:.1f} s"
+        )
+    return trainings
 
 
 def _recover(options: DemoOptions) -> list[Recovered]:
@@ -126,10 +132,10 @@ def _recover(options: DemoOptions) -> list[Recovered]:
         flush=True,
     )
     folder = options.out / "trainer"
-    found = recovered.train(folder, _TRAINER_STEPS, _SAVE_EVERY)
-    print(*(f"  {line}" for line in found.lines), sep="\n")
+    recovery = recovered.train(folder, _TRAINER_STEPS, _SAVE_EVERY)
+    print(*(f"  {line}" for line in recovery.lines), sep="\n")
     print(f"  what each task said, and its checkpoints: {folder}")
-    return [found]
+    return [recovery]
 
 
 def _placed(replicated: list[Replicated]) -> dict[str, list[dict[str, Any]]]:
@@ -150,8 +156,8 @@ def _problems(
 ) -> list[str]:
     problems = [
         sentence
-        for one in (switched, unswitched, text)
-        for sentence in phases.disagreements(one)
+        for training in (switched, unswitched, text)
+        for sentence in phases.disagreements(training)
     ]
     bits = phases.differing_bits(switched.run.params, unswitched.run.params)
     if bits:
@@ -200,9 +206,9 @@ def _write(
             "the view 'report' cannot be loaded; install the package: pip install -e ."
         )
     sections = []
-    for one in trainings:
-        said = _TITLES[one.model], _TEXTS[one.model]
-        sections.append((*said, one.run.trace, phases.formula(one.run)))
+    for item in trainings:
+        said = _TITLES[item.model], _TEXTS[item.model]
+        sections.append((*said, item.run.trace, phases.formula(item.run)))
     write(report, sections, rows, notes)
     names = ", ".join(str(path) for path in (report, *files))
     print(f"\nWritten: {names}")

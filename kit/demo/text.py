@@ -90,11 +90,11 @@ def text_model(seed: int = 0, max_bytes: int = 1_000_000) -> TextModel:
 
 def _source_text(max_bytes: int) -> bytes:
     folder = Path(sysconfig.get_path("stdlib"))
-    found: list[bytes] = []
+    texts: list[bytes] = []
     size = 0
     for path in sorted(folder.glob("*.py")):
-        found.append(path.read_bytes())
-        size += len(found[-1])
+        texts.append(path.read_bytes())
+        size += len(texts[-1])
         if size >= max_bytes:
             break
-    return b"".join(found)[:max_bytes]
+    return b"".join(texts)[:max_bytes]

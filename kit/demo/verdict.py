@@ -104,25 +104,25 @@ def quantity(given: object, unit: str) -> float:
 
 def _with_unit(text: str, unit: str) -> float:
     # The time that matching takes grows with the square of the length.
-    found = _QUANTITY.fullmatch(text) if len(text) <= _MOST_TEXT else None
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MOST_TEXT else None
     try:
-        value = float(found[1].replace(",", "")) if found else math.nan
+        value = float(match[1].replace(",", "")) if match else math.nan
     except ValueError:
         value = math.nan
     wanted = unit.split()[0] if unit else ""
-    if found is None or math.isnan(value):
+    if match is None or math.isnan(value):
         like = f"1,200 {wanted}".strip()
         text = text[:_MOST_TEXT]
         raise InvalidArgumentError(f"{text!r} is not a number; write it like {like}.")
-    said = found[2].strip()
+    said = match[2].strip()
     if said in ("", wanted, unit):
         return value
     for kind in _UNITS:
         if wanted in kind and said in kind:
             return value * kind[said] / kind[wanted]
     others = next((kind for kind in _UNITS if wanted in kind), {wanted: 1})
-    known = ", ".join(name for name in others if name) or "no unit"
-    raise InvalidArgumentError(f"{said!r} does not fit here; use {known}.")
+    units = ", ".join(name for name in others if name) or "no unit"
+    raise InvalidArgumentError(f"{said!r} does not fit here; use {units}.")
 
 
 def number_text(value: float) -> str:
@@ -171,14 +171,14 @@ def number(
     if given is None or given is ...:
         return AnswerVerdict(False, _EMPTY)
     try:
-        found = quantity(given, unit)
+        value = quantity(given, unit)
     except InvalidArgumentError as error:
         return _not_yet(error.message)
-    if _is_near(found, right, share):
+    if _is_near(value, right, share):
         return AnswerVerdict(True, f"Right. {well}")
-    said = (words for wrong, words in hints.items() if _is_near(found, wrong, share))
-    which = "low" if found < right else "high"
-    shown = f"{number_text(found)} {unit}".strip()
+    said = (words for wrong, words in hints.items() if _is_near(value, wrong, share))
+    which = "low" if value < right else "high"
+    shown = f"{number_text(value)} {unit}".strip()
     return _not_yet(f"{shown} is too {which}; {next(said, otherwise)}")
 
 
@@ -229,10 +229,10 @@ def function(
         return _not_yet(f"{given!r} is not a function; write one with def.")
 
     def called(*args: Any) -> Any:
-        found = given(*args)
-        if found is ...:
+        result = given(*args)
+        if result is ...:
             raise _Unwritten
-        return found
+        return result
 
     try:
         wrong = judge(called)
@@ -248,12 +248,12 @@ def _not_yet(words: str) -> AnswerVerdict:
     return AnswerVerdict(False, f"Not yet: {words}")
 
 
-def _is_near(given: Any, right: float, share: float) -> bool:
-    return math.isclose(_plain(given), right, rel_tol=share)
+def _is_near(value: Any, right: float, share: float) -> bool:
+    return math.isclose(_plain(value), right, rel_tol=share)
 
 
-def _plain(given: Any) -> float:
+def _plain(value: Any) -> float:
     try:
-        return float(given)
+        return float(value)
     except OverflowError:
         return math.inf

@@ -183,8 +183,10 @@ class DeviceSpec:
 
     def __repr__(self) -> str:
         parts = ((part, getattr(self, part)) for part in _PARTS)
-        given = (f"{part}={value!r}" for part, value in parts if value is not None)
-        return f"DeviceSpec({', '.join(given)})"
+        parts_given = (
+            f"{part}={value!r}" for part, value in parts if value is not None
+        )
+        return f"DeviceSpec({', '.join(parts_given)})"
 
 
 def merge(outer: DeviceSpec, inner: DeviceSpec) -> DeviceSpec:

@@ -91,9 +91,9 @@ def _nearest_job(job: str | None, tasks: Sequence[Task]) -> str | None:
     """Return the known job that is most similar to `job`, or `job` if none is."""
     if job is None or any(task.job == job for task in tasks):
         return job
-    known = {task.job.lower(): task.job for task in tasks}
-    near = difflib.get_close_matches(job.lower(), known, n=1, cutoff=0.5)
-    return known[near[0]] if near else job
+    jobs = {task.job.lower(): task.job for task in tasks}
+    near = difflib.get_close_matches(job.lower(), jobs, n=1, cutoff=0.5)
+    return jobs[near[0]] if near else job
 
 
 Find = Callable[[], Sequence[Task] | None]

@@ -200,11 +200,11 @@ def merge(ranges: Iterable[Range]) -> tuple[Range, ...]:
     (Range(lo=0, hi=8), Range(lo=12, hi=16))
     """
     merged: list[Range] = []
-    for one in sorted(ranges):
-        if merged and merged[-1].hi >= one.lo:
-            merged[-1] = Range(merged[-1].lo, max(merged[-1].hi, one.hi))
+    for part in sorted(ranges):
+        if merged and merged[-1].hi >= part.lo:
+            merged[-1] = Range(merged[-1].lo, max(merged[-1].hi, part.hi))
         else:
-            merged.append(one)
+            merged.append(part)
     return tuple(merged)
 
 
@@ -302,14 +302,14 @@ def tensors_of(
     >>> list(tensors_of((Spec("w", (2,), "float32"),), ("momentum",)))
     ['w', 'w/momentum']
     """
-    found = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+    shapes = {spec.name: (spec.shape, spec.dtype) for spec in specs}
     for spec in specs:
         for slot in slots:
             name = f"{spec.name}/{slot}"
-            if name in found:
+            if name in shapes:
                 raise InvalidArgumentError(
                     f"a parameter is called {name!r}, and so is the slot {slot!r} of "
                     f"{spec.name!r} in a checkpoint; rename the parameter."
                 )
-            found[name] = (spec.shape, spec.dtype)
-    return found
+            shapes[name] = (spec.shape, spec.dtype)
+    return shapes

@@ -97,6 +97,6 @@ def _by_bucket(
         # where the next bucket starts: they belong to the former, other ranges to the
         # latter.
         bisect = bisect_right if op.range.size else bisect_left
-        place = max(0, bisect(starts, op.range.lo) - 1)
-        (updates if isinstance(op, Apply) else rest)[place].append(op)
+        number = max(0, bisect(starts, op.range.lo) - 1)
+        (updates if isinstance(op, Apply) else rest)[number].append(op)
     return updates, rest

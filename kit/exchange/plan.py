@@ -141,8 +141,8 @@ class Group:
         >>> Group((), (0, 1, 2, 3), (), hosts=(5, 5, 6, 6)).blocks
         ((0, 1), (2, 3))
         """
-        found = groupby(self.workers, self.host)
-        return tuple(tuple(block) for _, block in found)
+        groups = groupby(self.workers, self.host)
+        return tuple(tuple(block) for _, block in groups)
 
 
 def by_host(members: Iterable[int], hosts: Sequence[str]) -> tuple[int, ...]:

@@ -123,8 +123,8 @@ def resumed(after: Iterable[Owned], group: Group, n_slots: int) -> tuple[Move, .
     >>> [(one.source, one.target, one.range.lo // 8) for one in found]
     [(0, 1, 0), (1, 2, 1), (2, 0, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
     """
-    owned = [one for one in after if one.range.size]
-    shared = [one for one in owned if len(one.members) > 1]
+    owned = [owned_part for owned_part in after if owned_part.range.size]
+    shared = [part for part in owned if len(part.members) > 1]
     slots = handover(map(_of_first, shared), shared, n_slots, group)
     return (*_passed_on(map(_of_first, owned), group.workers), *slots)
 
@@ -138,14 +138,14 @@ def _passed_on(owned: Iterable[Owned], ring: tuple[int, ...]) -> Iterator[Move]:
     # By hops, not by parts: what a worker passes on must have come in the hop before.
     # Part by part, each worker would wait for the whole way of a part before the next
     # one.
-    sources = [(one.members[0], one.range) for one in owned]
-    place = {worker: number for number, worker in enumerate(ring)}
+    sources = [(item.members[0], item.range) for item in owned]
+    position = {worker: number for number, worker in enumerate(ring)}
     for hop in range(len(ring)):
         for source, part in sources:
-            if source not in place:
+            if source not in position:
                 yield Move(source, ring[hop], NOW, part, TransferKind.BROADCAST)
             elif hop:
-                at = place[source] + hop
+                at = position[source] + hop
                 ends = ring[(at - 1) % len(ring)], ring[at % len(ring)]
                 yield Move(*ends, NOW, part, TransferKind.BROADCAST)
 

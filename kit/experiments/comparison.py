@@ -75,8 +75,8 @@ class Comparison:
                 "step_seconds": found.step_seconds,
             }
             parts.append(pd.DataFrame(columns | found.measures))
-        known = [part for part in parts if len(part)] or parts[:1]
-        return pd.concat(known, ignore_index=True)
+        filled = [part for part in parts if len(part)] or parts[:1]
+        return pd.concat(filled, ignore_index=True)
 
     def table(self) -> pd.DataFrame:
         """Return one row for each run: its configuration, its results, what it took.
@@ -206,18 +206,18 @@ def compare(*runs: Run, names: Iterable[str] | None = None) -> Comparison:
     {'ps': 128.0, 'ring': 64.0}
     """
     if len(runs) < 2:
-        given = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+        what = f"{len(runs)} run{'s' * (len(runs) != 1)}"
         if runs and not isinstance(runs[0], Run):
-            given = repr(runs[0])
+            what = repr(runs[0])
         raise InvalidArgumentError(
-            f"compare takes two runs or more, and was given {given}; write "
+            f"compare takes two runs or more, and was given {what}; write "
             f"kit.compare(a, b), or kit.compare(*runs) for a list."
         )
-    for one in runs:
-        if not isinstance(one, Run):
+    for run in runs:
+        if not isinstance(run, Run):
             raise InvalidArgumentError(
                 f"compare takes runs, as kit.train returns them, and was given "
-                f"{type(one).__name__}."
+                f"{type(run).__name__}."
             )
     return Comparison(runs, _names(runs, names))
 
@@ -248,12 +248,12 @@ def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
         pairs = zip(found, asked, strict=True)
         named = [", ".join([name, *(one[k] for k in differs)]) for name, one in pairs]
         return distinct(named)
-    given = [names] if isinstance(names, str) else list(names)
-    if len(given) != len(runs) or not all(isinstance(one, str) for one in given):
+    texts = [names] if isinstance(names, str) else list(names)
+    if len(texts) != len(runs) or not all(isinstance(name, str) for name in texts):
         raise InvalidArgumentError(
-            f"names is {given!r} for {len(runs)} runs; give a text for each."
+            f"names is {texts!r} for {len(runs)} runs; give a text for each."
         )
-    return distinct(given)
+    return distinct(texts)
 
 
 def unequal(rows: Sequence[Row]) -> str:
@@ -291,12 +291,12 @@ def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
     >>> _told_apart([a, b])
     ['ring at full speed', 'ring at 1gbit']
     """
-    ways, links = zip(*(one.configurations() for one in outcomes), strict=True)
-    sizes = [tasks(one.trace) for one in outcomes]
-    found = list(ways)
+    ways, links = zip(*(outcome.configurations() for outcome in outcomes), strict=True)
+    sizes = [tasks(outcome.trace) for outcome in outcomes]
+    labels = list(ways)
     if len(set(links)) > 1:
-        pairs = zip(found, links, strict=True)
-        found = [f"{name} at {link or 'full speed'}" for name, link in pairs]
+        pairs = zip(labels, links, strict=True)
+        labels = [f"{name} at {link or 'full speed'}" for name, link in pairs]
     if len(set(sizes)) > 1:
-        found = [f"{a} on {size}" for a, size in zip(found, sizes, strict=True)]
-    return found
+        labels = [f"{a} on {size}" for a, size in zip(labels, sizes, strict=True)]
+    return labels

@@ -159,11 +159,11 @@ def _name(trial: Trial) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(path, _MOST_BYTES, DataLossError))
+        stored = json.loads(read_regular(path, _MOST_BYTES, DataLossError))
     except ValueError as error:
         raise DataLossError(
             f"{path} is damaged ({error}); delete it, and what it held is run again."
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(stored, dict):
         raise DataLossError(f"{path} is damaged: it holds no object.")
-    return found
+    return stored

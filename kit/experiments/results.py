@@ -234,23 +234,27 @@ class Sweep:
                 f"none of {len(self.trials)} combinations is done, so none is best; "
                 f"frame() has their errors."
             )
-        found: dict[str, tuple[dict[str, Any], list[float]]] = {}
+        settings: dict[str, tuple[dict[str, Any], list[float]]] = {}
         used = [float(str(one.result.get("examples", "nan"))) for one in done]
         for trial in done:
             value = trial.row().get(by)
             if trial.curves is not None and trial.curves.has(by):
                 value = trial.curves.at_examples(by, min(used))
             own = {k: v for k, v in trial.parameters.items() if k != REPEAT}
-            _, values = found.setdefault(repr(own), (own, []))
+            _, values = settings.setdefault(repr(own), (own, []))
             if isinstance(value, int | float) and math.isfinite(value):
                 values.append(float(value))
         measured = [
-            (own, float(np.median(values))) for own, values in found.values() if values
+            (own, float(np.median(values)))
+            for own, values in settings.values()
+            if values
         ]
         if not measured:
-            known = [k for k, v in done[0].row().items() if isinstance(v, int | float)]
+            columns = [
+                k for k, v in done[0].row().items() if isinstance(v, int | float)
+            ]
             raise InvalidArgumentError(
-                f"there are no numbers called {by!r}; there are {', '.join(known)}."
+                f"there are no numbers called {by!r}; there are {', '.join(columns)}."
             )
         return (max if most else min)(measured, key=lambda pair: pair[1])[0]
 
@@ -284,7 +288,7 @@ class Sweep:
         hidden = {*_PHASES}
         if len({row["tasks"] for row in rows if "tasks" in row}) == 1:
             hidden.add("tasks")
-        return [{k: v for k, v in one.items() if k not in hidden} for one in rows]
+        return [{k: v for k, v in row.items() if k not in hidden} for row in rows]
 
     def count(self) -> str:
         """Return how many combinations are in which state, in words.
@@ -293,12 +297,14 @@ class Sweep:
         '1 of 3 combinations done, 1 failed, 1 waiting'
         """
         states = [trial.state for trial in self.trials]
-        others = [one for one in dict.fromkeys(states) if one != "done"]
+        others = [state for state in dict.fromkeys(states) if state != "done"]
         said = [f"{states.count('done')} of {len(states)} combinations done"]
-        said += [f"{states.count(one)} {one}" for one in others]
-        found = sum(trial.state == "done" and not trial.is_new for trial in self.trials)
-        if found:
-            said.append(f"{found} of them found in {self.folder}")
+        said += [f"{states.count(state)} {state}" for state in others]
+        n_stored = sum(
+            trial.state == "done" and not trial.is_new for trial in self.trials
+        )
+        if n_stored:
+            said.append(f"{n_stored} of them found in {self.folder}")
         done = [one.result for one in self.trials if one.state == "done"]
         return ", ".join(said) + unequal(done)
 

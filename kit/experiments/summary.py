@@ -55,7 +55,7 @@ class RunSummary:
         epochs = sorted(self.trace.epochs)
         ways = [row.topology for row in epochs] or [self.topology]
         links = [row.link for row in epochs] or [self.link]
-        shown = [one or "full speed" for one in dict.fromkeys(links)]
+        shown = [link or "full speed" for link in dict.fromkeys(links)]
         how = " to ".join(shown) if any(links) else ""
         return " to ".join(dict.fromkeys(ways)), how
 
@@ -146,20 +146,20 @@ def curves(trace: Trace) -> Curves:
     """
     steps, loss = trace.losses()
     table = trace.steps[trace.steps["examples"] > 0]
-    place = np.searchsorted(steps, table["step"])
+    rows_of = np.searchsorted(steps, table["step"])
     begin = np.full(len(steps), np.iinfo(np.int64).max)
     end = np.zeros(len(steps), np.int64)
-    np.minimum.at(begin, place, table["start"])
-    np.maximum.at(end, place, table["end"])
+    np.minimum.at(begin, rows_of, table["start"])
+    np.maximum.at(end, rows_of, table["end"])
     # The servers number asynchronous updates, but their ends are the workers': a later
     # one may have ended earlier. A curve over time must not go back.
     reached = np.maximum.accumulate(end)
-    used = np.bincount(place, table["examples"], minlength=len(steps))
+    used = np.bincount(rows_of, table["examples"], minlength=len(steps))
     # A step for which others stand, of a long training, counts for all of them.
     first = min([one.first_step for one in trace.epochs] + steps[:1].tolist() or [0])
     stands_for = np.diff(steps, prepend=first - 1)
     origin = int(begin.min()) if len(begin) else 0
-    names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+    names = sorted({name.decode() for name in trace.measures["name"].tolist()})
     return Curves(
         step=steps,
         examples=np.cumsum(used * stands_for),
@@ -173,11 +173,11 @@ def curves(trace: Trace) -> Curves:
 
 def _at(trace: Trace, name: str, steps: Ints) -> Floats:
     """Return a measure at each step, NaN where it was not measured."""
-    known, values = trace.measured(name)
-    found = np.full(len(steps), np.nan)
-    is_there = np.isin(known, steps)
-    found[np.searchsorted(steps, known[is_there])] = values[is_there]
-    return found
+    at_steps, values = trace.measured(name)
+    result = np.full(len(steps), np.nan)
+    is_there = np.isin(at_steps, steps)
+    result[np.searchsorted(steps, at_steps[is_there])] = values[is_there]
+    return result
 
 
 def bytes_until(trace: Trace, steps: Ints) -> Floats:
@@ -196,9 +196,9 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
     >>> bytes_until(trace, np.arange(4)).tolist()  # in four steps
     [30.0, 60.0, 90.0, 120.0]
     """
-    found = np.zeros(len(steps))
+    result = np.zeros(len(steps))
     if not len(steps):
-        return found
+        return result
     moved = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
     totals = trace.totals[np.isin(trace.totals["kind"], STEP_KINDS)]
     last = int(steps.max()) + 1
@@ -209,12 +209,12 @@ def bytes_until(trace: Trace, steps: Ints) -> Floats:
         if int(mine["bytes"].sum()) == total:  # none was dropped
             order = np.argsort(mine["step"], kind="stable")
             amount = np.concatenate([[0], np.cumsum(mine["bytes"][order])])
-            found += amount[np.searchsorted(mine["step"][order], steps, side="right")]
+            result += amount[np.searchsorted(mine["step"][order], steps, side="right")]
             continue
         end = last if after is None else after.first_step
         length = max(1, end - row.first_step)
-        found += total * np.clip((steps + 1 - row.first_step) / length, 0.0, 1.0)
-    return found
+        result += total * np.clip((steps + 1 - row.first_step) / length, 0.0, 1.0)
+    return result
 
 
 # --------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def _last(values: Floats) -> float:
     >>> _last(np.array([1.0, 0.5, np.nan]))
     0.5
     """
-    known = values[~np.isnan(values)]
-    return float(known[-1]) if len(known) else float("nan")
+    values_known = values[~np.isnan(values)]
+    return float(values_known[-1]) if len(values_known) else float("nan")
 
 
 def tasks(trace: Trace) -> str:
@@ -292,10 +292,10 @@ def phases(trace: Trace) -> dict[str, dict[Phase, float]]:
     # A task counts the steps of which it has spans, so step and task are one number.
     pairs = np.unique(trace.spans["step"] * n_tasks + trace.spans["task"])
     n_steps = np.bincount(pairs % n_tasks, minlength=n_tasks)
-    found: dict[str, dict[Phase, float]] = {}
+    result: dict[str, dict[Phase, float]] = {}
     for job in dict.fromkeys(name.split(":")[0] for name in trace.names):
         mine = [i for i, name in enumerate(trace.names) if name.split(":")[0] == job]
         if count := int(n_steps[mine].sum()):
             total = spent[mine].sum(axis=0)
-            found[job] = {phase: float(total[phase]) / count * 1e-6 for phase in Phase}
-    return found
+            result[job] = {phase: float(total[phase]) / count * 1e-6 for phase in Phase}
+    return result

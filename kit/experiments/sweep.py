@@ -158,15 +158,15 @@ def _polling(
         raise InvalidArgumentError(
             f"on_error is {on_error!r}; give 'record' or 'raise'."
         )
-    grid = {name: _values(name, given) for name, given in values.items()}
+    grid = {name: _values(name, listed) for name, listed in values.items()}
     trials = _trials(grid, whole(REPEAT, repeat))
     call = _caller(train, trials[0], is_async)
     kept = None if folder is None else SweepFolder(folder)
-    found = Sweep(trials, "" if kept is None else str(kept.path))
+    result = Sweep(trials, "" if kept is None else str(kept.path))
     if kept is not None:
         for trial in trials:
             kept.fill(trial)
-    teller = _Teller(found)
+    teller = _Teller(result)
     for number, trial in enumerate(trials):
         if trial.state == "done":
             continue
@@ -179,7 +179,7 @@ def _polling(
         if trial.state == "failed" and on_error == "raise":
             raise _error(trial)
     teller.finish()
-    return found
+    return result
 
 
 def _run(
@@ -188,14 +188,14 @@ def _run(
     """Run one combination, and note in it how it went."""
     trial.state, trial.run = "running", None
     try:
-        given = yield from _result(call(trial), is_async)
-        if not isinstance(given, Run):
+        result = yield from _result(call(trial), is_async)
+        if not isinstance(result, Run):
             raise InvalidArgumentError(
-                f"the function returned {type(given).__name__} for {trial.name}; let "
+                f"the function returned {type(result).__name__} for {trial.name}; let "
                 f"it return the run, as kit.train gives it."
             )
-        trial.run = given
-        while not given.done:
+        trial.run = result
+        while not result.done:
             teller.look(trial)
             yield _LOOK_S
     except KeyboardInterrupt:  # thrown in at a yield, or while the function ran
@@ -209,14 +209,14 @@ def _run(
         _note(trial, trial.run)
 
 
-def _result(given: Any, is_async: bool) -> Generator[float, None, Any]:
+def _result(result: Any, is_async: bool) -> Generator[float, None, Any]:
     """Return what a call returned, or for a coroutine what it returns in the end."""
-    if not inspect.iscoroutine(given):
-        return given
+    if not inspect.iscoroutine(result):
+        return result
     if not is_async:
-        given.close()  # otherwise Python warns that it was never awaited
+        result.close()  # otherwise Python warns that it was never awaited
         raise InvalidArgumentError(_USE_ASYNC)
-    task = asyncio.ensure_future(given)
+    task = asyncio.ensure_future(result)
     try:
         while not task.done():
             yield _LOOK_S
@@ -266,7 +266,7 @@ def _error(trial: Trial) -> BaseException:
 # What is asked for.
 
 
-def _values(name: str, given: Any) -> list[Any]:
+def _values(name: str, values: Any) -> list[Any]:
     """Return the values of a parameter; a single value counts as a list of one."""
     # The columns of a run's row are taken, except those that say what was asked for.
     asked_for = {"topology", "link", "tasks", "steps"}
@@ -276,10 +276,10 @@ def _values(name: str, given: Any) -> list[Any]:
             f"name."
         )
     try:
-        listed = [given] if isinstance(given, _PLAIN) else list(given)
+        listed = [values] if isinstance(values, _PLAIN) else list(values)
     except TypeError:
         raise InvalidArgumentError(
-            f"{name} is {given!r}; give a list of values to try."
+            f"{name} is {values!r}; give a list of values to try."
         ) from None
     if not listed:
         raise InvalidArgumentError(f"{name} is empty; give at least one value to try.")
@@ -330,10 +330,10 @@ def _caller(
     takes_repeat = REPEAT in signature.parameters
 
     def arguments(trial: Trial) -> dict[str, Any]:
-        given = {k: v for k, v in trial.parameters.items() if k != REPEAT}
+        result = {k: v for k, v in trial.parameters.items() if k != REPEAT}
         if takes_repeat:
-            given[REPEAT] = trial.parameters.get(REPEAT, 0)
-        return given
+            result[REPEAT] = trial.parameters.get(REPEAT, 0)
+        return result
 
     try:
         signature.bind(**arguments(first))
@@ -381,8 +381,8 @@ class _Teller:
         self._show(number, trial, f"{said}{f' ({trial.error})' if trial.error else ''}")
 
     def _show(self, number: int, trial: Trial, more: str) -> None:
-        place = f"{number + 1} of {len(self._found.trials)}"
-        text = f"{place}: {trial.name}, {trial.state}{more}"
+        position = f"{number + 1} of {len(self._found.trials)}"
+        text = f"{position}: {trial.name}, {trial.state}{more}"
         self._output.show(text, self._found.html(text))
 
     def finish(self) -> None:

@@ -31,8 +31,8 @@ def headed(rows: Sequence[Row]) -> list[dict[str, object]]:
     [{'run': 'a', 'a step [median ms]': 2.0}]
     """
     names = dict.fromkeys(name for row in rows for name in row)
-    told = [name for name in names if any(is_known(row.get(name)) for row in rows)]
-    return [{HEADS.get(name, name): row.get(name) for name in told} for row in rows]
+    columns = [name for name in names if any(is_known(row.get(name)) for row in rows)]
+    return [{HEADS.get(name, name): row.get(name) for name in columns} for row in rows]
 
 
 def is_known(value: object) -> bool:
@@ -66,9 +66,12 @@ def text_table(rows: Sequence[Row]) -> str:
     shown = headed(rows)
     if not shown:
         return ""
-    lines = [list(shown[0]), *([cell(one) for one in row.values()] for row in shown)]
+    lines = [
+        list(shown[0]),
+        *([cell(value) for value in row.values()] for row in shown),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    is_text = [isinstance(one, str) for one in shown[0].values()]
+    is_text = [isinstance(value, str) for value in shown[0].values()]
     return "\n".join(
         "  ".join(
             f"{part:<{width}}" if left else f"{part:>{width}}"

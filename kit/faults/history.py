@@ -85,9 +85,9 @@ def check(events: list[dict[str, Any]]) -> list[str]:
         elif event["event"] == "epoch":
             topologies[event["epoch"]].add(event["topology"])
     wrong = [
-        f"I1: step {step} has the digests {', '.join(sorted(found))}"
-        for step, found in sorted(digests.items())
-        if len(found) > 1
+        f"I1: step {step} has the digests {', '.join(sorted(digests_seen))}"
+        for step, digests_seen in sorted(digests.items())
+        if len(digests_seen) > 1
     ]
     wrong += [
         f"I2: {task} committed the steps {done}"
@@ -96,8 +96,8 @@ def check(events: list[dict[str, Any]]) -> list[str]:
         and done != [firsts[task] + number for number in range(len(done))]
     ]
     wrong += [
-        f"I5: epoch {epoch} has the topologies {', '.join(sorted(found))}"
-        for epoch, found in sorted(topologies.items())
-        if len(found) > 1
+        f"I5: epoch {epoch} has the topologies {', '.join(sorted(names))}"
+        for epoch, names in sorted(topologies.items())
+        if len(names) > 1
     ]
     return wrong

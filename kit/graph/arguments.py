@@ -38,9 +38,9 @@ def numbers(given: Any) -> Ints | None:
 
 def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
     """Return the integers and no input, or None and the input that will hold them."""
-    found = numbers(given)
-    if found is not None:
-        return found, []
+    result = numbers(given)
+    if result is not None:
+        return result, []
     made = tensor(given)
     if made.static.dtype.kind not in "iu":
         raise TypeError(f"{what} is {made!r}; it must be of integers.")
@@ -84,8 +84,8 @@ def given_or_input(attr: Ints | None, extra: Sequence[Any]) -> Ints:
     return attr if attr is not None else tuple(extra[0].reshape(-1).tolist())
 
 
-def _integer(one: Any) -> int:
-    one = getattr(one, "value", one)
-    if one is None:
+def _integer(value: Any) -> int:
+    value = getattr(value, "value", value)
+    if value is None:
         raise TypeError("None is not a number; write -1 for the size to be found.")
-    return index(one)
+    return index(value)

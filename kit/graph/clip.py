@@ -83,12 +83,12 @@ def global_norm(xs: Sequence[Any], name: str | None = None) -> Tensor:
         It holds nothing but None.
     """
     _check_list(xs)
-    found = [_values(x) for x in xs if x is not None]
-    if not found:
+    present = [_values(x) for x in xs if x is not None]
+    if not present:
         raise ValueError(
             "the list holds no gradient, so there is no norm; give at least one."
         )
-    squares = [reduce_sum(square(values)) for values in found]
+    squares = [reduce_sum(square(values)) for values in present]
     return sqrt(add_n(squares), name=name)
 
 

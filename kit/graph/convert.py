@@ -29,16 +29,16 @@ def tensor(
     """
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(x, ArrayProtocol):
-        found = x._as_tensor()
-        if wanted is not None and found.static.dtype != wanted:
+        result = x._as_tensor()
+        if wanted is not None and result.static.dtype != wanted:
             raise TypeError(
-                f"{found!r} is wanted as {wanted}; cast it with "
+                f"{result!r} is wanted as {wanted}; cast it with "
                 f".astype({str(wanted)!r})."
             )
-        return found
+        return result
     if holds_tensor(x):
         like = wanted or _first_dtype(x)
-        return make("Pack", *[tensor(one, like) for one in x], axis=0)
+        return make("Pack", *[tensor(part, like) for part in x], axis=0)
     if isinstance(x, Op):
         raise TypeError(f"{x!r} is an op and has no value; use one of its outputs.")
     value = to_array(x, wanted)
@@ -101,10 +101,10 @@ def _weak(x: Any) -> Any:
 
 def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
     if isinstance(x, ArrayProtocol):
-        found = x._as_tensor()
-        if found.static.dtype == dtype:
-            return found
-        return make("Cast", found, dtype=dtype)
+        result = x._as_tensor()
+        if result.static.dtype == dtype:
+            return result
+        return make("Cast", result, dtype=dtype)
     value = x if dtype == STRING or holds_tensor(x) else np.asarray(x, dtype)
     return tensor(value, dtype, graph=graph)
 
@@ -122,14 +122,14 @@ def _dtype_or_value(x: Any) -> Any:
 def holds_tensor(x: Any) -> bool:
     """Whether `x` is a list or tuple with a tensor in it, at any depth."""
     return isinstance(x, list | tuple) and any(
-        isinstance(one, ArrayProtocol) or holds_tensor(one) for one in x
+        isinstance(part, ArrayProtocol) or holds_tensor(part) for part in x
     )
 
 
 def _first_dtype(x: Sequence[Any]) -> DType | None:
-    for one in x:
-        if isinstance(one, ArrayProtocol):
-            return one._as_tensor().static.dtype
-        if isinstance(one, list | tuple) and (found := _first_dtype(one)) is not None:
-            return found
+    for part in x:
+        if isinstance(part, ArrayProtocol):
+            return part._as_tensor().static.dtype
+        if isinstance(part, list | tuple) and (dtype := _first_dtype(part)) is not None:
+            return dtype
     return None

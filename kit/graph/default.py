@@ -42,10 +42,10 @@ def reset_default_graph(graph: Graph | None = None) -> None:
 
 def graph_of(inputs: Sequence[Any]) -> Graph:
     """Return the graph of the first tensor among `inputs`, or the default graph."""
-    for one in inputs:
-        found = getattr(one, "graph", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+    for value in inputs:
+        result = getattr(value, "graph", None)
+        if result is not None:
+            return result  # type: ignore[no-any-return]
     return default_graph()
 
 
@@ -109,8 +109,8 @@ def colocate_with(
         It is neither an op nor a tensor.
     """
     graph = getattr(anchor, "graph", None) or default_graph()
-    found: AbstractContextManager[None] = graph.colocate_with(anchor, ignore_existing)
-    return found
+    scope: AbstractContextManager[None] = graph.colocate_with(anchor, ignore_existing)
+    return scope
 
 
 def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[None]:
@@ -141,11 +141,11 @@ def control_dependencies(ops: Sequence[Any] | None) -> AbstractContextManager[No
     ...         kit.constant(2.0).op.control_inputs
     (<op 'first' Const>,)
     """
-    graph = next((one.graph for one in ops or () if hasattr(one, "graph")), None)
-    found: AbstractContextManager[None] = (
+    graph = next((op.graph for op in ops or () if hasattr(op, "graph")), None)
+    scope: AbstractContextManager[None] = (
         graph or default_graph()
     ).control_dependencies(ops)
-    return found
+    return scope
 
 
 def name_scope(name: str | None) -> AbstractContextManager[str]:

@@ -126,15 +126,15 @@ def _of_numpy(array: Array, dtype: DType | None) -> Array:
 
 def _texts(array: Array, value: Any) -> Array:
     flat = np.empty(array.size, object)
-    for i, one in enumerate(array.ravel().tolist()):
-        if isinstance(one, str):
-            one = one.encode()
-        if not isinstance(one, bytes):
+    for i, text in enumerate(array.ravel().tolist()):
+        if isinstance(text, str):
+            text = text.encode()
+        if not isinstance(text, bytes):
             raise TypeError(
-                f"{value!r} holds {one!r} of type {type(one).__name__}; a tensor holds "
-                f"numbers, bools or texts, and no mixture of them."
+                f"{value!r} holds {text!r} of type {type(text).__name__}; a tensor "
+                f"holds numbers, bools or texts, and no mixture of them."
             )
-        flat[i] = one
+        flat[i] = text
     return flat.reshape(array.shape)
 
 
@@ -159,8 +159,8 @@ def _is_plain(value: Any) -> bool:
 
 def _holds_none(value: Any) -> bool:
     return any(
-        one is None or (isinstance(one, list | tuple) and _holds_none(one))
-        for one in value
+        part is None or (isinstance(part, list | tuple) and _holds_none(part))
+        for part in value
     )
 
 

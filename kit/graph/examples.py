@@ -53,7 +53,7 @@ def _listed(kind: int, values: Sequence[Any]) -> bytes:
 
 def decode(record: bytes) -> dict[str, Array]:
     """Return the values of all names; raises `InvalidArgumentError` for other bytes."""
-    found: dict[str, Array] = {}
+    values_of: dict[str, Array] = {}
     try:
         for _, features in fields(record, 1):
             for _, entry in fields(features, 1):
@@ -63,13 +63,13 @@ def decode(record: bytes) -> dict[str, Array]:
                         name = part
                     else:
                         values = _values(part)
-                found[name.decode()] = values
+                values_of[name.decode()] = values
     except (IndexError, ValueError, struct.error) as exc:
         raise InvalidArgumentError(
             f"Could not parse example input: these {len(record)} bytes are no "
             f"tf.train.Example ({exc})."
         ) from exc
-    return found
+    return values_of
 
 
 def _values(feature: bytes) -> Array:

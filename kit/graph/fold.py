@@ -43,34 +43,39 @@ def folded(
     if not inputs or op_def.stateful or not all(map(_is_small, outputs)):
         return outputs
     if op_def.name == "Pack":  # what is stacked has one shape, also where unknown
-        shape = next((one.shape for one in inputs if one.value is not None), None)
+        shape = next(
+            (static.shape for static in inputs if static.value is not None), None
+        )
         inputs = [
-            one._replace(shape=shape) if one.shape is None else one for one in inputs
+            static._replace(shape=shape) if static.shape is None else static
+            for static in inputs
         ]
     arrays = _known(inputs, op_def.name in _JOINING)
     if arrays is None:
         return outputs
-    is_partial = any(one.value is None for one in inputs)
+    is_partial = any(static.value is None for static in inputs)
     if is_partial and op_def.name not in _PARTIAL:
         return outputs
-    found = _computed(op_def, attrs, arrays, is_partial)
-    if found is None or len(found) != len(outputs):
+    results = _computed(op_def, attrs, arrays, is_partial)
+    if results is None or len(results) != len(outputs):
         return outputs
-    return [_with_value(one, x) for one, x in zip(outputs, found, strict=True)]
+    return [_with_value(static, x) for static, x in zip(outputs, results, strict=True)]
 
 
 def _known(inputs: Sequence[Static], is_joining: bool) -> list[Array] | None:
     """Return the inputs' values, None if nothing is known of one of them."""
-    found = [one.partial if one.value is None else one.value for one in inputs]
-    if is_joining and any(one is not None for one in found):
-        found = [
-            np.full(known_shape(one.shape), np.nan)
-            if known is None and _is_small(one)
-            else known
-            for one, known in zip(inputs, found, strict=True)
+    values = [
+        static.partial if static.value is None else static.value for static in inputs
+    ]
+    if is_joining and any(value is not None for value in values):
+        values = [
+            np.full(known_shape(static.shape), np.nan)
+            if value is None and _is_small(static)
+            else value
+            for static, value in zip(inputs, values, strict=True)
         ]
-    whole = [one for one in found if one is not None]
-    return whole if len(whole) == len(found) else None
+    whole = [value for value in values if value is not None]
+    return whole if len(whole) == len(values) else None
 
 
 def sizes_of(static: Static) -> Shape:
@@ -79,17 +84,19 @@ def sizes_of(static: Static) -> Shape:
     >>> sizes_of(Static((2,), np.dtype("int32"), np.array([3, -1], np.int32)))
     (3, None)
     """
-    found = numbers_of(static)
-    if found is None:
+    numbers = numbers_of(static)
+    if numbers is None:
         return None
-    return tuple(None if one is None or one < 0 else one for one in found)
+    return tuple(None if number is None or number < 0 else number for number in numbers)
 
 
 def numbers_of(static: Static) -> tuple[int | None, ...] | None:
     """Return the numbers of a small tensor of integers, as far as they are known."""
-    known = static.partial if static.value is None else static.value
-    if known is not None:
-        return tuple(int(one) if one == one else None for one in known.reshape(-1))
+    value = static.partial if static.value is None else static.value
+    if value is not None:
+        return tuple(
+            int(number) if number == number else None for number in value.reshape(-1)
+        )
     if static.shape is not None and len(static.shape) == 1 and static.shape[0]:
         return (None,) * static.shape[0]
     return () if static.shape == (0,) else None
@@ -108,10 +115,10 @@ def _computed(
         return arrays
     try:
         with np.errstate(all="ignore"):
-            found = op_def.kernel(np, attrs)(*arrays)
+            result = op_def.kernel(np, attrs)(*arrays)
     except _FAILURES:
         return None  # the same happens in a run, where the error names the op
-    return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
+    return [np.asarray(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
 def _with_value(static: Static, found: Array) -> Static:

@@ -83,7 +83,7 @@ def gradients(
         raise ValueError(
             f"grad_ys has {len(weights)} entries for {len(sources)} ys; give one each."
         )
-    stops = {_target(one) for one in _listed(stop_gradients or [])}
+    stops = {_target(item) for item in _listed(stop_gradients or [])}
     if not sources and not targets:
         return []
     graph = (sources or targets)[0].graph
@@ -110,7 +110,7 @@ class _Flow:
         self._gated = gated
         self._found: dict[Tensor, list[Any]] = {}
         self._colocate = colocate
-        self._stops = {one.op for one in stops}
+        self._stops = {stop.op for stop in stops}
         self._wanted = set(targets)
         self._ops = _between(self._wanted, sources)
         self._summed: dict[Tensor, Any] = {}
@@ -123,13 +123,13 @@ class _Flow:
         # A stopped op still receives gradients, since it may be a target itself.
         passed = self._ops - self._stops
         for op in sorted(passed, key=lambda op: op.number, reverse=True):
-            gradients = [self.total(one) for one in op.outputs]
-            if all(one is None for one in gradients) or op.op_def.gradient is None:
+            gradients = [self.total(output) for output in op.outputs]
+            if all(grad is None for grad in gradients) or op.op_def.gradient is None:
                 continue
             with self.at(op), op.graph.gradient_scope(op):
                 if not op.op_def.rows:
                     gradients = [
-                        one if one is None else dense(one) for one in gradients
+                        grad if grad is None else dense(grad) for grad in gradients
                     ]
                 by_input = op.op_def.gradient(op, gradients)
                 if self._gated:
@@ -155,41 +155,46 @@ class _Flow:
 
     def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
         """Make separate ops of an op's gradients by targets, if it has several."""
-        found = list(by_input)
-        present = [i for i, one in enumerate(found) if one is not None]
+        results = list(by_input)
+        present = [i for i, gradient in enumerate(results) if gradient is not None]
         for number, i in enumerate(present if len(present) > 1 else ()):
-            if isinstance(found[i], Tensor) and self._is_of_target(op.inputs[i]):
+            if isinstance(results[i], Tensor) and self._is_of_target(op.inputs[i]):
                 suffix = f"_{number}" if number else ""
-                with op.graph.colocate_with(found[i].op):
+                with op.graph.colocate_with(results[i].op):
                     name = f"tuple/control_dependency{suffix}"
-                    found[i] = make("Identity", found[i], name=name)
-        return found
+                    results[i] = make("Identity", results[i], name=name)
+        return results
 
-    def _is_of_target(self, one: Tensor) -> bool:
+    def _is_of_target(self, candidate: Tensor) -> bool:
         """Whether a tensor is a target, or a variable's value where that is one."""
-        if one.op.type == "Identity" and one.op.inputs[0].op.op_def.gives_ref:
-            one = one.op.inputs[0]
-        return one in self._wanted
+        if (
+            candidate.op.type == "Identity"
+            and candidate.op.inputs[0].op.op_def.gives_ref
+        ):
+            candidate = candidate.op.inputs[0]
+        return candidate in self._wanted
 
     def total(self, of: Tensor) -> Any:
         """Return the sum of all gradients of a tensor, None if there are none."""
         # Summed once, when all terms are there: every op asks for its outputs, and the
         # end asks for the targets again.
         if of not in self._summed:
-            found = self._found.get(of)
-            if not found:
+            parts = self._found.get(of)
+            if not parts:
                 return None
             with self.at(of.op):
-                self._summed[of] = add_up(self._sums_by_device(found))
+                self._summed[of] = add_up(self._sums_by_device(parts))
         return self._summed[of]
 
     def _sums_by_device(self, gradients: Sequence[Any]) -> Sequence[Any]:
         """Return sums of dense gradients where these are made: one of each travels."""
-        if len(gradients) == 1 or not all(isinstance(one, Tensor) for one in gradients):
+        if len(gradients) == 1 or not all(
+            isinstance(grad, Tensor) for grad in gradients
+        ):
             return gradients
         by_device: dict[str, list[Any]] = {}
-        for one in gradients:
-            by_device.setdefault(one.op.device, []).append(one)
+        for gradient in gradients:
+            by_device.setdefault(gradient.op.device, []).append(gradient)
         sums = []
         for device in sorted(by_device):
             first = by_device[device][0].op
@@ -222,8 +227,8 @@ class _Flow:
 
         They run only if that does.
         """
-        place = op.graph.colocate_with(op) if self._colocate else nullcontext()
-        with op.graph.guarded(self._guards_of(op)), place:
+        scope = op.graph.colocate_with(op) if self._colocate else nullcontext()
+        with op.graph.guarded(self._guards_of(op)), scope:
             yield
 
 
@@ -231,13 +236,13 @@ def add_up(gradients: Sequence[Any]) -> Any:
     """Return the sum of gradients; rows stay rows if all are."""
     if len(gradients) == 1:
         return gradients[0]
-    if all(isinstance(one, IndexedSlices) for one in gradients):
+    if all(isinstance(gradient, IndexedSlices) for gradient in gradients):
         return IndexedSlices(
-            make("ConcatV2", *[one.values for one in gradients], axis=0),
-            make("ConcatV2", *[one.indices for one in gradients], axis=0),
+            make("ConcatV2", *[gradient.values for gradient in gradients], axis=0),
+            make("ConcatV2", *[gradient.indices for gradient in gradients], axis=0),
             gradients[0].dense_shape,
         )
-    return make("AddN", *[dense(one) for one in gradients])
+    return make("AddN", *[dense(gradient) for gradient in gradients])
 
 
 def dense(gradient: Any) -> Tensor:
@@ -259,15 +264,15 @@ def dense(gradient: Any) -> Tensor:
 def _between(targets: set[Tensor], sources: Sequence[Tensor]) -> set[Op]:
     """Return the ops on the paths from the targets to the sources."""
     behind: set[Op] = set()
-    stack = [one.op for one in sources]
+    stack = [source.op for source in sources]
     while stack:
         op = stack.pop()
         if op not in behind:
             behind.add(op)
-            stack.extend(one.op for one in op.inputs)
+            stack.extend(item.op for item in op.inputs)
     reaching: set[Op] = set()
     for op in sorted(behind, key=lambda op: op.number):
-        if any(one in targets or one.op in reaching for one in op.inputs):
+        if any(item in targets or item.op in reaching for item in op.inputs):
             reaching.add(op)
     return reaching
 
@@ -286,13 +291,13 @@ def _seed(y: Tensor, weight: Any) -> Tensor | IndexedSlices:
         return _ones(y)
     if isinstance(weight, IndexedSlices) and weight.dense_shape is None:
         return weight  # which cannot be made dense
-    given = tensor(weight, y.static.dtype)
-    if not agrees(given.static.shape, y.static.shape):
+    seed = tensor(weight, y.static.dtype)
+    if not agrees(seed.static.shape, y.static.shape):
         raise ValueError(
-            f"grad_ys has the shape {text(given.static.shape)} for {y!r}; it must be "
+            f"grad_ys has the shape {text(seed.static.shape)} for {y!r}; it must be "
             f"that of y."
         )
-    return given
+    return seed
 
 
 def _ones(y: Tensor) -> Tensor:
@@ -302,8 +307,8 @@ def _ones(y: Tensor) -> Tensor:
         return make("OnesLike", y, name="grad_ys_0")
     if not shape:
         return tensor(np.ones((), dtype), name="grad_ys_0")
-    one = tensor(np.ones((), dtype), name="grad_ys_0/Const")
-    return make("Fill", one, shape=shape, name="grad_ys_0")
+    scalar = tensor(np.ones((), dtype), name="grad_ys_0/Const")
+    return make("Fill", scalar, shape=shape, name="grad_ys_0")
 
 
 def _result(flow: _Flow, x: Tensor, unconnected: str) -> Any:
@@ -313,8 +318,8 @@ def _result(flow: _Flow, x: Tensor, unconnected: str) -> Any:
     return total
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _target(x: Any) -> Tensor:

@@ -181,8 +181,8 @@ class Graph(Pictured):
         """
         self._check_open()
         op_def = lookup(op_type)
-        for one in inputs:
-            self._check_mine(one)
+        for tensor in inputs:
+            self._check_mine(tensor)
         name = op_type if name is None else name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
         if full in self._ops:
@@ -295,7 +295,7 @@ class Graph(Pictured):
         if ops is None:
             wanted: tuple[Op, ...] = ()
         else:
-            wanted = (*self._control.get(), *(self.as_op(one) for one in ops))
+            wanted = (*self._control.get(), *(self.as_op(op) for op in ops))
         token = self._control.set(tuple(dict.fromkeys(wanted)))
         try:
             yield
@@ -397,7 +397,7 @@ class Graph(Pictured):
             )
 
     def _control_for(self, inputs: Sequence[Tensor]) -> list[Op]:
-        direct = {one.op for one in inputs}
+        direct = {tensor.op for tensor in inputs}
         return [op for op in self._control.get() if op not in direct]
 
     def _put(self, op: Op, device: str | None) -> None:
@@ -408,10 +408,12 @@ class Graph(Pictured):
             resolve(op, self._devices.entries())
             check_device(op.device)
             # The innermost anchor with a device wins over scopes opened inside it.
-            placed = (one.device for one in reversed(anchors) if one.device)
+            placed = (anchor.device for anchor in reversed(anchors) if anchor.device)
             op.device = next(placed, op.device)
         # A group is known by its first op: what joins a later member joins that one.
-        own = {name for one in anchors for name in (one.colocation or (one.name,))}
+        own = {
+            name for anchor in anchors for name in (anchor.colocation or (anchor.name,))
+        }
         op.colocation = tuple(sorted(own))
 
 

@@ -53,14 +53,14 @@ def node_of(op: Op) -> Node:
     return Node(
         op.name,
         op.op_def.name,
-        tuple((one.op.name, one.index) for one in op.inputs),
-        tuple(one.name for one in op.control_inputs),
+        tuple((tensor.op.name, tensor.index) for tensor in op.inputs),
+        tuple(control_input.name for control_input in op.control_inputs),
         op.attrs,
         op.device,
         op.colocation,
         op.container,
         op.place,
-        tuple(((one.op.name, one.index), wanted) for one, wanted in op.guards),
+        tuple(((guard.op.name, guard.index), wanted) for guard, wanted in op.guards),
     )
 
 
@@ -92,15 +92,24 @@ def from_plain(plain: Sequence[Any], arrays: Sequence[Array]) -> list[Node]:
     'NoOp'
     """
     try:
-        return [_node(one, arrays) for one in plain]
+        return [_node(row, arrays) for row in plain]
     except UNREADABLE as exc:
         raise ProtocolError(f"a graph came that cannot be read: {exc}.") from exc
 
 
-def _node(one: Any, arrays: Sequence[Array]) -> Node:
-    name, kind, inputs, control, attrs, device, colocation, container, guards, place = (
-        one
-    )
+def _node(row: Any, arrays: Sequence[Array]) -> Node:
+    (
+        name,
+        kind,
+        inputs,
+        control,
+        attrs,
+        device,
+        colocation,
+        container,
+        guards,
+        source,
+    ) = row
     return Node(
         str(name),
         str(kind),
@@ -110,7 +119,7 @@ def _node(one: Any, arrays: Sequence[Array]) -> Node:
         str(device),
         tuple(map(str, colocation)),
         str(container),
-        str(place),
+        str(source),
         tuple(((str(op), int(i)), bool(wanted)) for (op, i), wanted in guards),
     )
 
@@ -128,13 +137,15 @@ def _plain(value: Any, arrays: list[Array], node: Node) -> Any:
         case np.dtype():
             return {"dtype": name_of(value)}
         case tuple():
-            return {"tuple": [_plain(one, arrays, node) for one in value]}
+            return {"tuple": [_plain(item, arrays, node) for item in value]}
         case list():
-            return [_plain(one, arrays, node) for one in value]
+            return [_plain(item, arrays, node) for item in value]
         case bytes():
             return {"bytes": value.hex()}
         case dict():
-            return {"dict": {k: _plain(one, arrays, node) for k, one in value.items()}}
+            return {
+                "dict": {k: _plain(item, arrays, node) for k, item in value.items()}
+            }
     raise InvalidArgumentError(
         f"op {node.name!r} has an attribute of type {type(value).__name__}, which "
         f"cannot travel; attributes are plain data, dtypes and arrays."
@@ -143,7 +154,7 @@ def _plain(value: Any, arrays: list[Array], node: Node) -> Any:
 
 def _value(plain: Any, arrays: Sequence[Array]) -> Any:
     if isinstance(plain, list):
-        return [_value(one, arrays) for one in plain]
+        return [_value(item, arrays) for item in plain]
     if not isinstance(plain, dict):
         return plain
     ((kind, value),) = plain.items()
@@ -153,9 +164,9 @@ def _value(plain: Any, arrays: Sequence[Array]) -> Any:
         case "dtype":
             return dtype_of(value)
         case "tuple":
-            return tuple(_value(one, arrays) for one in value)
+            return tuple(_value(item, arrays) for item in value)
         case "bytes":
             return bytes.fromhex(value)
         case "dict":
-            return {key: _value(one, arrays) for key, one in value.items()}
+            return {key: _value(item, arrays) for key, item in value.items()}
     raise ValueError(f"an attribute of unknown kind {kind!r}")

@@ -72,8 +72,10 @@ class Op(Pictured):
         self.colocation: tuple[str, ...] = ()
         self.guards: Guards = ()
         self.number = -1  # set when it enters the graph
-        given = [one.static for one in inputs]
-        statics = folded(op_def, given, self.attrs, op_def.infer(given, self.attrs))
+        statics_in = [tensor.static for tensor in inputs]
+        statics = folded(
+            op_def, statics_in, self.attrs, op_def.infer(statics_in, self.attrs)
+        )
         make = graph.tensor_class
         self.outputs: tuple[Any, ...] = tuple(
             make(self, i, static) for i, static in enumerate(statics)
@@ -82,7 +84,7 @@ class Op(Pictured):
     @property
     def takes(self) -> tuple[Tensor, ...]:
         """What it needs the values of: its inputs, and the tensors that guard it."""
-        return (*self.inputs, *(one for one, _ in self.guards))
+        return (*self.inputs, *(guard for guard, _ in self.guards))
 
     @property
     def type(self) -> str:
@@ -218,14 +220,14 @@ class Tensor(ArrayProtocol):
 
 def needed(ops: Iterable[Op]) -> list[Op]:
     """Return ops and all that they depend on, each after those it needs."""
-    found: set[Op] = set()
+    reached: set[Op] = set()
     stack = list(ops)
     while stack:
         op = stack.pop()
-        if op not in found:
-            found.add(op)
-            stack += [one.op for one in op.takes] + list(op.control_inputs)
-    return sorted(found, key=lambda op: op.number)
+        if op not in reached:
+            reached.add(op)
+            stack += [take.op for take in op.takes] + list(op.control_inputs)
+    return sorted(reached, key=lambda op: op.number)
 
 
 class IndexedSlices:

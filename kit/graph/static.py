@@ -58,14 +58,14 @@ def as_shape(given: Any) -> Shape:
         )
     if not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         given = [given]
-    return tuple(_size(one) for one in given)
+    return tuple(_size(size) for size in given)
 
 
-def _size(one: Any) -> int | None:
-    one = getattr(one, "value", one)
-    if one is None:
+def _size(length: Any) -> int | None:
+    length = getattr(length, "value", length)
+    if length is None:
         return None
-    size = int(one.__index__() if hasattr(one, "__index__") else int(one))
+    size = int(length.__index__() if hasattr(length, "__index__") else int(length))
     return None if size < 0 else size
 
 

@@ -26,7 +26,7 @@ def function_from(
     """
     inside = _inside(begin, inputs, outputs)
     names = {op.name for op in inside}
-    fed = {(one.op.name, one.index) for one in inputs}
+    fed = {(item.op.name, item.index) for item in inputs}
     captured: dict[Edge, Tensor] = {}
     for op in inside:
         if op.op_def.gives_ref:
@@ -41,12 +41,12 @@ def function_from(
                     f"a function that is called again and again, which computes from "
                     f"values alone; return the new value, and assign it outside."
                 )
-    for one in (*(x for op in inside for x in op.takes), *outputs):
-        edge = one.op.name, one.index
-        if one.op.name not in names and edge not in fed:
-            captured[edge] = one
+    for tensor in (*(x for op in inside for x in op.takes), *outputs):
+        edge = tensor.op.name, tensor.index
+        if tensor.op.name not in names and edge not in fed:
+            captured[edge] = tensor
     nodes, arrays = to_plain(
-        replace(node, control=tuple(one for one in node.control if one in names))
+        replace(node, control=tuple(name for name in node.control if name in names))
         for node in map(node_of, inside)
     )
     function = {
@@ -61,23 +61,23 @@ def function_from(
 
 def tokens_in(attrs: Any) -> list[str]:
     """Return the tokens of the Python functions that an op may call."""
-    found = [attrs["token"]] if "token" in attrs else []
-    return [*found, *attrs.get("tokens", ())]
+    tokens = [attrs["token"]] if "token" in attrs else []
+    return [*tokens, *attrs.get("tokens", ())]
 
 
 def _inside(
     begin: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> list[Op]:
-    arguments = {one.op for one in inputs}
-    found: set[Op] = set()
+    arguments = {tensor.op for tensor in inputs}
+    ops: set[Op] = set()
     stack = [output.op for output in outputs]
     while stack:
         op = stack.pop()
-        if op.number >= begin and op not in found and op not in arguments:
-            found.add(op)
-            stack += [one.op for one in op.takes]
-            stack += [one for one in op.control_inputs if one.number >= begin]
-    return sorted(found, key=lambda op: op.number)
+        if op.number >= begin and op not in ops and op not in arguments:
+            ops.add(op)
+            stack += [tensor.op for tensor in op.takes]
+            stack += [item for item in op.control_inputs if item.number >= begin]
+    return sorted(ops, key=lambda op: op.number)
 
 
 def _edges(tensors: Sequence[Tensor]) -> list[Edge]:

@@ -196,10 +196,10 @@ class Variable(ArrayProtocol):
         return f"<variable {self.name!r} {kind}{at}>"
 
 
-def _initial(given: Any | Callable[[], Any], dtype: Any) -> Tensor:
-    if callable(given) and not isinstance(given, ArrayProtocol):
-        given = given()
-    return tensor(given, dtype, name="initial_value")
+def _initial(value: Any | Callable[[], Any], dtype: Any) -> Tensor:
+    if callable(value) and not isinstance(value, ArrayProtocol):
+        value = value()
+    return tensor(value, dtype, name="initial_value")
 
 
 def initialize_all(variables: list[Variable] | None = None, name: str = "init") -> Op:
@@ -213,4 +213,4 @@ def initialize_all(variables: list[Variable] | None = None, name: str = "init") 
         The name of the op.
     """
     chosen = default_graph().variables if variables is None else variables
-    return group(*[one.initializer for one in chosen], name=name)
+    return group(*[variable.initializer for variable in chosen], name=name)

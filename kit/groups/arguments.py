@@ -28,16 +28,16 @@ OPS = {
 def topology_of(name: str | None) -> Topology:
     """Return the topology that an all-reduce is carried out by; raises for others."""
 
-    def suits(one: Topology) -> bool:
-        return one.agrees and not one.needs_ps
+    def suits(candidate: Topology) -> bool:
+        return candidate.agrees and not candidate.needs_ps
 
-    found = topologies.by_name(name or topologies.first(suits))
-    if not suits(found):
-        known = ", ".join(one.name for one in topologies.registered() if suits(one))
+    topology = topologies.by_name(name or topologies.first(suits))
+    if not suits(topology):
+        known = ", ".join(item.name for item in topologies.registered() if suits(item))
         raise InvalidArgumentError(
             f"algorithm={name!r} is not an all-reduce among workers; choose {known}."
         )
-    return found
+    return topology
 
 
 def ufunc_of(what: str, op: str, given: Value) -> np.ufunc:
@@ -74,8 +74,8 @@ def room_of(out: Any, what: str) -> list[Array] | None:
     if out is None:
         return None
     room = list(out) if isinstance(out, list | tuple) else [out]
-    for place in room:
-        if not isinstance(place, np.ndarray) or not place.flags.writeable:
+    for array in room:
+        if not isinstance(array, np.ndarray) or not array.flags.writeable:
             raise InvalidArgumentError(
                 f"{what}() got out={out!r:.80}; give a numpy array that may be written "
                 f"to, for the result of an array, or a list of them for several."
@@ -97,29 +97,29 @@ def check_room(
             f"{what}() got {len(room)} arrays as out= for {len(results)} results; give "
             f"one for each."
         )
-    for place, (name, shape) in zip(room, results, strict=True):
+    for array, (name, shape) in zip(room, results, strict=True):
         dtype = np.dtype(name)
         if op == "mean" and dtype.kind in "iu":
             dtype = np.dtype(np.float64)
-        fits = place.shape == tuple(shape)
-        if not fits or not np.can_cast(dtype, place.dtype, "same_kind"):
+        fits = array.shape == tuple(shape)
+        if not fits or not np.can_cast(dtype, array.dtype, "same_kind"):
             raise InvalidArgumentError(
-                f"{what}() got out={place.dtype}{list(place.shape)} for a result of "
+                f"{what}() got out={array.dtype}{list(array.shape)} for a result of "
                 f"{dtype}{list(shape)}; give an array of this shape and dtype."
             )
 
 
 def fill(room: Sequence[Array], results: Sequence[Array], divisor: int) -> None:
     """Put flat results into their places, divided by a number."""
-    if [place.size for place in room] != [result.size for result in results]:
+    if [item.size for item in room] != [result.size for result in results]:
         raise InvalidArgumentError(
-            f"out= has room for {[place.size for place in room]} numbers, and the "
+            f"out= has room for {[item.size for item in room]} numbers, and the "
             f"results have {[result.size for result in results]}; give an array for "
             f"each result, of its shape."
         )
-    for place, result in zip(room, results, strict=True):
-        shaped = result.reshape(place.shape)
+    for array, result in zip(room, results, strict=True):
+        shaped = result.reshape(array.shape)
         if divisor == 1:
-            np.copyto(place, shaped, casting="same_kind")
+            np.copyto(array, shaped, casting="same_kind")
         else:
-            np.divide(shaped, divisor, out=place, casting="same_kind")
+            np.divide(shaped, divisor, out=array, casting="same_kind")

@@ -35,9 +35,9 @@ class Signature:
         like = self.like
         if len(like) > _MOST_LIKE:
             like = f"{like[:_MOST_LIKE]}..."
-        given = [like] if like else []
-        given += [f"{name}={value!r}" for name, value in self.options]
-        return f"{self.what}({', '.join(given)})"
+        arguments = [like] if like else []
+        arguments += [f"{name}={value!r}" for name, value in self.options]
+        return f"{self.what}({', '.join(arguments)})"
 
     @property
     def strict(self) -> str:
@@ -107,7 +107,7 @@ def stuck(waits: Sequence[Waiting | None]) -> tuple[int, ...]:
         for task in sorted(left):
             wait = waits[task]
             assert wait is not None
-            hopeless = [one in left for one in wait.tasks]
+            hopeless = [item in left for item in wait.tasks]
             is_stuck = all(hopeless) if wait.any_will_do else any(hopeless)
             if not is_stuck or not hopeless:
                 left.discard(task)

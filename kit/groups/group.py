@@ -140,20 +140,22 @@ class TaskGroup:
             A task is lost, has failed, was interrupted or has left the cell.
         """
         topology = topology_of(algorithm)
-        given = taken(value, "all_reduce")
-        ufunc = ufunc_of("all_reduce", op, given)
+        taken_value = taken(value, "all_reduce")
+        ufunc = ufunc_of("all_reduce", op, taken_value)
         room = room_of(out, "all_reduce")
-        check_room(room, leaves(given.form), "all_reduce", op)
+        check_room(room, leaves(taken_value.form), "all_reduce", op)
         options = [("op", op)] if op != "sum" else []
         options += [("algorithm", topology.name)] if algorithm else []
-        signature = Signature("all_reduce", given.text, tuple(options))
+        signature = Signature("all_reduce", taken_value.text, tuple(options))
 
         def recipe(_: Forms) -> Recipe:
-            return self._recipes.all_reduce(given.form, topology, ufunc)
+            return self._recipes.all_reduce(taken_value.form, topology, ufunc)
 
         n = self._divisor(op)
-        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
-        return out if room else self._rebuilt(given.form, arrays, given, op)
+        arrays, _ = self._collective(
+            signature, taken_value, recipe, room=room, divisor=n
+        )
+        return out if room else self._rebuilt(taken_value.form, arrays, taken_value, op)
 
     def reduce(
         self, value: Any, root: int = 0, op: str = "sum", *, out: Any = None
@@ -172,20 +174,22 @@ class TaskGroup:
             As in `all_reduce`; on the root alone.
         """
         self._check_rank("reduce", "root", root)
-        given = taken(value, "reduce")
-        ufunc = ufunc_of("reduce", op, given)
-        signature = Signature("reduce", given.text, (("root", root), ("op", op)))
+        taken_value = taken(value, "reduce")
+        ufunc = ufunc_of("reduce", op, taken_value)
+        signature = Signature("reduce", taken_value.text, (("root", root), ("op", op)))
         room = room_of(out if self.rank == root else None, "reduce")
-        check_room(room, leaves(given.form), "reduce", op)
+        check_room(room, leaves(taken_value.form), "reduce", op)
 
         def recipe(_: Forms) -> Recipe:
-            return self._recipes.reduce(given.form, root, ufunc)
+            return self._recipes.reduce(taken_value.form, root, ufunc)
 
         n = self._divisor(op)
-        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
+        arrays, _ = self._collective(
+            signature, taken_value, recipe, room=room, divisor=n
+        )
         if self.rank != root:
             return None
-        return out if room else self._rebuilt(given.form, arrays, given, op)
+        return out if room else self._rebuilt(taken_value.form, arrays, taken_value, op)
 
     def reduce_scatter(
         self, values: Sequence[Any], op: str = "sum", *, out: Any = None
@@ -201,10 +205,10 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        given = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
-        ufunc = ufunc_of("reduce_scatter", op, given)
-        signature = Signature("reduce_scatter", given.text, (("op", op),))
-        forms = given.form["list"]
+        taken_value = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
+        ufunc = ufunc_of("reduce_scatter", op, taken_value)
+        signature = Signature("reduce_scatter", taken_value.text, (("op", op),))
+        forms = taken_value.form["list"]
 
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce_scatter(forms, ufunc)
@@ -212,7 +216,9 @@ class TaskGroup:
         mine = taken(values[self.rank], "reduce_scatter")
         room, n = room_of(out, "reduce_scatter"), self._divisor(op)
         check_room(room, leaves(mine.form), "reduce_scatter", op)
-        arrays, _ = self._collective(signature, given, recipe, room=room, divisor=n)
+        arrays, _ = self._collective(
+            signature, taken_value, recipe, room=room, divisor=n
+        )
         return out if room else self._rebuilt(mine.form, arrays, mine, op)
 
     def broadcast(self, value: Any = None, root: int = 0, *, out: Any = None) -> Any:
@@ -228,13 +234,13 @@ class TaskGroup:
             As in `all_reduce`.
         """
         self._check_rank("broadcast", "root", root)
-        given = self._maybe_taken(value, "broadcast", is_needed=self.rank == root)
-        signature = Signature("broadcast", _like(given), (("root", root),))
-        shown = Value([], _NONE, []) if self.rank != root else given
+        taken_value = self._maybe_taken(value, "broadcast", is_needed=self.rank == root)
+        signature = Signature("broadcast", _like(taken_value), (("root", root),))
+        shown = Value([], _NONE, []) if self.rank != root else taken_value
 
         def recipe(forms: Forms) -> Recipe:
             wanted = forms[root]
-            others = {said(one) for one in forms if one not in (_NONE, wanted)}
+            others = {said(form) for form in forms if form not in (_NONE, wanted)}
             if others:
                 raise MemberMismatch(
                     f"broadcast from rank {root}: its value is {said(wanted)}, and "
@@ -245,11 +251,13 @@ class TaskGroup:
 
         room = room_of(out, "broadcast")
         arrays, forms = self._collective(
-            signature, given, recipe, put=shown, own=True, room=room
+            signature, taken_value, recipe, put=shown, own=True, room=room
         )
         if room:
             return out
-        return self._rebuilt(forms[root], arrays, given if given.arrays else None)
+        return self._rebuilt(
+            forms[root], arrays, taken_value if taken_value.arrays else None
+        )
 
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, *, out: Any = None
@@ -268,16 +276,16 @@ class TaskGroup:
         self._check_rank("scatter", "root", root)
         is_root = self.rank == root
         wanted = self._one_each("scatter", values) if is_root else None
-        given = self._maybe_taken(wanted, "scatter", is_needed=is_root)
-        signature = Signature("scatter", _like(given), (("root", root),))
+        taken_value = self._maybe_taken(wanted, "scatter", is_needed=is_root)
+        signature = Signature("scatter", _like(taken_value), (("root", root),))
 
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.scatter(forms[root]["list"], root)
 
-        shown = given if is_root else Value([], _NONE, [])
+        shown = taken_value if is_root else Value([], _NONE, [])
         room = room_of(out, "scatter")
         arrays, forms = self._collective(
-            signature, given, recipe, put=shown, own=True, room=room
+            signature, taken_value, recipe, put=shown, own=True, room=room
         )
         form = forms[root]["list"][self.rank]
         return out if room else self._rebuilt(form, arrays, None)
@@ -307,9 +315,9 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        found = self._gathered("all_gather", value, None, out)
-        assert found is not None, "all tasks get them"
-        return found
+        gathered = self._gathered("all_gather", value, None, out)
+        assert gathered is not None, "all tasks get them"
+        return gathered
 
     def all_to_all(self, values: Sequence[Any], *, out: Any = None) -> list[Any]:
         """Return what each task has for this one: a list by rank.
@@ -321,17 +329,21 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        given = taken(self._one_each("all_to_all", values), "all_to_all")
-        signature = Signature("all_to_all", given.text)
+        taken_value = taken(self._one_each("all_to_all", values), "all_to_all")
+        signature = Signature("all_to_all", taken_value.text)
 
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.all_to_all([form["list"] for form in forms])
 
         room = room_of(out, "all_to_all")
-        arrays, forms = self._collective(signature, given, recipe, own=True, room=room)
+        arrays, forms = self._collective(
+            signature, taken_value, recipe, own=True, room=room
+        )
         if room:
             return list(out)
-        return self._listed([form["list"][self.rank] for form in forms], arrays, given)
+        return self._listed(
+            [form["list"][self.rank] for form in forms], arrays, taken_value
+        )
 
     def barrier(self) -> None:
         """Return when all tasks have called it."""
@@ -347,13 +359,13 @@ class TaskGroup:
         key : int, optional
             In the new group tasks are in the order of their keys; default: of ranks.
         """
-        place = self.rank if key is None else key
-        for name, value in (("color", color), ("key", place)):
+        order = self.rank if key is None else key
+        for name, value in (("color", color), ("key", order)):
             if not isinstance(value, int | np.integer) or not -(2**63) <= value < 2**63:
                 raise InvalidArgumentError(
                     f"split() got {name}={value!r}; give a whole number."
                 )
-        mine = int(color), int(place)
+        mine = int(color), int(order)
         rows = self.all_gather(np.array(mine, np.int64))
         number = self._state.number
         chosen = [n for n, row in enumerate(rows) if int(row[0]) == mine[0]]
@@ -379,10 +391,10 @@ class TaskGroup:
             By which `receive` can tell it from others.
         """
         self._check_rank("send", "to", to)
-        given = taken(value, "send")
-        call = self._call(f"send({given.text}, to={to})")
+        taken_value = taken(value, "send")
+        call = self._call(f"send({taken_value.text}, to={to})")
         with self._state.in_call(call):
-            self._messages.send(given, to, tag_of(tag))
+            self._messages.send(taken_value, to, tag_of(tag))
 
     def receive(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return the next value from a task.
@@ -526,7 +538,7 @@ class TaskGroup:
     def _collective(
         self,
         signature: Signature,
-        given: Value,
+        value: Value,
         recipe: Callable[[Forms], Recipe] | None,
         *,
         put: Value | None = None,
@@ -539,13 +551,13 @@ class TaskGroup:
         `put` is what is copied in; `own`: each task's value may have a form of its own.
         With `room`, results go there instead, divided by `divisor`.
         """
-        state, wanted = self._state, given if put is None else put
+        state, wanted = self._state, value if put is None else put
         call = self._call(signature.text)
         with state.in_call(call):
             state.number += 1
             call.number = number = state.number
             links = state.links()
-            forms = self._compared(links, call, signature, given.form, own)
+            forms = self._compared(links, call, signature, value.form, own)
             met, waited = time.monotonic_ns(), 0
             at = state.generation, number, number, signature.text, call.where
             note = CallNote(*at, "", 0)
@@ -556,14 +568,14 @@ class TaskGroup:
                     key += "".join(packed(form).decode() for form in forms)
                 options = signature.options
                 # Now: a result may be put where the input is.
-                state.history.keep_input(note, signature.what, options, given)
+                state.history.keep_input(note, signature.what, options, value)
                 bound = self._carried_out(links, key, lambda: recipe(forms), wanted)
                 results, waited = bound.results, bound.waited
                 note.topology = bound.recipe.topology
                 note.formula = bound.recipe.n_bytes
             arrays = list[Array]()
             if room is None:
-                arrays = [one.copy() for one in results]
+                arrays = [array.copy() for array in results]
             elif results or room:
                 fill(room, results, divisor)
             state.completed(call, note, met, waited)
@@ -587,12 +599,12 @@ class TaskGroup:
         return [form] * self.size if forms is None else forms
 
     def _digest(self, text: str) -> int:
-        found = self._digests.get(text)
-        if found is None:
+        result = self._digests.get(text)
+        if result is None:
             if len(self._digests) > 1000:
                 self._digests.clear()
-            found = self._digests[text] = digest(text)
-        return found
+            result = self._digests[text] = digest(text)
+        return result
 
     def _mismatch(self, call: CallUnderWay) -> MemberMismatch:
         calls: dict[str, CallSeen] = self._watch.calls_of(
@@ -601,11 +613,11 @@ class TaskGroup:
         return MemberMismatch(differ(call.number, calls))
 
     def _carried_out(
-        self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], given: Value
+        self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], value: Value
     ) -> Bound:
         def put(bound: Bound) -> None:
             if bound.places:
-                given.put_into(bound.places)
+                value.put_into(bound.places)
 
         bound = links.carry_out(key, recipe, put)
         self._state.formula.update(bound.recipe.traffic)
@@ -615,18 +627,18 @@ class TaskGroup:
         return self.size if op == "mean" else 1
 
     def _rebuilt(
-        self, form: Form, arrays: Sequence[Array], given: Value | None, op: str = "sum"
+        self, form: Form, arrays: Sequence[Array], value: Value | None, op: str = "sum"
     ) -> Any:
         shaped = shaped_as(form, arrays)
         if op == "mean":
-            shaped = [one / self.size for one in shaped]
+            shaped = [array / self.size for array in shaped]
             form = as_float(form)
-        return rebuilt(form, shaped, given.originals if given is not None else ())
+        return rebuilt(form, shaped, value.originals if value is not None else ())
 
     def _gathered(
         self, what: str, value: Any, root: int | None, out: Any
     ) -> list[Any] | None:
-        given = taken(value, what)
+        taken_value = taken(value, what)
         has_result = root in (None, self.rank)
         room = room_of(out if has_result else None, what)
         options = () if root is None else (("root", root),)
@@ -634,21 +646,23 @@ class TaskGroup:
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.gather(forms, root)
 
-        signature = Signature(what, given.text, options)
-        arrays, forms = self._collective(signature, given, recipe, own=True, room=room)
+        signature = Signature(what, taken_value.text, options)
+        arrays, forms = self._collective(
+            signature, taken_value, recipe, own=True, room=room
+        )
         if not has_result:
             return None
-        return list(out) if room else self._listed(forms, arrays, given)
+        return list(out) if room else self._listed(forms, arrays, taken_value)
 
-    def _listed(self, forms: Forms, arrays: Sequence[Array], given: Value) -> list[Any]:
+    def _listed(self, forms: Forms, arrays: Sequence[Array], value: Value) -> list[Any]:
         """Return one value for each task; of the library of what was given here."""
-        found, at = [], 0
+        results, at = [], 0
         for form in forms:
             shaped = shaped_as(form, arrays[at:])
             at += len(shaped)
-            likes = (given.originals or [None])[:1] * len(shaped)
-            found.append(rebuilt(form, shaped, likes))
-        return found
+            likes = (value.originals or [None])[:1] * len(shaped)
+            results.append(rebuilt(form, shaped, likes))
+        return results
 
     def _maybe_taken(self, value: Any, what: str, *, is_needed: bool) -> Value:
         if value is None and not is_needed:
@@ -670,9 +684,9 @@ class TaskGroup:
     def _check_rank(self, what: str, name: str, rank: int) -> None:
         is_whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
         if not is_whole or not 0 <= rank < self.size:
-            known = ", ".join(f"{n} {task.short}" for n, task in enumerate(self.tasks))
+            ranks = ", ".join(f"{n} {task.short}" for n, task in enumerate(self.tasks))
             raise InvalidArgumentError(
-                f"{what}() got {name}={rank!r}; the ranks of this group are {known}."
+                f"{what}() got {name}={rank!r}; the ranks of this group are {ranks}."
             )
 
 
@@ -680,5 +694,5 @@ class TaskGroup:
 TaskGroup.__name__ = TaskGroup.__qualname__ = "Group"
 
 
-def _like(given: Value) -> str:
-    return "" if given.form == _NONE else given.text
+def _like(value: Value) -> str:
+    return "" if value.form == _NONE else value.text

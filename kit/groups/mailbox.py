@@ -91,14 +91,14 @@ class Mailbox:
         """
         while True:
             with self.changed:
-                found = self._find(generation, source, tag)
+                parcel = self._find(generation, source, tag)
                 rest_s = _LOOK_S
-                if found is not None:
-                    rest_s = (found.usable - self._clock()) * 1e-9
+                if parcel is not None:
+                    rest_s = (parcel.usable - self._clock()) * 1e-9
                     if rest_s <= 0:
-                        self._parcels.remove(found)
-                        self._n_bytes -= len(found.data)
-                        return found
+                        self._parcels.remove(parcel)
+                        self._n_bytes -= len(parcel.data)
+                        return parcel
                 check()
                 if time.monotonic() > deadline:
                     return None
@@ -107,15 +107,17 @@ class Mailbox:
     def empty(self) -> list[Parcel]:
         """Return what lies here, and forget it."""
         with self.changed:
-            found, self._parcels, self._n_bytes = self._parcels, [], 0
-            return found
+            parcels, self._parcels, self._n_bytes = self._parcels, [], 0
+            return parcels
 
     def drop_before(self, generation: int) -> None:
         """Forget what was sent before a failure."""
         with self.changed:
-            kept = [one for one in self._parcels if one.generation >= generation]
+            kept = [
+                parcel for parcel in self._parcels if parcel.generation >= generation
+            ]
             self._parcels = kept
-            self._n_bytes = sum(len(one.data) for one in kept)
+            self._n_bytes = sum(len(parcel.data) for parcel in kept)
 
     def wake(self) -> None:
         """Let those that wait check again."""

@@ -119,10 +119,10 @@ class Messages:
                 f"no message arrived within {state.members.timeout_s:g} s; allow more "
                 f"with kit.group(timeout_s=...)."
             )
-        found = GroupMessage(_opened(parcel), parcel.source, parcel.tag)
+        message = GroupMessage(_opened(parcel), parcel.source, parcel.tag)
         if state.meter.trace:
             self._note(parcel, call)
-        return found
+        return message
 
     def _note(self, parcel: Parcel, call: CallUnderWay) -> None:
         state, now = self._state, time.monotonic_ns()
@@ -146,10 +146,10 @@ class Messages:
 
     def probe(self, source: int | None, tag: int | None) -> tuple[int, int] | None:
         """Return source and tag of the next message, if it has arrived."""
-        found = self._state.mailbox.find(self._state.generation, source, tag)
-        if found is None or found.usable > time.monotonic_ns():
+        message = self._state.mailbox.find(self._state.generation, source, tag)
+        if message is None or message.usable > time.monotonic_ns():
             return None
-        return found.source, found.tag
+        return message.source, message.tag
 
     def _packed(self, value: Value, to: int, tag: int) -> _Sending:
         if value.n_bytes > _MOST_BYTES:

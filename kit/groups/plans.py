@@ -101,12 +101,12 @@ def moving(moves: Sequence[PieceMove], me: int) -> Plan:
     """
     kind = TransferKind.GATHER
     ops: list[Op] = [
-        Send(one.target, NEXT, one.range, kind) for one in moves if one.source == me
+        Send(item.target, NEXT, item.range, kind) for item in moves if item.source == me
     ]
-    for one in moves:
-        if one.target == me:
-            ops.append(Receive(one.source, NEXT, one.range, kind))
-            ops.append(Copy(Term(one.source, NEXT), NEXT, one.range))
+    for move in moves:
+        if move.target == me:
+            ops.append(Receive(move.source, NEXT, move.range, kind))
+            ops.append(Copy(Term(move.source, NEXT), NEXT, move.range))
     return Plan((tuple(ops),), ())
 
 
@@ -123,7 +123,7 @@ def reducing(n: int, me: int, owners: Sequence[tuple[Range, int, int]]) -> Plan:
     mine = [(part, first) for part, owner, first in owners if owner == me]
     for source in _others(n, me):
         ops += [Receive(source, GRAD, part, kind) for part, _ in mine]
-    terms = tuple(Term(SELF if one == me else one, GRAD) for one in range(n))
+    terms = tuple(Term(SELF if rank == me else rank, GRAD) for rank in range(n))
     ops += [Add(part, turned(terms, first), into=NEXT) for part, first in mine]
     return Plan((tuple(ops),), ())
 
@@ -139,21 +139,21 @@ def at_root(layout: Layout, root: int) -> tuple[tuple[Range, int, int], ...]:
 
 def traffic_of_moves(moves: Sequence[PieceMove]) -> Traffic:
     """Return the bytes of some moves, by the formula in this file's head."""
-    found: Traffic = {}
+    result: Traffic = {}
     for source, target, part in moves:
         key = source, target, TransferKind.GATHER
-        found[key] = found.get(key, 0) + part.size
-    return found
+        result[key] = result.get(key, 0) + part.size
+    return result
 
 
 def traffic_of_sums(n: int, owners: Sequence[tuple[Range, int, int]]) -> Traffic:
     """Return the bytes of sums: each range goes to its owner from all others."""
-    found: Traffic = {}
+    result: Traffic = {}
     for part, owner, _ in owners:
         for source in _others(n, owner):
             key = source, owner, TransferKind.REDUCE
-            found[key] = found.get(key, 0) + part.size
-    return found
+            result[key] = result.get(key, 0) + part.size
+    return result
 
 
 def _others(n: int, me: int) -> tuple[int, ...]:

@@ -57,8 +57,8 @@ class Recipes:
         return Recipe(
             plan,
             topology.traffic(layout, group),
-            [(GRAD, *one) for one in ranges[0]],
-            [(NEXT, *one) for one in ranges[0]],
+            [(GRAD, *part) for part in ranges[0]],
+            [(NEXT, *part) for part in ranges[0]],
             layout.n_bytes,
             layout,
             combine=combine,
@@ -79,7 +79,7 @@ class Recipes:
             for owner, pieces in enumerate(ranges)
             for part, _ in pieces
         ]
-        put = [one for pieces in ranges for one in pieces]
+        put = [piece for pieces in ranges for piece in pieces]
         return self._summed(layout, owners, put, ranges[self.me], self.me, combine)
 
     def broadcast(self, form: Form, root: int) -> Recipe:
@@ -133,8 +133,8 @@ class Recipes:
                 numbers[-1].append(len(specs))
                 specs.append(Spec(str(len(specs)), shape, dtype))
         layout = lay_out(specs, self.n, self.bucket_bytes)
-        found = [(leaf.range, leaf.spec.dtype) for leaf in layout.leaves]
-        return layout, [[found[number] for number in some] for some in numbers]
+        typed = [(leaf.range, leaf.spec.dtype) for leaf in layout.leaves]
+        return layout, [[typed[number] for number in some] for some in numbers]
 
     def _summed(
         self,
@@ -148,8 +148,8 @@ class Recipes:
         return Recipe(
             plans.reducing(self.n, self.me, owners),
             plans.traffic_of_sums(self.n, owners),
-            [(GRAD, *one) for one in put],
-            [(NEXT, *one) for one in results] if root == self.me else [],
+            [(GRAD, *part) for part in put],
+            [(NEXT, *part) for part in results] if root == self.me else [],
             layout.n_bytes,
             layout,
             combine=combine,
@@ -165,8 +165,8 @@ class Recipes:
         return Recipe(
             plans.moving(moves, self.me),
             plans.traffic_of_moves(moves),
-            [(NEXT, *one) for one in put],
-            [(NEXT, *one) for one in results],
+            [(NEXT, *part) for part in put],
+            [(NEXT, *part) for part in results],
             parts[-1].hi,  # the same on all tasks, which grow their memory together
         )
 
@@ -178,20 +178,25 @@ def summing(plan: Plan) -> Plan:
 
 
 def _summing(ops: Sequence[Op]) -> tuple[Op, ...]:
-    found = list[Op]()
+    ops_so_far = list[Op]()
     for op in ops:
         if not isinstance(op, Apply):
-            found.append(op)
+            ops_so_far.append(op)
             continue
         # The last sum is made where it is handed out, unless it is read before that.
-        at = max((n for n, one in enumerate(found) if _sums(one, op.range)), default=-1)
-        if at >= 0 and not any(_reads(one, op.range) for one in found[at + 1 :]):
-            total = found[at]
+        at = max(
+            (n for n, other in enumerate(ops_so_far) if _sums(other, op.range)),
+            default=-1,
+        )
+        if at >= 0 and not any(
+            _reads(other, op.range) for other in ops_so_far[at + 1 :]
+        ):
+            total = ops_so_far[at]
             assert isinstance(total, Add), "so it was found"
-            found[at] = total._replace(into=NEXT)
+            ops_so_far[at] = total._replace(into=NEXT)
         else:
-            found.append(Copy(Term(SELF, GRAD), NEXT, op.range))
-    return tuple(found)
+            ops_so_far.append(Copy(Term(SELF, GRAD), NEXT, op.range))
+    return tuple(ops_so_far)
 
 
 def _sums(op: Op, part: Range) -> bool:
@@ -208,13 +213,13 @@ def _reads(op: Op, part: Range) -> bool:
 
 def _inside(part: Range, form: Form) -> list[tuple[Range, str]]:
     """Return where the arrays of a value lie in its piece."""
-    found, lo = [], part.lo
+    parts, lo = [], part.lo
     for dtype, shape in leaves(form):
         part = Range(lo, lo + n_bytes(dtype, shape))
-        found.append((part, dtype))
+        parts.append((part, dtype))
         lo = part.hi
-    return found
+    return parts
 
 
 def _joined(parts: Sequence[list[tuple[Range, str]]]) -> list[tuple[Range, str]]:
-    return [one for part in parts for one in part]
+    return [piece for part in parts for piece in part]

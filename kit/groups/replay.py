@@ -39,12 +39,12 @@ class GivenValue:
 
     def arrays(self) -> list[Array]:
         """Return the arrays, flat."""
-        found, at = list[Array](), 0
+        result, at = list[Array](), 0
         for dtype, shape in leaves(self.form):
             size = n_bytes(dtype, shape)
-            found.append(np.frombuffer(self.data[at : at + size], dtype))
+            result.append(np.frombuffer(self.data[at : at + size], dtype))
             at += size
-        return found
+        return result
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ def replayed(
     several dtypes.
     """
     n = len(names)
-    dtypes = {dtype for one in given for dtype, _ in leaves(one.form)}
+    dtypes = {dtype for item in given for dtype, _ in leaves(item.form)}
     if n > MOST_TASKS or len(dtypes) != 1 or what not in _RECIPES:
         return None
     (dtype,) = dtypes
     recipes = [
         _recipe(
-            Recipes(n, me, hosts, 1 << 20), what, options, [one.form for one in given]
+            Recipes(n, me, hosts, 1 << 20), what, options, [item.form for item in given]
         )
         for me in range(n)
     ]
     size = itemsize_of(dtype)
     layout = recipes[0].layout
     if layout is None:
-        n_elements = -(-max(one.size for one in recipes) // size)
+        n_elements = -(-max(item.size for item in recipes) // size)
         layout = lay_out([Spec("pieces", (n_elements,), dtype)], 1)
     parts = []
     for recipe, value in zip(recipes, given, strict=True):
@@ -95,7 +95,7 @@ def replayed(
         begin = [(region, part, array) for (region, part, _), array in places]
         parts.append(SteppedPart(recipe.plan, begin))
     ranges, columns = _columns(parts, recipes, size)
-    found = record_parts(
+    result = record_parts(
         *(parts, layout, names, ranges, columns, range(n)),
         combine=OPS[str(options.get("op", "sum"))],
     )
@@ -104,7 +104,7 @@ def replayed(
     return ReplayedCall(
         number,
         replace(
-            found,
+            result,
             topology=recipes[0].topology,
             title=f"Call {number}, {words or what}",
             call=what,
@@ -146,7 +146,7 @@ def _columns(
 ) -> tuple[list[Range], list[Column]]:
     """Return the ranges that travel or lie as a whole, and what they are called."""
     whole = [op.range for part in parts if part.plan for op in part.plan.ops]
-    whole += [place for recipe in recipes for _, place, _ in recipe.places]
+    whole += [range_ for recipe in recipes for _, range_, _ in recipe.places]
     edges = sorted({edge for part in whole for edge in part})
     ranges = [
         Range(lo, hi)

@@ -89,7 +89,7 @@ def words_for(filename: str, line: int) -> str:
 
 
 def _is_ours(filename: str) -> bool:
-    return any(one in filename for one in _OURS + _NOT_THEIRS)
+    return any(part in filename for part in _OURS + _NOT_THEIRS)
 
 
 class _Behalf(threading.local):
@@ -134,5 +134,5 @@ def _chosen(rows: Sequence[tuple[str, int]]) -> str:
     """Return the innermost line in a cell, else the innermost one that is not ours."""
     cells = [row for row in rows if words_for(*row).endswith("of the cell")]
     others = [row for row in rows if not _is_ours(row[0])]
-    found = cells or others
-    return words_for(*found[0]) if found else ""
+    frames = cells or others
+    return words_for(*frames[0]) if frames else ""

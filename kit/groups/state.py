@@ -340,7 +340,7 @@ class GroupState:
         """Return where this task is, as plain data."""
         call, failure, here = self.call, self.failure, scope.now()
         frame = sys._current_frames().get(self.thread)
-        told: dict[str, Any] = {
+        status: dict[str, Any] = {
             "known": True,
             "generation": self.generation,
             "number": self.number,
@@ -358,7 +358,7 @@ class GroupState:
             if call.receives:
                 at = self.generation, call.source, call.tag
                 waits = self.mailbox.find(*at) is None
-            told["call"] = {
+            status["call"] = {
                 "number": call.number,
                 "text": seen.text,
                 "line": seen.line,
@@ -368,10 +368,10 @@ class GroupState:
                 "waits": waits,
             }
         if failure is not None:
-            told["failure"] = [failure[0], to_plain(failure[1])]
+            status["failure"] = [failure[0], to_plain(failure[1])]
             was = self._failed_in
-            told["failed_in"] = was.id if was is not None else ""
-        return told
+            status["failed_in"] = was.id if was is not None else ""
+        return status
 
     def close(self) -> None:
         """Let go of everything; called again it does nothing."""
@@ -383,12 +383,12 @@ class GroupState:
             self._close_links()
             self._using.release()
         # Its account is kept for a while, but not what nobody will ask for.
-        self._left = [one.to_plain() for one in self.mailbox.empty()]
+        self._left = [parcel.to_plain() for parcel in self.mailbox.empty()]
         self.talks.let_go(self)
 
     def unread(self) -> list[list[int]]:
         """Return the messages that nobody has asked for, without their content."""
-        return [*self._left, *(one.to_plain() for one in self.mailbox.kept)]
+        return [*self._left, *(parcel.to_plain() for parcel in self.mailbox.kept)]
 
 
 def call_is_wrong(error: KitError) -> bool:

@@ -51,16 +51,16 @@ class GroupTraffic:
     @property
     def measured(self) -> int:
         """All bytes that have arrived."""
-        return sum(one.measured for one in self.links)
+        return sum(link.measured for link in self.links)
 
     @property
     def formula(self) -> int:
         """All bytes that should have."""
-        return sum(one.formula for one in self.links)
+        return sum(link.formula for link in self.links)
 
     def __repr__(self) -> str:
         head = ("from", "to", "kind", "measured", "formula")
-        table = [head, *(tuple(map(_shown, one)) for one in self.links)]
+        table = [head, *(tuple(map(_shown, link)) for link in self.links)]
         table.append(("all", "", "", _shown(self.measured), _shown(self.formula)))
         widths = [max(len(row[n]) for row in table) for n in range(5)]
         return "\n".join(
@@ -83,18 +83,18 @@ def account(
 
     With details also the newest rows of `TABLES`, one table after the other.
     """
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "totals": [list(map(int, row)) for row in state.meter.totals().tolist()],
         "formula": [[*map(int, key), n] for key, n in state.formula.items()],
     }
     if not details:
-        return told, b""
+        return report, b""
     meter, history = state.meter, state.history
     logs = meter.transfers, meter.spans, meter.steps, history.receipts
     added = [log.added for log in logs]
     tables = [log.newest(log.added if most is None else most) for log in logs]
     call = state.call
-    told |= {
+    report |= {
         "counts": [len(table) for table in tables],
         "is_cut": [n > len(table) for n, table in zip(added, tables, strict=True)],
         "highest": [[*map(int, pair)] for pair in sorted(history.highest.items())],
@@ -103,14 +103,14 @@ def account(
         "doing": call.seen.words if call is not None else "",
         "now": time.monotonic_ns(),
     }
-    return told, b"".join(table.tobytes() for table in tables)
+    return report, b"".join(table.tobytes() for table in tables)
 
 
 def traffic_of(state: GroupState) -> GroupTraffic:
     """Return the bytes of all links, asked of all tasks."""
     names = [task.short for task in state.members.tasks]
-    told = [one.told for one in _accounts(state, details=False)]
-    return traffic_in(names, told, state.members.me)
+    statuses = [item.told for item in _accounts(state, details=False)]
+    return traffic_in(names, statuses, state.members.me)
 
 
 def traffic_in(
@@ -122,10 +122,10 @@ def traffic_in(
     each has that of what it has sent.
     """
     measured, formula = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
-    for rank, one in enumerate(told):
-        for source, destination, kind, _, n_bytes, _ in one.get("totals", ()):
+    for rank, status in enumerate(told):
+        for source, destination, kind, _, n_bytes, _ in status.get("totals", ()):
             measured[source, destination, kind] += n_bytes
-        for source, destination, kind, n_bytes in one.get("formula", ()):
+        for source, destination, kind, n_bytes in status.get("formula", ()):
             is_message = kind == TransferKind.MESSAGE
             if n_bytes and rank == (source if is_message else by):
                 formula[source, destination, kind] += n_bytes
@@ -149,20 +149,20 @@ class GroupAccount(NamedTuple):
 
     def tables(self) -> list[Rows]:
         """Return its `TABLES` by our clock; empty ones if it told none."""
-        found, at = list[Rows](), 0
+        result, at = list[Rows](), 0
         for dtype, count in zip_longest(TABLES, self.told.get("counts", ())):
             table = np.frombuffer(self.blob, dtype, count or 0, at).copy()
-            found.append(self.clock.here(table))
+            result.append(self.clock.here(table))
             at += table.nbytes
-        return found
+        return result
 
 
 def trace_of(state: GroupState) -> Trace:
     """Return all messages of all tasks, asked of them."""
     members = state.members
     names = [str(task) for task in members.tasks]
-    found = _accounts(state, details=True)
-    return joined(names, str(members.link), found, members.settings.insecure)
+    accounts = _accounts(state, details=True)
+    return joined(names, str(members.link), accounts, members.settings.insecure)
 
 
 def joined(
@@ -173,15 +173,15 @@ def joined(
     A call is a step of it. After a failure tasks count their calls anew; here the
     numbers go on.
     """
-    before = calls_before([one.told for one in found])
+    before = calls_before([item.told for item in found])
     tables: list[list[Rows]] = [[] for _ in TABLES]
     totals, firsts = list[tuple[int, ...]](), [0]
-    for one in found:
-        totals += [tuple(row) for row in one.told.get("totals", ())]
-        mine = one.tables()
+    for report in found:
+        totals += [tuple(row) for row in report.told.get("totals", ())]
+        mine = report.tables()
         for into, table in zip(tables, _numbered(mine, before), strict=True):
             into.append(table)
-        for table, is_cut in zip(mine[:3], one.told.get("is_cut", ()), strict=False):
+        for table, is_cut in zip(mine[:3], report.told.get("is_cut", ()), strict=False):
             if is_cut:
                 firsts.append(int(table["step"].min()) + 1)
     transfers, spans, steps, receipts = map(np.concatenate, tables)
@@ -195,7 +195,7 @@ def joined(
         rows(TOTAL, totals),
         kept=Kept(details=max(firsts)),
         insecure=insecure,
-        calls=_calls([one.told for one in found], before),
+        calls=_calls([item.told for item in found], before),
         receipts=np.concatenate([receipts, _unread(found)]),
     )
 
@@ -203,18 +203,18 @@ def joined(
 def calls_before(told: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     """Return how many calls there were before each generation."""
     highest = {0: 0}
-    for one in told:
-        for generation, number in one.get("highest", ()):
+    for status in told:
+        for generation, number in status.get("highest", ()):
             highest[generation] = max(number, highest.get(generation, 0))
-        for _, _, generation, *_ in one.get("unread", ()):
+        for _, _, generation, *_ in status.get("unread", ()):
             highest.setdefault(generation, 0)
-        for _, _, _, epoch, *_ in one.get("totals", ()):
+        for _, _, _, epoch, *_ in status.get("totals", ()):
             highest.setdefault(epoch - 1, 0)
-    found, n_calls = {}, 0
+    counts, n_calls = {}, 0
     for generation, number in sorted(highest.items()):
-        found[generation] = n_calls
+        counts[generation] = n_calls
         n_calls += number
-    return found
+    return counts
 
 
 def _numbered(tables: list[Rows], before: Mapping[int, int]) -> list[Rows]:
@@ -234,10 +234,10 @@ def _numbered(tables: list[Rows], before: Mapping[int, int]) -> list[Rows]:
 
 
 def _calls(
-    told: Sequence[Mapping[str, Any]], before: Mapping[int, int]
+    statuses: Sequence[Mapping[str, Any]], before: Mapping[int, int]
 ) -> tuple[CallRow, ...]:
     """Return the calls as the first task that has told any has made them."""
-    notes = next((one["calls"] for one in told if one.get("calls")), ())
+    notes = next((status["calls"] for status in statuses if status.get("calls")), ())
     return tuple(
         CallRow(first + before[generation], last + before[generation], *rest)
         for generation, first, last, *rest in notes
@@ -245,14 +245,14 @@ def _calls(
     )
 
 
-def _unread(found: Sequence[GroupAccount]) -> Rows:
+def _unread(accounts: Sequence[GroupAccount]) -> Rows:
     """Return the messages that nobody has asked for yet, without an end."""
     return rows(
         RECEIPT,
         [
             (source, rank, generation + 1, 0, tag, n_bytes, sent, usable, 0, 0)
-            for rank, one in enumerate(found)
-            for source, tag, generation, n_bytes, sent, usable in one.told.get(
+            for rank, item in enumerate(accounts)
+            for source, tag, generation, n_bytes, sent, usable in item.told.get(
                 "unread", ()
             )
         ],
@@ -260,22 +260,24 @@ def _unread(found: Sequence[GroupAccount]) -> Rows:
 
 
 def _accounts(state: GroupState, *, details: bool) -> list[GroupAccount]:
-    members, found = state.members, list[GroupAccount]()
+    members, accounts = state.members, list[GroupAccount]()
     for rank in range(len(members.tasks)):
         if rank == members.me:
-            found.append(GroupAccount(*account(state, details=details), ClockOffset()))
+            accounts.append(
+                GroupAccount(*account(state, details=details), ClockOffset())
+            )
             continue
         try:
             asked = time.monotonic_ns()
-            told, blob = state.talks.ask(
+            status, blob = state.talks.ask(
                 *(members, rank, "group.account", {"details": details}),
                 deadline_s=_ASK_S,
             )
-            found.append(GroupAccount(told, blob, heard(asked, told)))
+            accounts.append(GroupAccount(status, blob, heard(asked, status)))
         except KitError as error:
             error.add_note(f"{members.tasks[rank].short} was asked what it counted.")
             raise
-    return found
+    return accounts
 
 
 def heard(asked: int, told: Mapping[str, Any]) -> ClockOffset:

@@ -46,15 +46,15 @@ class Value:
 
     def put_into(self, places: Sequence[Array]) -> None:
         """Copy the arrays to flat arrays of their dtype."""
-        for array, place in zip(self.arrays, places, strict=True):
-            np.copyto(place.reshape(array.shape), array)
+        for array, target in zip(self.arrays, places, strict=True):
+            np.copyto(target.reshape(array.shape), array)
 
 
 def taken(value: Any, what: str) -> Value:
     """Take a value apart; `InvalidArgumentError` for what has no fixed bytes."""
-    found = Value([], None, [])
-    found.form = _take(value, what, found)
-    return found
+    value_taken = Value([], None, [])
+    value_taken.form = _take(value, what, value_taken)
+    return value_taken
 
 
 def _take(value: Any, what: str, into: Value) -> Form:
@@ -64,10 +64,10 @@ def _take(value: Any, what: str, into: Value) -> Form:
                 f"{what}() got a dict with the keys {[*value][:5]!r}; give names as "
                 f"keys: {{'w': array}}."
             )
-        return {"dict": {name: _take(one, what, into) for name, one in value.items()}}
+        return {"dict": {name: _take(part, what, into) for name, part in value.items()}}
     if isinstance(value, list | tuple):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_take(one, what, into) for one in value]}
+        return {kind: [_take(part, what, into) for part in value]}
     if value is None or isinstance(value, str | bytes):
         raise InvalidArgumentError(
             f"{what}() got {value!r:.40}; give an array, a number, or a dict or list "
@@ -150,7 +150,9 @@ def said(form: Form) -> str:
             return str(number)
         return f"{dtype}{shape}" if shape or not number else dtype
     if kind == "dict":
-        return "dict of " + ", ".join(f"{k!r}: {said(one)}" for k, one in rest.items())
+        return "dict of " + ", ".join(
+            f"{k!r}: {said(part)}" for k, part in rest.items()
+        )
     return f"{kind} of " + ", ".join(map(said, rest))
 
 
@@ -165,9 +167,9 @@ def rebuilt(form: Form, arrays: Sequence[Array], originals: Sequence[Any] = ()) 
 def _rebuild(form: Form, arrays: Any, originals: Any) -> Any:
     ((kind, rest),) = form.items()
     if kind == "dict":
-        return {k: _rebuild(one, arrays, originals) for k, one in rest.items()}
+        return {k: _rebuild(part, arrays, originals) for k, part in rest.items()}
     if kind in ("list", "tuple"):
-        parts = [_rebuild(one, arrays, originals) for one in rest]
+        parts = [_rebuild(part, arrays, originals) for part in rest]
         return tuple(parts) if kind == "tuple" else parts
     array, original = next(arrays), next(originals)
     if rest[2] in _NUMBERS:
@@ -206,5 +208,5 @@ def as_float(form: Form) -> Form:
         number = "float" if rest[2] in ("int", "bool") else rest[2]
         return {"a": [rest[0], rest[1], number]}
     if kind == "dict":
-        return {kind: {name: as_float(one) for name, one in rest.items()}}
-    return {kind: [as_float(one) for one in rest]}
+        return {kind: {name: as_float(part) for name, part in rest.items()}}
+    return {kind: [as_float(part) for part in rest]}

@@ -75,22 +75,22 @@ class CallWatch:
 
     def ask_all(self) -> list[Status]:
         """Return where each task is; empty for one that does not answer."""
-        members, found = self.state.members, list[Status]()
+        members, statuses = self.state.members, list[Status]()
         for rank in range(len(members.tasks)):
             if rank == members.me:
-                found.append(self.state.status())
+                statuses.append(self.state.status())
                 continue
             try:
                 status, _ = self.state.talks.ask(
                     members, rank, "group.look", {}, deadline_s=_ASK_S
                 )
                 self._heard[rank] = self.clock()
-                found.append(status)
+                statuses.append(status)
             except KitError as error:
                 # One that refuses has ended: no need to wait for more.
                 refused = isinstance(error, UnavailableError)
-                found.append({"refused": error.message} if refused else {})
-        return found
+                statuses.append({"refused": error.message} if refused else {})
+        return statuses
 
     def _judged(self, statuses: Sequence[Status]) -> KitError | None:
         judges = (
@@ -144,7 +144,7 @@ class CallWatch:
     def _differing(self, statuses: Sequence[Status]) -> KitError | None:
         number = self.state.number
         calls = self.calls_of(statuses, number)
-        texts = {self._comparable(one) for one in calls.values()}
+        texts = {self._comparable(call) for call in calls.values()}
         return MemberMismatch(differ(number, calls)) if len(texts) > 1 else None
 
     def _comparable(self, seen: CallSeen) -> str:
@@ -153,12 +153,12 @@ class CallWatch:
 
     def calls_of(self, statuses: Sequence[Status], number: int) -> dict[str, CallSeen]:
         """Return the call of each task that is in the collective of this number."""
-        found = {}
+        calls = {}
         for task, status in zip(self.state.members.tasks, statuses, strict=True):
             call = status.get("call")
             if call and number and self._number(status) == call["number"] == number:
-                found[task.short] = CallSeen(call["text"], call["line"])
-        return found
+                calls[task.short] = CallSeen(call["text"], call["line"])
+        return calls
 
     def _number(self, status: Status) -> int:
         """Return the newest call of a task; 0 if it is in an older generation."""
@@ -203,29 +203,33 @@ class CallWatch:
         if call is None:
             return []
         pairs = enumerate(statuses)
-        others = [(n, one) for n, one in pairs if n != me and "known" in one]
+        others = [(n, status) for n, status in pairs if n != me and "known" in status]
         if call.receives:
             if call.source is not None:
-                return [(n, one) for n, one in others if n == call.source]
+                return [(n, status) for n, status in others if n == call.source]
             # From anyone: it is in vain only when nobody is left.
-            alive = [one for _, one in others if not one.get("left")]
+            alive = [status for _, status in others if not status.get("left")]
             return [] if alive else others
-        return [(n, one) for n, one in others if self._number(one) < call.number]
+        return [
+            (n, status) for n, status in others if self._number(status) < call.number
+        ]
 
     def _deadlocked(self, statuses: Sequence[Status]) -> KitError | None:
         waits = [self._waiting(rank, statuses) for rank in range(len(statuses))]
-        found = stuck(waits)
+        members = stuck(waits)
         state = self.state
-        if state.members.me not in found:
+        if state.members.me not in members:
             self._deadlock = None
             return None
         # Twice the same: what was under way between two tasks has arrived by then.
-        key = tuple((statuses[n]["number"], statuses[n]["call"]["text"]) for n in found)
-        if self._deadlock != (found, key):
-            self._deadlock = found, key
+        key = tuple(
+            (statuses[n]["number"], statuses[n]["call"]["text"]) for n in members
+        )
+        if self._deadlock != (members, key):
+            self._deadlock = members, key
             return None
         parts = []
-        for rank in found:
+        for rank in members:
             call = statuses[rank]["call"]
             seen = CallSeen(call["text"], call["line"])
             parts.append(f"{state.members.tasks[rank].short} is in {seen.words}")

@@ -66,8 +66,8 @@ def after(
         hook.after_run(context, values)
 
 
-def _refuse_common(one: Iterable[Any], other: Iterable[Any], by: str) -> None:
-    common = {_mark(key) for key in one} & {_mark(key) for key in other}
+def _refuse_common(first: Iterable[Any], other: Iterable[Any], by: str) -> None:
+    common = {_mark(key) for key in first} & {_mark(key) for key in other}
     if common:
         twice = [key for key in other if _mark(key) in common]
         names = sorted(str(getattr(key, "name", key)) for key in twice)

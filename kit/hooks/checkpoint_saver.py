@@ -132,7 +132,7 @@ class CheckpointSaverHook(StepHook):
         self._save(session, step)
         # As in TensorFlow, a listener cannot end a training at its first checkpoint,
         # even if that is written only some steps later.
-        self._asked = [(one, False) for one, _ in self._asked]
+        self._asked = [(saver, False) for saver, _ in self._asked]
         self._timer.update_last_triggered_step(step)
 
     def after_run(

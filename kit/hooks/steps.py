@@ -144,7 +144,7 @@ class GlobalStepWaiterHook(StepHook):
 
     def _wait(self, session: Any) -> None:
         where, limit = environment.current(), current().run_deadline_s
-        told = moved = self._clock()
+        last_word = moved = self._clock()
         last = int(session.run(self._step))
         where.info(f"Waiting for global step {self._wanted}; it is {last}.")
         while last < self._wanted:
@@ -158,8 +158,8 @@ class GlobalStepWaiterHook(StepHook):
                     f"{last} for {limit:g} s: nobody trains. Start the other workers, "
                     f"or wait for an earlier step."
                 )
-            if now - told >= _TELL_S:
-                told = now
+            if now - last_word >= _TELL_S:
+                last_word = now
                 where.info(f"Waiting for global step {self._wanted}; it is {last}.")
 
 

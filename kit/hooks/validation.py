@@ -295,13 +295,13 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
         return False
 
 
-def _numbers(found: Any) -> dict[str, float]:
+def _numbers(result: Any) -> dict[str, float]:
     """Return the loss and the measures of what a step function or a loss gave.
 
     >>> _numbers((0.5, {"w": 1}, {"accuracy": 1}))
     {'loss': 0.5, 'accuracy': 1.0}
     """
-    parts = found if isinstance(found, tuple) else (found,)
+    parts = result if isinstance(result, tuple) else (result,)
     more = parts[-1] if len(parts) > 2 and isinstance(parts[-1], Mapping) else {}
     try:
         numbers = {"loss": float(parts[0])}
@@ -315,7 +315,7 @@ def _numbers(found: Any) -> dict[str, float]:
             numbers[f"{name} (2)" if name in numbers else name] = float(value)
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"its function returned {found!r:.200}; let it return the loss, or the "
+            f"its function returned {result!r:.200}; let it return the loss, or the "
             f"loss, the gradients and a dict of numbers."
         ) from error
     return numbers

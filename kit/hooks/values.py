@@ -90,7 +90,10 @@ class LoggingTensorHook(SessionRunHook):
         if isinstance(tensors, dict):
             self._asked, self._tags = dict(tensors), sorted(tensors)
         else:
-            self._asked, self._tags = {one: one for one in tensors}, list(tensors)
+            self._asked, self._tags = (
+                {tensor: tensor for tensor in tensors},
+                list(tensors),
+            )
         self._timer = SecondOrStepTimer(
             every_secs=every_n_secs, every_steps=1 if is_never else every_n_iter
         )
@@ -104,7 +107,9 @@ class LoggingTensorHook(SessionRunHook):
         where = environment.current()
         self._timer.reset()
         self._n_runs = 0
-        self._fetches = {tag: where.fetch(one) for tag, one in self._asked.items()}
+        self._fetches = {
+            tag: where.fetch(tensor) for tag, tensor in self._asked.items()
+        }
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the tensors with the run, if it is time."""

@@ -162,15 +162,15 @@ class SummarySaverHook(StepHook):
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the summaries with the run, if it is time."""
-        found = self._summaries()
-        if self._writer is None or found is None:
+        summaries = self._summaries()
+        if self._writer is None or summaries is None:
             return None
         wanted = {"global_step": self._step}
         self._is_due = self._next is None or self._timer.should_trigger_for_step(
             self._next
         )
         if self._is_due:
-            wanted["summary"] = found
+            wanted["summary"] = summaries
         return SessionRunArgs(wanted)
 
     def after_run(
@@ -183,9 +183,11 @@ class SummarySaverHook(StepHook):
         if self._is_due:
             step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            found = run_values.results["summary"]
-            for one in found if isinstance(found, list | tuple) else [found]:
-                self._writer.add_summary(one, step)
+            summaries = run_values.results["summary"]
+            for summary in (
+                summaries if isinstance(summaries, list | tuple) else [summaries]
+            ):
+                self._writer.add_summary(summary, step)
         self._next = step + 1
 
     def end(self, session: Any) -> None:

@@ -141,14 +141,14 @@ class StartMagics(Magics):
     def perform(self, line: str) -> Polling[None]:
         """Do what the line asks for, as a polling."""
         options = parse(StartMagics.cluster, line)
-        given = start_request.arguments(options)
+        arguments = start_request.arguments(options)
         launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
         if launcher is not None:
-            given["launcher"] = launcher
+            arguments["launcher"] = launcher
         now = running.find()
-        wanted = Cluster(**given)
+        wanted = Cluster(**arguments)
         action = start_request.decide(
-            wanted.options if start_request.has_shape(given) else None,
+            wanted.options if start_request.has_shape(arguments) else None,
             None if now is None else _look(now),
             reuse=options.reuse,
             restart=options.restart,
@@ -167,9 +167,9 @@ class StartMagics(Magics):
 
     def start(self, cluster: Cluster) -> Polling[None]:
         """Start a cluster and show its progress, as a polling."""
-        for told in (running.left_told(), cluster.cores_told):
-            if told:
-                print(told)
+        for words in (running.left_told(), cluster.cores_told):
+            if words:
+                print(words)
         live, begin = Live(self._shell), time.monotonic()
         estimate = cluster.memory_told
         title, starting = "Not started", cluster.begin_start()

@@ -94,7 +94,7 @@ class ClusterMagics(Magics):
                     f"{nearest(options.what, list(WORDS))} "
                     f"It knows: {', '.join(WORDS)}."
                 )
-            tasks = [one for word in options.tasks for one in word.split(",") if one]
+            tasks = [part for word in options.tasks for part in word.split(",") if part]
             WORDS[options.what](self, tasks, options.n)
 
     def _status(self, tasks: list[str], _: int) -> None:
@@ -170,20 +170,22 @@ class ClusterMagics(Magics):
 
     def _list(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "list")
-        found = left_behind.find()
-        for one in found:
-            print(one)
-        if not found:
+        clusters = left_behind.find()
+        for cluster in clusters:
+            print(cluster)
+        if not clusters:
             print("you have no cluster on this machine.")
-        elif any(left_behind.is_left_behind(one) for one in found):
+        elif any(left_behind.is_left_behind(item) for item in clusters):
             print("%cluster clean ends those that were left behind.")
 
     def _clean(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "clean")
         ended = left_behind.clean()
-        names = ", ".join(one.folder.name for one in ended)
+        names = ", ".join(cluster.folder.name for cluster in ended)
         print(f"ended: {names}" if ended else "nothing was left behind.")
-        for process in sorted(process for one in ended for process in one.processes):
+        for process in sorted(
+            process for cluster in ended for process in cluster.processes
+        ):
             print(f"still running: {described(process)}, which you may not end.")
 
 

@@ -64,11 +64,11 @@ class Completion:
         cluster = running.find()
         tasks = cluster.tasks if cluster else ()
         fragment, offers = offered(line, tasks, self._variables)
-        found = [offer for offer in offers if offer.startswith(fragment)]
+        texts = [offer for offer in offers if offer.startswith(fragment)]
         return SimpleMatcherResult(
-            completions=[SimpleCompletion(text, type="param") for text in found],
+            completions=[SimpleCompletion(text, type="param") for text in texts],
             matched_fragment=fragment,
-            suppress=bool(found),
+            suppress=bool(texts),
             ordered=True,
         )
 
@@ -91,7 +91,7 @@ def offered(
         return "", []
     *before, word = magic["words"].split(" ")
     names = Known(tasks, variables)
-    offers = _TABLE[magic["name"]]([one for one in before if one], word, names)
+    offers = _TABLE[magic["name"]]([item for item in before if item], word, names)
     prefix = word[: word.rindex(",") + 1] if "," in word else ""
     return word, [prefix + offer for offer in offers]
 
@@ -120,12 +120,12 @@ def _start(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
     own = fields(kind) if issubclass(kind, Launcher) else ()
     hidden = theirs - {flag(name) for name in own}
     every = flags(StartMagics.cluster)
-    return [one for one in every if one not in before and one not in hidden]
+    return [task for task in every if task not in before and task not in hidden]
 
 
 def _launchers(names: Known) -> Iterable[str]:
-    found = names.variables.items()
-    mine = [name for name, value in found if isinstance(value, Launcher)]
+    variables = names.variables.items()
+    mine = [name for name, value in variables if isinstance(value, Launcher)]
     return [*known(), *(name for name in mine if not name.startswith("_"))]
 
 

@@ -115,9 +115,11 @@ def _registry(shell: InteractiveShell) -> dict[str, Any]:
     return registry
 
 
-def _keep(found: list[Any], kind: type) -> None:
+def _keep(callbacks: list[Any], kind: type) -> None:
     """Remove objects of this kind and their methods; keep those of others."""
-    found[:] = [o for o in found if not isinstance(getattr(o, "__self__", o), kind)]
+    callbacks[:] = [
+        o for o in callbacks if not isinstance(getattr(o, "__self__", o), kind)
+    ]
 
 
 def _end(starter: StartMagics) -> None:

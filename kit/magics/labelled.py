@@ -163,13 +163,13 @@ def _cut(line: str) -> str:
 def _joined(shown: Sequence[Shown]) -> list[Shown]:
     """Return the same, with adjacent texts of one stream joined."""
     joined: list[Shown] = []
-    for one in shown:
+    for part in shown:
         last = joined[-1] if joined else None
-        match last, one:
+        match last, part:
             case Text(before, kind), Text(text, other) if kind == other:
                 joined[-1] = Text(before + text, kind)
             case _:
-                joined.append(one)
+                joined.append(part)
     return joined
 
 
@@ -203,23 +203,23 @@ class Showing:
         self._show(self._labelled.close())
 
     def _show(self, shown: Sequence[Shown]) -> None:
-        for one in shown:
+        for part in shown:
             # An output that cannot be displayed must not end the wait for its cell.
             with suppress(Exception):
-                self._show_one(one)
+                self._show_one(part)
         if shown:
             self._last = time.monotonic()
 
-    def _show_one(self, one: Shown) -> None:
-        if isinstance(one, MimeBundle):
-            transient = {"display_id": one.display_id} if one.display_id else {}
+    def _show_one(self, part: Shown) -> None:
+        if isinstance(part, MimeBundle):
+            transient = {"display_id": part.display_id} if part.display_id else {}
             self._shell.display_pub.publish(
-                dict(one.data),
-                dict(one.metadata),
+                dict(part.data),
+                dict(part.metadata),
                 transient=transient,
-                update=one.updates,
+                update=part.updates,
             )
             return
-        stream = sys.stderr if one.is_error else sys.stdout
-        stream.write(one.text)
+        stream = sys.stderr if part.is_error else sys.stdout
+        stream.write(part.text)
         stream.flush()

@@ -35,34 +35,34 @@ def flag(name: str) -> str:
 
 def owners() -> dict[str, list[str]]:
     """Return for each field the launchers that have it."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for launcher, kind in known().items():
         for name in fields(kind):
-            found.setdefault(name, []).append(launcher)
-    return found
+            result.setdefault(name, []).append(launcher)
+    return result
 
 
 def launcher_options() -> list[Any]:
     """Return the options for `takes`."""
     names = ", ".join(known())
     what = f"what brings the tasks to other hosts: {names}, or a variable"
-    found = [option("--launcher", metavar="NAME", help=what)]
+    options = [option("--launcher", metavar="NAME", help=what)]
     for name, having in owners().items():
-        kinds = [known()[one] for one in having]
+        kinds = [known()[item] for item in having]
         whose = "every launcher" if name in COMMON else ", ".join(having)
         about = f"{whose}: {_about(kinds[0], name)}".replace("%", "%%")
         metavar = fields(kinds[0])[name].metavar
-        found.append(option(flag(name), dest=name, metavar=metavar, help=about))
-    return found
+        options.append(option(flag(name), dest=name, metavar=metavar, help=about))
+    return options
 
 
 def _about(kind: type, name: str) -> str:
     """Return the first sentence about a field in its class's docstring, or a base's."""
-    for one in kind.__mro__:
+    for base in kind.__mro__:
         pattern = rf"^(?:\w+, )*{name}(?:, \w+)* : .*\n((?:    .+\n)+)"
-        found = re.search(pattern, (inspect.getdoc(one) or "") + "\n", re.MULTILINE)
-        if found is not None:
-            return " ".join(found[1].split()).partition(". ")[0].rstrip(".")
+        match = re.search(pattern, (inspect.getdoc(base) or "") + "\n", re.MULTILINE)
+        if match is not None:
+            return " ".join(match[1].split()).partition(". ")[0].rstrip(".")
     return "see kit.launchers"
 
 
@@ -81,8 +81,8 @@ def asked_launcher(
     Raises `UsageError` for an error on the line, and the errors of the class and of the
     site's file.
     """
-    given = vars(options)
-    texts = {name: given[name] for name in owners() if given.get(name) is not None}
+    chosen = vars(options)
+    texts = {name: chosen[name] for name in owners() if chosen.get(name) is not None}
     name: str | None = options.launcher
     if name is None:
         _refuse_without_launcher(texts)
@@ -96,20 +96,20 @@ def asked_launcher(
     return kind(**values)
 
 
-def _refuse_without_launcher(given: Mapping[str, str]) -> None:
-    for name in given:
-        right = " or ".join(f"--launcher {one}" for one in owners()[name])
+def _refuse_without_launcher(options: Mapping[str, str]) -> None:
+    for name in options:
+        right = " or ".join(f"--launcher {owner}" for owner in owners()[name])
         raise UsageError(f"%%cluster: {flag(name)} needs a launcher; add {right}.")
 
 
 def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
-    found = variables.get(name)
-    if isinstance(found, Launcher):
-        return found
+    value = variables.get(name)
+    if isinstance(value, Launcher):
+        return value
     if name not in variables:
         refuse_queue(name)
     is_what = (
-        f"a variable of type {type(found).__name__}"
+        f"a variable of type {type(value).__name__}"
         if name in variables
         else "neither a known one nor a variable"
     )
@@ -123,7 +123,7 @@ def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
 def _read(
     launcher: str, kind: type[Launcher], texts: Mapping[str, str]
 ) -> dict[str, Any]:
-    forms, found = fields(kind), {}
+    forms, values = fields(kind), {}
     for name, text in texts.items():
         if name not in forms:
             flags = ", ".join(map(flag, forms))
@@ -132,12 +132,12 @@ def _read(
                 f"{flags}."
             )
         try:
-            found[name] = forms[name].read(text)
+            values[name] = forms[name].read(text)
         except ValueError as error:
             raise UsageError(
                 f"%%cluster: {error}; write it like {flag(name)} {forms[name].on_line}."
             ) from None
-    return found
+    return values
 
 
 def _check_complete(

@@ -31,10 +31,10 @@ def takes(name: str, *options: Any) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        found: Any = function
-        for one in reversed(options):
-            found = one(found)
-        made: Any = magic_arguments(name)(found)  # type: ignore[no-untyped-call]
+        decorated: Any = function
+        for decorator in reversed(options):
+            decorated = decorator(decorated)
+        made: Any = magic_arguments(name)(decorated)  # type: ignore[no-untyped-call]
         made.__doc__ = made.__doc__.replace(f"%{name}", name, 1)  # IPython adds a %
         return made  # type: ignore[no-any-return]
 
@@ -79,14 +79,14 @@ def count(text: str) -> int:
 def seconds(text: str) -> float:
     """Read a time above 0; to be a `type` of arguments."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
+        value = 0.0
+    if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time in seconds; give a number above 0, such as 2.5"
         )
-    return found
+    return value
 
 
 def job(text: str) -> tuple[str, int]:
@@ -101,17 +101,17 @@ def job(text: str) -> tuple[str, int]:
 
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     flag = word.partition("=")[0]
-    known = [text for action in parser._actions for text in action.option_strings]
+    spellings = [text for action in parser._actions for text in action.option_strings]
     if not flag.startswith("-"):
         meant = ""
-        if f"--{flag}" in known and flag != word:
+        if f"--{flag}" in spellings and flag != word:
             meant = f" Did you mean --{word}?"
         elif parser.prog == "%%cluster" and word.isalpha():
             meant = f" With one % it manages the cluster: %cluster {word}."
         return f"{parser.prog} does not know what to do with {word!r}.{meant}"
-    listed = ", ".join(text for text in known if text.startswith("--"))
+    listed = ", ".join(text for text in spellings if text.startswith("--"))
     return (
-        f"{parser.prog} has no option {flag}.{nearest(flag, known)} "
+        f"{parser.prog} has no option {flag}.{nearest(flag, spellings)} "
         f"Its options: {listed}; {parser.prog}? explains them."
     )
 

@@ -88,8 +88,8 @@ class OnMagics(Magics):
         cluster = running.require()
         names = [name for word in options.tasks for name in word.split(",") if name]
         if not names:
-            known = ", ".join(dict.fromkeys(task.job for task in cluster.tasks))
-            raise UsageError(f"%%on needs a job or task, such as one of: {known}, all.")
+            jobs = ", ".join(dict.fromkeys(task.job for task in cluster.tasks))
+            raise UsageError(f"%%on needs a job or task, such as one of: {jobs}, all.")
         if not cell.strip():
             raise UsageError("%%on has nothing to run; write code below its line.")
         tasks = select(names, cluster.tasks)

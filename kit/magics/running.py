@@ -20,10 +20,10 @@ def find() -> Cluster | None:
 
 def require() -> Cluster:
     """Return the current cluster, or raise `FailedPreconditionError`."""
-    found = find()
-    if found is None:
+    cluster = find()
+    if cluster is None:
         raise FailedPreconditionError(none_told())
-    return found
+    return cluster
 
 
 def none_told() -> str:
@@ -34,7 +34,9 @@ def none_told() -> str:
 
 def left_told() -> str:
     """Return how many clusters dead notebooks have left; empty if there are none."""
-    left = [one for one in left_behind.find() if left_behind.is_left_behind(one)]
+    left = [
+        cluster for cluster in left_behind.find() if left_behind.is_left_behind(cluster)
+    ]
     if not left:
         return ""
     return (

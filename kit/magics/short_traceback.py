@@ -97,11 +97,11 @@ def _show(
     tb_offset: int | None = None,
 ) -> list[str]:
     if isinstance(error, asyncio.CancelledError):
-        told = _paused(error)
-        if told is None:
+        pause = _paused(error)
+        if pause is None:
             shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
             return []
-        kind, error = type(told), told.with_traceback(frames)
+        kind, error = type(pause), pause.with_traceback(frames)
     # The interpreter would set these; %tb and %debug read them.
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, frames
     if isinstance(error, KitError) and error.remote_traceback:
@@ -127,8 +127,8 @@ def _paused(error: asyncio.CancelledError) -> WaitInterrupted | None:
         return None
     if pause is None or cell is None or not cell.cancelling():
         return None
-    told: WaitInterrupted | None = pause()
-    return told
+    interrupted: WaitInterrupted | None = pause()
+    return interrupted
 
 
 def short(
@@ -138,11 +138,11 @@ def short(
 ) -> list[str]:
     """Return the lines to show for an error."""
     message = getattr(error, "message", str(error))
-    told = message.splitlines() or [""]
-    if len(told) > _MOST_OF_MESSAGE:
-        told = [*told[: _MOST_OF_MESSAGE - 1], "..."]
+    lines = message.splitlines() or [""]
+    if len(lines) > _MOST_OF_MESSAGE:
+        lines = [*lines[: _MOST_OF_MESSAGE - 1], "..."]
     name = f"{_BOLD}{_RED}{type(error).__name__}{_PLAIN}"
-    shown = [f"{name}: {told[0]}", *told[1:]]
+    shown = [f"{name}: {lines[0]}", *lines[1:]]
     task = getattr(error, "task", None)
     where = f", on {Task.parse(task).short}" if task else ""
     remote = _last_of_user(_remote_places(getattr(error, "remote_traceback", None)))
@@ -157,30 +157,30 @@ def short(
 def with_source(traceback: str) -> str:
     """Return a task's traceback with the source lines that only this process has."""
     lines: list[str] = []
-    given = traceback.splitlines()
-    for number, line in enumerate(given):
+    text_lines = traceback.splitlines()
+    for number, line in enumerate(text_lines):
         lines.append(line)
-        place = _place_of(line)
-        following = given[number + 1] if number + 1 < len(given) else ""
-        if place is None or following.startswith("    "):
+        remote = _place_of(line)
+        following = text_lines[number + 1] if number + 1 < len(text_lines) else ""
+        if remote is None or following.startswith("    "):
             continue
-        if source := linecache.getline(place.path, place.line).strip():
+        if source := linecache.getline(remote.path, remote.line).strip():
             lines.append(f"    {source}")
     return "\n".join(lines) + "\n" * traceback.endswith("\n")
 
 
 def _remote_places(traceback: str | None) -> Iterator[Place]:
     for line in (traceback or "").splitlines():
-        place = _place_of(line)
-        if place is not None:
-            yield place
+        remote = _place_of(line)
+        if remote is not None:
+            yield remote
 
 
 def _place_of(line: str) -> Place | None:
-    found = _REMOTE.match(line)
-    if found is None:
+    match = _REMOTE.match(line)
+    if match is None:
         return None
-    return Place(found["path"], int(found["line"]), found["function"] or "<module>")
+    return Place(match["path"], int(match["line"]), match["function"] or "<module>")
 
 
 def _places(frames: TracebackType | None) -> Iterator[Place]:
@@ -191,21 +191,21 @@ def _places(frames: TracebackType | None) -> Iterator[Place]:
 
 
 def _last_of_user(places: Iterator[Place]) -> Place | None:
-    return next((place for place in reversed([*places]) if place.is_users), None)
+    return next((frame for frame in reversed([*places]) if frame.is_users), None)
 
 
 def _lines(
-    place: Place, shell: InteractiveShell | None, where: str, n_lines: int
+    remote: Place, shell: InteractiveShell | None, where: str, n_lines: int
 ) -> Sequence[str]:
     """Return the place in words, and its line with those just before."""
-    named = shell.compile.format_code_name(place.path) if shell is not None else None
-    file = " ".join(named) if named else place.path
-    function = "" if place.function == "<module>" else f", in {place.function}"
-    first = max(1, place.line - n_lines + 1)
-    shown = [f"{_GREEN}{file}{_PLAIN}, line {place.line}{function}{where}"]
-    for number in range(first, place.line + 1):
-        source = linecache.getline(place.path, number).rstrip()
-        arrow = f"{_GREEN}---->{_PLAIN}" if number == place.line else "     "
-        if source or number == place.line:
+    named = shell.compile.format_code_name(remote.path) if shell is not None else None
+    file = " ".join(named) if named else remote.path
+    function = "" if remote.function == "<module>" else f", in {remote.function}"
+    first = max(1, remote.line - n_lines + 1)
+    shown = [f"{_GREEN}{file}{_PLAIN}, line {remote.line}{function}{where}"]
+    for number in range(first, remote.line + 1):
+        source = linecache.getline(remote.path, number).rstrip()
+        arrow = f"{_GREEN}---->{_PLAIN}" if number == remote.line else "     "
+        if source or number == remote.line:
             shown.append(f"{arrow} {number} {source}")
     return shown

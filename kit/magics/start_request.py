@@ -52,8 +52,10 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
         if name in jobs:
             raise InvalidArgumentError(f"job {name!r} is given twice; give it once.")
         jobs[name] = number
-    found = {name: value for name, value in named.items() if value is not None}
-    return found | ({"jobs": jobs} if jobs else {})
+    arguments_given = {
+        name: value for name, value in named.items() if value is not None
+    }
+    return arguments_given | ({"jobs": jobs} if jobs else {})
 
 
 def has_shape(given: dict[str, Any]) -> bool:

@@ -36,14 +36,14 @@ def fold(places: Sequence[BoxPlace], most: int) -> list[BoxGroup | None]:
     """
     if len(places) <= most:
         return [None] * len(places)
-    paths = [place.name.split("/") for place in places]
+    paths = [box.name.split("/") for box in places]
     depth = _open_scopes(places, paths, most)
-    found: list[BoxGroup | None] = [
-        BoxGroup("/".join(path[:n]), place.lane) if n < len(path) else None
-        for place, path, n in zip(places, paths, depth, strict=True)
+    groups: list[BoxGroup | None] = [
+        BoxGroup("/".join(path[:n]), box.lane) if n < len(path) else None
+        for box, path, n in zip(places, paths, depth, strict=True)
     ]
-    _merge_runs(places, found, most)
-    return found
+    _merge_runs(places, groups, most)
+    return groups
 
 
 def _open_scopes(
@@ -66,7 +66,7 @@ def _open_scopes(
         alike = []
         while waiting and waiting[0][0] == size:
             alike.append(heapq.heappop(waiting)[1:])
-        opened = [_opened(places, paths, *one) for one in alike]
+        opened = [_opened(places, paths, *run) for run in alike]
         more = sum(growth for growth, _ in opened)
         if total + more > most:
             continue  # a larger scope may still fit, if all of it is in a few others
@@ -100,11 +100,11 @@ def _n_lanes(places: Sequence[BoxPlace], members: Sequence[int]) -> int:
 
 
 def _merge_runs(
-    places: Sequence[BoxPlace], found: list[BoxGroup | None], most: int
+    places: Sequence[BoxPlace], groups: list[BoxGroup | None], most: int
 ) -> None:
     """Fold ops without scopes, in the order in which they were made."""
-    loose = [i for i, group in enumerate(found) if group is None]
-    others = len({group for group in found if group is not None})
+    loose = [i for i, group in enumerate(groups) if group is None]
+    others = len({group for group in groups if group is not None})
     lanes = len({places[i].lane for i in loose})
     if len(loose) + others <= most:
         return
@@ -114,5 +114,5 @@ def _merge_runs(
     for i in loose:
         lane = places[i].lane
         # At least two: one op in a folded box would say less, not more.
-        found[i] = BoxGroup("", lane, seen.get(lane, 0) // max(2, length))
+        groups[i] = BoxGroup("", lane, seen.get(lane, 0) // max(2, length))
         seen[lane] = seen.get(lane, 0) + 1

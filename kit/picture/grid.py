@@ -35,18 +35,18 @@ def rows(
     below = _without_circles(keys, pairs)
     # From the lowest boxes to those that need nothing.
     upwards = [*TopologicalSorter(below).static_order()]
-    found = dict.fromkeys(keys, 0)
+    rows_of = dict.fromkeys(keys, 0)
     for key in reversed(upwards):
-        for one in below[key]:
-            found[one] = max(found[one], found[key] + 1)
+        for other in below[key]:
+            rows_of[other] = max(rows_of[other], rows_of[key] + 1)
     has_inputs = {target for targets in below.values() for target in targets}
     # From below, so that what a box feeds has found its row before the box does.
     for key in upwards:
         if below[key] and (key not in has_inputs or key in movable):
-            found[key] = min(found[one] for one in below[key]) - 1
+            rows_of[key] = min(rows_of[item] for item in below[key]) - 1
     # A row from which all boxes have moved would be a gap in the picture.
-    used = {row: i for i, row in enumerate(sorted(set(found.values())))}
-    return {key: used[row] for key, row in found.items()}
+    used = {row: i for i, row in enumerate(sorted(set(rows_of.values())))}
+    return {key: used[row] for key, row in rows_of.items()}
 
 
 def _without_circles(
@@ -66,16 +66,16 @@ def _without_circles(
         while stack:
             key, rest = stack[-1]
             state[key] = 1
-            one = next(rest, None)
-            if one is None:
+            key_below = next(rest, None)
+            if key_below is None:
                 state[key] = 2
                 stack.pop()
-            elif state[one] == 1:
-                below[key].remove(one)
-                if key not in below[one]:
-                    below[one].append(key)
-            elif state[one] == 0:
-                stack.append((one, iter(list(below[one]))))
+            elif state[key_below] == 1:
+                below[key].remove(key_below)
+                if key not in below[key_below]:
+                    below[key_below].append(key)
+            elif state[key_below] == 0:
+                stack.append((key_below, iter(list(below[key_below]))))
     return below
 
 
@@ -106,17 +106,17 @@ def ordered(rows: Sequence[Row], above: Neighbours, below: Neighbours) -> list[R
 
 
 def _swept(rows: Sequence[Row], neighbours: Neighbours, is_down: bool) -> list[Row]:
-    found = [[list(lane) for lane in row] for row in rows]
+    swept = [[list(lane) for lane in row] for row in rows]
     steps = range(1, len(rows)) if is_down else range(len(rows) - 2, -1, -1)
     for i in steps:
-        place = _places(found[i - 1 if is_down else i + 1])
-        for lane in found[i]:
+        position = _places(swept[i - 1 if is_down else i + 1])
+        for lane in swept[i]:
             own = {key: float(at) for at, key in enumerate(lane)}
             for key in lane:
-                there = [place[one] for one in neighbours.get(key, ())]
+                there = [position[key_near] for key_near in neighbours.get(key, ())]
                 own[key] = sum(there) / len(there) if there else -1.0
             _sort_joined(lane, own)
-    return found
+    return swept
 
 
 def _sort_joined(lane: list[str], barycentre: Mapping[str, float]) -> None:
@@ -134,12 +134,12 @@ def crossings(rows: Sequence[Row], below: Neighbours) -> int:
     """
     total = 0
     for upper, lower in pairwise(rows):
-        place = _places(lower)
+        position = _places(lower)
         passed: list[int] = []
         for key in (key for lane in upper for key in lane):
             # Two lines cross if their ends are in the opposite order. A box's own lines
             # are added only after they were counted: they meet, and do not cross.
-            ends = sorted(place[one] for one in below.get(key, ()))
+            ends = sorted(position[key_below] for key_below in below.get(key, ()))
             total += sum(len(passed) - bisect_right(passed, end) for end in ends)
             for end in ends:
                 insort(passed, end)

@@ -41,8 +41,8 @@ def device_of(device: str) -> str:
     >>> device_of("/job:ps/device:GPU:1"), device_of("/job:ps/device:CPU:0")
     ('GPU:1', '')
     """
-    _, found, rest = device.rpartition("/device:")
-    return rest if found and not rest.startswith("CPU") else ""
+    _, mark, rest = device.rpartition("/device:")
+    return rest if mark and not rest.startswith("CPU") else ""
 
 
 def lane_order(

@@ -104,11 +104,11 @@ class _Layer:
 
     def _link(self, a: str, b: str, line: Edge, is_upward: bool) -> None:
         # Where lines share a stretch, it is drawn as data unless all only order ops.
-        known = self.style.get((a, b))
-        if known is None:
+        style = self.style.get((a, b))
+        if style is None:
             self.below.setdefault(a, []).append(b)
             self.above.setdefault(b, []).append(a)
-        if known is None or known[0].is_control:
+        if style is None or style[0].is_control:
             self.style[a, b] = (line, is_upward)
 
     def layout(self) -> PictureLayout:
@@ -132,22 +132,22 @@ class _Layer:
     def _rows(self) -> list[Row]:
         at = {lane: i for i, lane in enumerate(self.scene.lanes)}
         n = max(self.row.values(), default=-1) + 1
-        found: list[Row] = [[[] for _ in at] for _ in range(n)]
+        result: list[Row] = [[[] for _ in at] for _ in range(n)]
         for key, row in self.row.items():
-            found[row][at[self.lane[key]]].append(key)
-        return found
+            result[row][at[self.lane[key]]].append(key)
+        return result
 
     def _lanes(self, arranged: Sequence[Row]) -> list[tuple[str, float, float]]:
-        found, left = [], 0.0
+        lanes, left = [], 0.0
         for i, lane in enumerate(self.scene.lanes):
             needed = [
                 sum(self.width[key] for key in row[i]) + GAP * max(0, len(row[i]) - 1)
                 for row in arranged
             ]
             width = max([*needed, len(lane) * _LETTER + 20.0]) + 2 * PADDING
-            found.append((lane, left, left + width))
+            lanes.append((lane, left, left + width))
             left += width
-        return found
+        return lanes
 
     def _straightened(
         self, arranged: Sequence[Row], lanes: Sequence[tuple[str, float, float]]
@@ -187,18 +187,18 @@ class _Layer:
 
     def _tops(self, arranged: Sequence[Row]) -> list[float]:
         """Return the middle of each row; many lines across lanes need more room."""
-        found: list[float] = []
+        tops: list[float] = []
         y = HEAD + PADDING + BOX_HEIGHT / 2
         for row in arranged:
-            found.append(y)
+            tops.append(y)
             across = sum(
-                self.lane[key] != self.lane[one]
+                self.lane[key] != self.lane[other]
                 for lane in row
                 for key in lane
-                for one in self.below.get(key, ())
+                for other in self.below.get(key, ())
             )
             y += BOX_HEIGHT + min(MOST_ROW_GAP, ROW_GAP + 4.0 * across)
-        return found
+        return tops
 
     def _stretch(
         self,
@@ -254,4 +254,4 @@ def _height(box: GraphBox) -> float:
 
 
 def _mean(near: Sequence[str], key: str, x: Mapping[str, float]) -> float:
-    return sum(x[one] for one in near) / len(near) if near else x[key]
+    return sum(x[item] for item in near) / len(near) if near else x[key]

@@ -154,8 +154,8 @@ def _flat(x: Any) -> Iterable[Op]:
     elif isinstance(x, IndexedSlices):
         yield from _flat([x.values, x.indices])
     elif isinstance(x, list | tuple):
-        for one in x:
-            yield from _flat(one)
+        for part in x:
+            yield from _flat(part)
     elif x is not None:  # a gradient may be None
         raise TypeError(
             f"{x!r} of type {type(x).__name__} is not part of a graph; give a graph, "
@@ -164,10 +164,10 @@ def _flat(x: Any) -> Iterable[Op]:
 
 
 def _visualize(x: Any, filename: Any, metadata: Any, max_nodes: int | None) -> Picture:
-    found = picture_of(x, metadata, max_nodes)
+    picture = picture_of(x, metadata, max_nodes)
     if filename is not None:
-        found.save(filename)
-    return found
+        picture.save(filename)
+    return picture
 
 
 def _in_passing(x: Any) -> Html:

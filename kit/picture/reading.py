@@ -54,13 +54,13 @@ def scene_of(ops: Sequence[Op], metadata: Any = None, most: int = 80) -> Scene:
     Beyond `most` boxes name scopes are folded.
     """
     reader, fewer = _Reader(ops, MeasuredRun(metadata)), most
-    found = reader.scene(fewer)
+    scene = reader.scene(fewer)
     # Arrivals are not among the boxes that `fold` counts, and nobody can follow a crowd
     # of lines; so fewer boxes are tried until both are few.
-    while fewer > 4 and len(found.boxes) + len(found.lines) > _CROWD * most:
+    while fewer > 4 and len(scene.boxes) + len(scene.lines) > _CROWD * most:
         fewer //= 2
-        found = reader.scene(fewer)
-    return found
+        scene = reader.scene(fewer)
+    return scene
 
 
 class _Reader:
@@ -164,7 +164,7 @@ class _Reader:
         ran = [self.measured.ops[op.name] for op in members if self._did_run(op)]
         if not ran:
             return ["did not run"]
-        return [f"{len(ran)} ran, {sum(one.seconds for one in ran) * 1e3:.3f} ms"]
+        return [f"{len(ran)} ran, {sum(record.seconds for record in ran) * 1e3:.3f} ms"]
 
     def _did_run(self, op: Op) -> bool:
         return op.name in self.measured.ops
@@ -177,7 +177,7 @@ class _Reader:
         )
 
     def _lines(self, boxes: dict[str, GraphBox]) -> list[Edge]:
-        found: dict[Edge, None] = {}
+        edges: dict[Edge, None] = {}
         moved: dict[tuple[str, str], list[str]] = {}
         for op in self.ops:
             target = self.key[self.owner[op]]
@@ -185,24 +185,24 @@ class _Reader:
                 if before in self.owner:
                     source = self.key[self.owner[before]]
                     if source != target:
-                        found[Edge(source, target, is_control=True)] = None
-            for one in op.inputs:
-                if one.op not in self.owner:
+                        edges[Edge(source, target, is_control=True)] = None
+            for source_tensor in op.inputs:
+                if source_tensor.op not in self.owner:
                     continue
-                source = self.key[self.owner[one.op]]
+                source = self.key[self.owner[source_tensor.op]]
                 if boxes[source].lane == boxes[target].lane:
                     if source != target:
-                        found[Edge(source, target)] = None
+                        edges[Edge(source, target)] = None
                     continue
                 names = moved.setdefault((source, boxes[target].lane), [])
-                if one.op.name not in names:
-                    names.append(one.op.name)
-                found[Edge(f"{source} > {boxes[target].lane}", target)] = None
+                if source_tensor.op.name not in names:
+                    names.append(source_tensor.op.name)
+                edges[Edge(f"{source} > {boxes[target].lane}", target)] = None
         for (source, lane), names in moved.items():
             key = f"{source} > {lane}"
             boxes[key] = self._arrival(key, lane, boxes[source], names)
-            found[Edge(source, key, is_bold=True)] = None
-        return list(found)
+            edges[Edge(source, key, is_bold=True)] = None
+        return list(edges)
 
     def _arrival(
         self, key: str, lane: str, source: GraphBox, names: Sequence[str]
@@ -226,9 +226,11 @@ _EMPTY = GraphBox("", BoxKind.FOLDED, "", "")
 def _users(ops: Iterable[Op]) -> dict[Op, list[Op]]:
     users: dict[Op, list[Op]] = {op: [] for op in ops}
     for op in users:
-        for one in dict.fromkeys([*(one.op for one in op.inputs), *op.control_inputs]):
-            if one in users:
-                users[one].append(op)
+        for source_op in dict.fromkeys(
+            [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+        ):
+            if source_op in users:
+                users[source_op].append(op)
     return users
 
 
@@ -253,5 +255,7 @@ def _shape_text(op: Op) -> str:
 
 def _value_text(value: Any) -> str:
     flat = value.reshape(-1).tolist()
-    parts = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in flat]
+    parts = [
+        f"{number:.4g}" if isinstance(number, float) else str(number) for number in flat
+    ]
     return parts[0] if value.ndim == 0 else f"[{', '.join(parts)}]"

@@ -152,8 +152,8 @@ def description(scene: Scene) -> str:
 def hues(scene: Scene) -> dict[str, int]:
     """Return the number of each lane's hue; it does not depend on their order."""
     tasks = lane_order([lane for lane in scene.lanes if lane != NOT_PLACED], {})
-    found = {lane: i % N_HUES for i, lane in enumerate(tasks)}
-    return found | {NOT_PLACED: N_HUES}
+    hue_of = {lane: i % N_HUES for i, lane in enumerate(tasks)}
+    return hue_of | {NOT_PLACED: N_HUES}
 
 
 def _strips(layout: PictureLayout, hue: Mapping[str, int]) -> Iterator[Html]:
@@ -254,12 +254,12 @@ def _rect(spot: Spot, hue: int, radius: float, stroke: float, opacity: float) ->
 
 def _meanings(scene: Scene) -> list[tuple[BoxKind | None, str]]:
     kinds = {box.kind for box in scene.boxes}
-    found: list[tuple[BoxKind | None, str]] = [
+    meanings: list[tuple[BoxKind | None, str]] = [
         (kind, text) for kind, text in _MEANING.items() if kind in kinds
     ]
     if any(line.is_control for line in scene.lines):
-        found.append((None, "runs after"))
-    return found
+        meanings.append((None, "runs after"))
+    return meanings
 
 
 def _entry_width(text: str) -> float:

@@ -97,7 +97,9 @@ class ClockedRun:
     @property
     def unread(self) -> list[MessageSpan]:
         """The messages that were never received."""
-        return [one for key, one in self.sent.items() if key not in self.flights]
+        return [
+            message for key, message in self.sent.items() if key not in self.flights
+        ]
 
 
 MessageCost = Callable[[int], float]
@@ -158,18 +160,18 @@ class _Clock:
         # got so far. After a round in which none moved, none ever will.
         while any([self._advance(task) for task in range(self._found.n)]):
             pass
-        found = self._found
-        ends = [f.end for f in (*found.sent.values(), *found.flights.values())]
-        found.end = max([*self._now, *ends], default=0.0)
+        clocked = self._found
+        ends = [f.end for f in (*clocked.sent.values(), *clocked.flights.values())]
+        clocked.end = max([*self._now, *ends], default=0.0)
         for task, log in enumerate(self._logs):
             for key in list(self._holds[task]):
                 self._drop(task, key, math.inf)
             if log and isinstance(log[-1], WaitBegan):
                 last, now = log[-1], self._now[task]
-                found.waits.append(
-                    WaitSpan(task, last.source, last.name, now, found.end, True)
+                clocked.waits.append(
+                    WaitSpan(task, last.source, last.name, now, clocked.end, True)
                 )
-        return found
+        return clocked
 
     def _advance(self, task: int) -> bool:
         log, first = self._logs[task], self._next[task]

@@ -133,14 +133,14 @@ def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
                         f"{puzzle.tasks[event.to]}; in this puzzle it has a link to "
                         f"{' and '.join(sorted(allowed))} alone"
                     )
-    given, everything = puzzle.example
+    inputs, everything = puzzle.example
     for rank, arrays in enumerate(everything):
         for name, wanted in arrays.items():
             said = _wrong_array(attempt.results[rank].get(name), name, wanted)
             if not said:
                 continue
             if name in attempt.results[rank]:
-                said += _hint(puzzle, given, rank, name, attempt.results[rank], wanted)
+                said += _hint(puzzle, inputs, rank, name, attempt.results[rank], wanted)
             unread = _unread(puzzle, attempt.logs, rank)
             last = _last(attempt.logs[rank], puzzle)
             why = f"; it never received {unread}" if unread else last
@@ -151,46 +151,48 @@ def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
     return ""
 
 
-def _wrong_array(found: Array | None, name: str, wanted: Array) -> str:
-    if found is None:
+def _wrong_array(array: Array | None, name: str, wanted: Array) -> str:
+    if array is None:
         return f"holds no {name!r} at the end"
-    if found.shape != wanted.shape:
-        return f"holds {name!r} of shape {found.shape}, and it should be {wanted.shape}"
-    if found.dtype.kind not in "biuf":
-        return f"holds {name!r} of dtype {found.dtype}, and real numbers are wanted"
-    is_near = np.isclose(found, wanted, rtol=1e-4, atol=1e-5)
+    if array.shape != wanted.shape:
+        return f"holds {name!r} of shape {array.shape}, and it should be {wanted.shape}"
+    if array.dtype.kind not in "biuf":
+        return f"holds {name!r} of dtype {array.dtype}, and real numbers are wanted"
+    is_near = np.isclose(array, wanted, rtol=1e-4, atol=1e-5)
     if is_near.all():
         return ""
-    place = tuple(int(k) for k in np.argwhere(~is_near)[0])
+    position = tuple(int(k) for k in np.argwhere(~is_near)[0])
     n_wrong = int((~is_near).sum())
     which = "all" if n_wrong == wanted.size else f"{n_wrong:,} of {wanted.size:,}"
     return (
         f"holds {name!r} that is not what numpy computes: {which} elements are wrong, "
-        f"the first is {float(found[place]):.4g} and should be "
-        f"{float(wanted[place]):.4g}"
+        f"the first is {float(array[position]):.4g} and should be "
+        f"{float(wanted[position]):.4g}"
     )
 
 
 def _hint(
-    puzzle: Puzzle, given: Given, rank: int, name: str, held: Arrays, wanted: Array
+    puzzle: Puzzle, inputs: Given, rank: int, name: str, held: Arrays, wanted: Array
 ) -> str:
     """Say what a wrong array was made of, if that can be worked out."""
-    found = held[name]
-    if found.shape != wanted.shape or found.dtype.kind not in "biuf":
+    array = held[name]
+    if array.shape != wanted.shape or array.dtype.kind not in "biuf":
         return ""
     if puzzle.addends is not None:
-        return _sum_hint(found, wanted, puzzle.addends(given, rank, name))
-    before = given[rank].get(name)
-    return _order_hint(found, wanted, puzzle.n) or _scale_hint(found, wanted, before)
+        return _sum_hint(array, wanted, puzzle.addends(inputs, rank, name))
+    before = inputs[rank].get(name)
+    return _order_hint(array, wanted, puzzle.n) or _scale_hint(array, wanted, before)
 
 
-def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
+def _sum_hint(array: Array, wanted: Array, addends: Arrays) -> str:
     """Say which addends are missing or counted twice: their coefficients are solved."""
     # Only the wrong elements: where a part of the array is right, its coefficients are
     # others, and no single set of them would fit both.
-    is_bad = ~np.isclose(found, wanted, rtol=1e-4, atol=1e-5)
-    columns = np.stack([one[is_bad] for one in addends.values()], axis=1)[:_MOST_SOLVED]
-    there, ought = found[is_bad][:_MOST_SOLVED], wanted[is_bad][:_MOST_SOLVED]
+    is_bad = ~np.isclose(array, wanted, rtol=1e-4, atol=1e-5)
+    columns = np.stack([addend[is_bad] for addend in addends.values()], axis=1)[
+        :_MOST_SOLVED
+    ]
+    there, ought = array[is_bad][:_MOST_SOLVED], wanted[is_bad][:_MOST_SOLVED]
     if len(columns) <= len(addends):  # any numbers would be a sum of so many unknowns
         return ""
     # What the coefficients should be: 1 each for a sum, 1/n for a mean.
@@ -211,10 +213,10 @@ def _sum_hint(found: Array, wanted: Array, addends: Arrays) -> str:
     return f"; {' and '.join(said)}"
 
 
-def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
+def _scale_hint(array: Array, wanted: Array, before: Array | None) -> str:
     """Say by which factor an array, or its change, is off."""
     start = 0 if before is None else before
-    change, ought = (found - start).ravel(), (wanted - start).ravel()
+    change, ought = (array - start).ravel(), (wanted - start).ravel()
     if not ought.any():
         return "; it should be as it was at the beginning"
     factor = float(change @ ought) / float(ought @ ought)
@@ -227,15 +229,15 @@ def _scale_hint(found: Array, wanted: Array, before: Array | None) -> str:
     return f"; it has changed by {factor:.3g} times as much as it should"
 
 
-def _order_hint(found: Array, wanted: Array, n: int) -> str:
+def _order_hint(array: Array, wanted: Array, n: int) -> str:
     """Say which part is where another one should be."""
     if wanted.ndim != 1 or wanted.size % n:
         return ""
-    pairs = list(zip(np.split(found, n), np.split(wanted, n), strict=True))
-    for place, (part, _) in enumerate(pairs):
+    pairs = list(zip(np.split(array, n), np.split(wanted, n), strict=True))
+    for number, (part, _) in enumerate(pairs):
         for other, (_, right) in enumerate(pairs):
-            if other != place and np.allclose(part, right):
-                return f"; in the place of part {place} is part {other}"
+            if other != number and np.allclose(part, right):
+                return f"; in the place of part {number} is part {other}"
     return ""
 
 
@@ -281,14 +283,14 @@ def _bytes(
 
 def _row(names: Sequence[str], logs: Logs, _: ClockedRun, value: str, most: str) -> str:
     chain = in_a_row(logs)
-    told = [
+    links = [
         f"{message(flight.name)} from {names[flight.source]} to {names[flight.to]}"
         for flight in chain[:_MOST_NAMED]
     ]
-    more = ", and so on" if len(chain) > len(told) else ""
+    more = ", and so on" if len(chain) > len(links) else ""
     return (
         f"{value} messages wait for each other in a row, and {most} are enough: "
-        f"{', '.join(told)}{more}"
+        f"{', '.join(links)}{more}"
     )
 
 
@@ -297,7 +299,7 @@ def _memory(
 ) -> str:
     task = max(range(len(names)), key=lambda k: fullest(logs[k]).n_bytes)
     full = fullest(logs[task])
-    held = ", ".join(repr(one) for one in full.names[:_MOST_NAMED])
+    held = ", ".join(repr(name) for name in full.names[:_MOST_NAMED])
     n_more = len(full.names) - _MOST_NAMED
     held += f" and {n_more} more" if n_more > 0 else ""
     when = ""

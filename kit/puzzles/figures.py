@@ -60,7 +60,7 @@ def shown(name: str, value: float | None, unknown: str = "any") -> str:
 def measured(logs: Sequence[Sequence[Event]], line: ClockedRun) -> Figures:
     """Return what a run has cost."""
     return Figures(
-        max((max(one) for one in bytes_of(logs)), default=0),
+        max((max(n_bytes) for n_bytes in bytes_of(logs)), default=0),
         len(in_a_row(logs)),
         max((fullest(log).n_bytes for log in logs), default=0),
         idle(line),
@@ -112,9 +112,9 @@ def fullest(log: Sequence[Event]) -> Fullest:
             last = event
         elif isinstance(event, MemoryKept):
             held[event.key] = event
-            total = sum(one.n_bytes for one in held.values())
+            total = sum(kept.n_bytes for kept in held.values())
             if total > most.n_bytes:
-                most = Fullest(total, tuple(one.name for one in held.values()), last)
+                most = Fullest(total, tuple(kept.name for kept in held.values()), last)
         elif isinstance(event, MemoryFreed):
             held.pop(event.key, None)
     return most

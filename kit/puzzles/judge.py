@@ -89,7 +89,7 @@ def judge(
     attempt = (processes or _own()).run(orders, deadline_s)
     # The figures of a program that failed are shown too, as far as it came.
     line = timeline(attempt.logs, puzzle.cost)
-    found = measured(attempt.logs, line)
+    figures = measured(attempt.logs, line)
     name = getattr(program, "__name__", "the program")
     error = broken(puzzle, attempt, name)
     if error is not None:
@@ -98,23 +98,25 @@ def judge(
         words = _EMPTY
     else:
         words = wrong(puzzle, attempt)
-        words = words or excess(puzzle, attempt.logs, found, line)
+        words = words or excess(puzzle, attempt.logs, figures, line)
     if words:
         words = f"Not yet: {words.rstrip('.')}."
-        return Result(puzzle, False, words, found, line, attempt, error)
-    words = f"Right. {_beside_the_best(found, puzzle.known)}"
-    return Result(puzzle, True, words, found, line, attempt)
+        return Result(puzzle, False, words, figures, line, attempt, error)
+    words = f"Right. {_beside_the_best(figures, puzzle.known)}"
+    return Result(puzzle, True, words, figures, line, attempt)
 
 
-def _beside_the_best(costs: Figures, known: Mapping[str, Figures]) -> str:
+def _beside_the_best(costs: Figures, figures_of: Mapping[str, Figures]) -> str:
     least = [
-        name for name in NAMES if all(name in over(k, costs) for k in known.values())
+        name
+        for name in NAMES
+        if all(name in over(k, costs) for k in figures_of.values())
     ]
     if least:
         return f"This beats every known program in {_names(least)}."
     less = [
         f"{program} ({_names(over(costs, figures))})"
-        for program, figures in known.items()
+        for program, figures in figures_of.items()
         if over(costs, figures)
     ]
     if less:
@@ -135,7 +137,7 @@ def _assignments(puzzle: Puzzle, program: Program) -> list[Assignment]:
     function = packed(program)
     return [
         Assignment(
-            rank, puzzle.tasks, function, dict(given), puzzle.pieces, tuple(wanted)
+            rank, puzzle.tasks, function, dict(inputs), puzzle.pieces, tuple(wanted)
         )
-        for rank, (given, wanted) in enumerate(zip(*puzzle.example, strict=True))
+        for rank, (inputs, wanted) in enumerate(zip(*puzzle.example, strict=True))
     ]

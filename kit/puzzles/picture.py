@@ -115,14 +115,14 @@ def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
 def _stack(spans: Sequence[HeldSpan]) -> list[_Block]:
     """Put each array as low as there is room for it during all of its life."""
     placed: list[_Block] = []
-    for span in sorted(spans, key=lambda one: (one.begin, -one.end)):
+    for span in sorted(spans, key=lambda item: (item.begin, -item.end)):
         if span.end <= span.begin:
             continue
         bottom = 0
         # What was placed before began no later, so it is in the way if it lasts longer
         # than until this one begins.
         beside = [block for block in placed if block.span.end > span.begin]
-        for block in sorted(beside, key=lambda one: one.bottom):
+        for block in sorted(beside, key=lambda item: item.bottom):
             if block.bottom >= bottom + span.n_bytes:
                 break
             bottom = max(bottom, block.bottom + block.span.n_bytes)

@@ -75,7 +75,7 @@ class PuzzleProcesses:
         self._forks.end()
 
     def _take(self, n: int) -> list[_Player]:
-        self._living = [one for one in self._living if one.is_alive]
+        self._living = [process for process in self._living if process.is_alive]
         while len(self._living) < n:
             self._living.append(_Player(self._forks))
         return self._living[:n]
@@ -87,13 +87,13 @@ def packed(program: Callable[[Any], Any]) -> bytes:
     Raises `InvalidArgumentError` if it refers to something that cannot be pickled.
     """
     try:
-        found: bytes = cloudpickle.dumps(program)
+        pickled: bytes = cloudpickle.dumps(program)
     except Exception as error:  # a class may refuse with whatever it likes
         raise InvalidArgumentError(
             f"the program refers to something that cannot go to another process: "
             f"{error}. Use what the task gives it, and numpy."
         ) from error
-    return found
+    return pickled
 
 
 class _Player:

@@ -72,8 +72,8 @@ class Puzzle:
     @cached_property
     def example(self) -> tuple[Given, Given]:
         """What is given and wanted, the same in every try; do not change it."""
-        given = self.given(np.random.default_rng(_SEED))
-        return given, self.wanted(given)
+        inputs = self.given(np.random.default_rng(_SEED))
+        return inputs, self.wanted(inputs)
 
     @property
     def n(self) -> int:
@@ -87,11 +87,11 @@ class Puzzle:
     @property
     def best(self) -> Figures:
         """The least of each figure, which one program may not reach in all of them."""
-        known = self.known.values()
+        best_programs = self.known.values()
         return Figures(
             **{
                 f.name: min(
-                    (c for k in known if (c := getattr(k, f.name)) is not None),
+                    (c for k in best_programs if (c := getattr(k, f.name)) is not None),
                     default=None,
                 )
                 for f in fields(Figures)

@@ -134,12 +134,12 @@ class PuzzleTask:
             The array. It counts as held while anything refers to it.
         """
         self._check_other(source, f"{self.name} waits for message {name!r} from")
-        found = self._links.taken(source, name)
-        if found is None:
+        message = self._links.taken(source, name)
+        if message is None:
             self._report(WaitBegan(source, name))
-            while (found := self._links.taken(source, name)) is None:
+            while (message := self._links.taken(source, name)) is None:
                 self._links.wait()
-        called, number, array = found
+        called, number, array = message
         self._report(Received(source, called, array.nbytes, number))
         self._memory.hold(array, called or f"from {self.names[source]}")
         return array
@@ -187,7 +187,7 @@ class PuzzleTask:
     def __getitem__(self, name: str) -> Array:
         """Return what is held under a name; raises `NotFoundError` if nothing is."""
         if name not in self._kept:
-            here = ", ".join(repr(one) for one in self._kept) or "nothing"
+            here = ", ".join(repr(item) for item in self._kept) or "nothing"
             raise NotFoundError(
                 f"{self.name} holds no {name!r}; it holds {here}. Receive it and "
                 f"keep it first."
@@ -214,9 +214,9 @@ class PuzzleTask:
         def work(*args: Any, name: str = name) -> Any:
             result = function(*args)
             self._report(Worked(name, ms))
-            for one in result if isinstance(result, tuple) else (result,):
-                if isinstance(one, np.ndarray):
-                    self._memory.hold(one, name)
+            for value in result if isinstance(result, tuple) else (result,):
+                if isinstance(value, np.ndarray):
+                    self._memory.hold(value, name)
             return result
 
         return work
@@ -250,16 +250,16 @@ class TrackedMemory:
         # Of views and the array itself the owner counts, once. It is known by its `id`,
         # which can be that of another array only after `_gone`.
         owner = owner_of(array)
-        place = id(owner)
-        if place not in self._known:
+        identity = id(owner)
+        if identity not in self._known:
             key, self._n = self._n, self._n + 1
-            gone = weakref.ref(owner, lambda _: self._gone(place))
-            self._known[place] = key, gone
+            gone = weakref.ref(owner, lambda _: self._gone(identity))
+            self._known[identity] = key, gone
         n_bytes = np.asarray(owner).nbytes  # a derived class may say anything
-        self._report(MemoryKept(self._known[place][0], name, n_bytes))
+        self._report(MemoryKept(self._known[identity][0], name, n_bytes))
 
-    def _gone(self, place: int) -> None:
-        key, _ = self._known.pop(place)
+    def _gone(self, identity: int) -> None:
+        key, _ = self._known.pop(identity)
         self._report(MemoryFreed(key))
 
 

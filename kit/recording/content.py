@@ -159,8 +159,8 @@ class Content:
     @property
     def own(self) -> Mapping[str, Any]:
         """The facts of optimizers and a compressor, by the argument of `kit.train`."""
-        found: Mapping[str, Any] = self.about.get("own", {})
-        return found
+        own_facts: Mapping[str, Any] = self.about.get("own", {})
+        return own_facts
 
     @property
     def error(self) -> KitError | None:
@@ -172,8 +172,8 @@ class Content:
     def n_done(self) -> int:
         """How many steps were done, as far as is known."""
         steps = self.tables["STEP"]["step"]
-        known = int(steps.max()) + 1 if len(steps) else 0
-        return max(known, int(self.end["step"])) if self.end is not None else known
+        n_steps = int(steps.max()) + 1 if len(steps) else 0
+        return max(n_steps, int(self.end["step"])) if self.end is not None else n_steps
 
     def state(self, step: int) -> dict[str, Array]:
         """Return a kept state by name; `DataLossError` when it is damaged."""
@@ -187,22 +187,22 @@ class Content:
         """Return the stored training data; `NotFoundError` if there are none."""
         if self.data is None:
             raise NotFoundError(f"{self.name} has no training data in it.")
-        found = self._values(self.data, {})
-        names = [f"data[{number}]" for number in range(len(found))]
-        if {*names} != {*found}:
+        arrays = self._values(self.data, {})
+        names = [f"data[{number}]" for number in range(len(arrays))]
+        if {*names} != {*arrays}:
             raise DataLossError(
-                f"{self.path / DATA_NAME} is damaged: it holds {sorted(found)}."
+                f"{self.path / DATA_NAME} is damaged: it holds {sorted(arrays)}."
             )
-        return tuple(found[name] for name in names)
+        return tuple(arrays[name] for name in names)
 
     def stored_step(self) -> bytes:
         """Return the stored step function as bytes; nothing is executed."""
         if self.code is None:
             raise NotFoundError(f"{self.name} has no step function in it.")
-        found = read_regular(self.path / STEP_NAME, _MOST, InvalidArgumentError)
-        if hashlib.sha256(found).hexdigest() != self.code["sha256"]:
+        data = read_regular(self.path / STEP_NAME, _MOST, InvalidArgumentError)
+        if hashlib.sha256(data).hexdigest() != self.code["sha256"]:
             raise DataLossError(f"{self.path / STEP_NAME} is damaged: another SHA-256.")
-        return found
+        return data
 
     def _values(
         self, entry: ShardEntry, wanted: Mapping[str, Any] | None = None
@@ -210,13 +210,13 @@ class Content:
         try:
             manifest = Manifest(0, shards=(entry,))
             manifest.check()
-            found = read_all(self.path, manifest)
+            arrays = read_all(self.path, manifest)
         except CheckpointFailed as exc:
             raise DataLossError(exc.message) from exc
         allowed = tensors_of(self.job.specs, self.job.slots) if wanted is None else {}
         parameters = {spec.name for spec in self.job.specs}
         for name, (shape, dtype) in allowed.items():
-            value = found.get(name)
+            value = arrays.get(name)
             is_missing = value is None and name in parameters
             if is_missing or (
                 value is not None and (value.shape, str(value.dtype)) != (shape, dtype)
@@ -225,7 +225,7 @@ class Content:
                     f"{self.path / entry.file} is damaged: {name!r} is not there as "
                     f"{dtype}{list(shape)}."
                 )
-        return found
+        return arrays
 
 
 def read_content(folder: str | Path) -> Content:
@@ -268,7 +268,7 @@ def _read(path: Path, log: Path) -> Content:
 def _content(path: Path, parts: FileParts) -> Content:
     head = check("HEAD", _FIELDS["HEAD"], parts.found[0].plain)
     job = own_objects.job_from(head["job"], head.get("own", {}))
-    found = Content(path, job, head)
+    content = Content(path, job, head)
     blobs: dict[str, list[bytes]] = {kind: [] for kind in _TABLES}
     for part in parts.found[1:]:
         if part.kind in _TABLES:
@@ -276,58 +276,58 @@ def _content(path: Path, parts: FileParts) -> Content:
                 blobs[part.kind].clear()
             blobs[part.kind].append(part.rows)
         else:
-            _take(found, part)
-    for kind, some in _messages(path, found).items():
+            _take(content, part)
+    for kind, some in _messages(path, content).items():
         blobs[kind] = some
     for kind, dtype in _TABLES.items():
-        found.tables[kind] = _table(found.job, dtype, blobs[kind])
-    if found.end is not None and found.end["sha256"] != parts.sha256:
+        content.tables[kind] = _table(content.job, dtype, blobs[kind])
+    if content.end is not None and content.end["sha256"] != parts.sha256:
         raise ValueError("the SHA-256 of the log is another one")
-    return found
+    return content
 
 
-def _take(found: Content, part: FilePart) -> None:
+def _take(content: Content, part: FilePart) -> None:
     """Take what one part of the log says."""
-    if found.end is not None:
+    if content.end is not None:
         raise ValueError("something follows the end")
     plain = check(part.kind, _FIELDS[part.kind], part.plain)
     match part.kind:
         case "DATA":
-            found.data = _entry(plain["shard"], DATA_NAME)
+            content.data = _entry(plain["shard"], DATA_NAME)
         case "CODE":
-            found.code = plain
+            content.code = plain
         case "STAT":
             step = plain["step"]
-            found.states[step] = _entry(plain["shard"], state_name(step))
+            content.states[step] = _entry(plain["shard"], state_name(step))
         case "GONE":
             for step in plain["steps"]:
-                del found.states[step]
+                del content.states[step]
         case "EPOC":
-            found.epochs = tuple(EpochRow(*row) for row in plain["epochs"])
-            for row in found.epochs:
+            content.epochs = tuple(EpochRow(*row) for row in plain["epochs"])
+            for row in content.epochs:
                 synchronous = not row.is_asynchronous
-                conflicts.check(found.job, row.plain_topology, synchronous)
+                conflicts.check(content.job, row.plain_topology, synchronous)
         case "WITH":
-            found.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
+            content.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
         case "CHNG":
-            found.changes = tuple(map(Change.from_plain, plain["changes"]))
+            content.changes = tuple(map(Change.from_plain, plain["changes"]))
         case "DONE":
-            found.end = plain
-            found.saves = tuple(SaveRow(*row) for row in plain["saves"])
+            content.end = plain
+            content.saves = tuple(SaveRow(*row) for row in plain["saves"])
             if plain["final"] is not None:
-                found.final = _entry(plain["final"], FINAL_NAME)
+                content.final = _entry(plain["final"], FINAL_NAME)
         case _:
             raise ValueError(f"a part of kind {part.kind!r}")
 
 
 def _entry(plain: Any, name: str) -> ShardEntry:
-    found = shard_from_plain(plain)
-    if found.file != name:
-        raise ValueError(f"a file is called {found.file!r} and not {name!r}")
-    return found
+    shard = shard_from_plain(plain)
+    if shard.file != name:
+        raise ValueError(f"a file is called {shard.file!r} and not {name!r}")
+    return shard
 
 
-def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
+def _messages(path: Path, content: Content) -> dict[str, list[bytes]]:
     """Return the rows of the files of messages, and note whether the first are gone."""
     blobs: dict[str, list[bytes]] = {"TRAN": [], "SPAN": []}
     files = sorted(path.glob(MESSAGE_NAMES))
@@ -337,7 +337,7 @@ def _messages(path: Path, found: Content) -> dict[str, list[bytes]]:
         for part in read_parts(file, MESSAGES).found:
             blobs[part.kind].append(part.rows)
     first = MESSAGE_NAMES.replace("*", f"{1:06}")
-    found.lacks_messages = bool(files) and files[0].name != first
+    content.lacks_messages = bool(files) and files[0].name != first
     return blobs
 
 
@@ -349,9 +349,9 @@ def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
     data = b"".join(blobs)
     if not data:
         return rows(dtype)
-    found = np.frombuffer(data, dtype).copy()
+    array = np.frombuffer(data, dtype).copy()
     for name in dtype.names or ():
-        column = found[name]
+        column = array[name]
         if name == "name" and not all(map(_is_name, np.unique(column).tolist())):
             raise ValueError("a row has a name that no measure can have")
         if name in _OF_TASKS and int(column.max()) >= len(job.tasks):
@@ -360,4 +360,4 @@ def _table(job: Job, dtype: np.dtype[Any], blobs: Iterable[bytes]) -> Rows:
             raise ValueError(f"a row has {int(column.min())} as {name}")
         if name == "step" and int(column.max()) > job.steps:
             raise ValueError(f"a row is of step {int(column.max())}")
-    return found
+    return array

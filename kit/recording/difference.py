@@ -116,63 +116,63 @@ def diff(
 
         print(kit.diff("run-1", "run-2", step=step))
     """
-    one, other = content_of(a), content_of(b)
-    if one.job.specs != other.job.specs or one.job.tasks != other.job.tasks:
-        said = difference(_terms(one), _terms(other))
+    first, other = content_of(a), content_of(b)
+    if first.job.specs != other.job.specs or first.job.tasks != other.job.tasks:
+        said = difference(_terms(first), _terms(other))
         raise InvalidArgumentError(
-            f"{one.name} and {other.name} cannot be compared step by step: {said}."
+            f"{first.name} and {other.name} cannot be compared step by step: {said}."
         )
-    facts = tuple(_facts(one, other))
-    evidence = _evidence(one, other)
+    facts = tuple(_facts(first, other))
+    evidence = _evidence(first, other)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
-    given = [
+    inputs = [
         _maybe_given(content, step, data, own, trust_step=trust_step)
-        for content in (one, other)
+        for content in (first, other)
     ]
-    found = _from(evidence)
+    difference_found = _from(evidence)
     # Given the same, both would be computed again to the same bits.
-    if facts and None not in given and found.what != "order":
-        computed = _side_by_side(one, other, given)
-        is_first = not found.what or found.what in _WEAK
+    if facts and None not in inputs and difference_found.what != "order":
+        computed = _side_by_side(first, other, inputs)
+        is_first = not difference_found.what or difference_found.what in _WEAK
         # A replay does not show what happened in the recorded trainings by chance.
-        is_chance = found.what == "contributors"
-        last = _step(found) - is_chance
+        is_chance = difference_found.what == "contributors"
+        last = _step(difference_found) - is_chance
         if computed is not None and (is_first or _step(computed) <= last):
-            found = computed
-    return _worded(one, other, found, facts)
+            difference_found = computed
+    return _worded(first, other, difference_found, facts)
 
 
-def _step(found: Difference) -> int:
-    return _FAR if found.step is None else found.step
+def _step(result: Difference) -> int:
+    return _FAR if result.step is None else result.step
 
 
 def _terms(content: Content) -> dict[str, str]:
-    found = terms_of(content.job)
-    return {name: text for name, text in found.items() if name != "checkpoint"}
+    terms = terms_of(content.job)
+    return {name: text for name, text in terms.items() if name != "checkpoint"}
 
 
-def _facts(one: Content, other: Content) -> Iterator[str]:
-    said = difference(_terms(one), _terms(other))
+def _facts(left: Content, other: Content) -> Iterator[str]:
+    said = difference(_terms(left), _terms(other))
     if said:
         yield said
-    pairs = {name: (one.about[name], other.about[name]) for name in ("data", "step")}
+    pairs = {name: (left.about[name], other.about[name]) for name in ("data", "step")}
     if None not in pairs["data"] and (said := data_difference(*pairs["data"])):
         yield said.replace(" and was ", " in the second and was ")
     if None not in pairs["step"] and (said := step_difference(*pairs["step"])):
         yield said.replace("in the recording", "in the first")
-    for name in one.own.keys() & other.own.keys():
-        if said := code_difference(name, one.own[name], other.own[name]):
+    for name in left.own.keys() & other.own.keys():
+        if said := code_difference(name, left.own[name], other.own[name]):
             yield said.replace("in the recording", "in the first")
-    yield from _arithmetic(one, other)
-    if 0 in one.states and 0 in other.states:
-        first, second = one.state(0), other.state(0)
+    yield from _arithmetic(left, other)
+    if 0 in left.states and 0 in other.states:
+        first, second = left.state(0), other.state(0)
         names = [n for n in first if first[n].tobytes() != second[n].tobytes()]
         if names:
             yield f"the initial values of {', '.join(names)} differ"
 
 
-def _arithmetic(one: Content, other: Content) -> Iterator[str]:
-    first, second = one.arithmetic, other.arithmetic
+def _arithmetic(a: Content, other: Content) -> Iterator[str]:
+    first, second = a.arithmetic, other.arithmetic
     if first is None or second is None:
         return
     if first.threads != second.threads:
@@ -187,52 +187,52 @@ def _arithmetic(one: Content, other: Content) -> Iterator[str]:
 # Where the records differ.
 
 
-def _evidence(one: Content, other: Content) -> Found | None:
+def _evidence(first: Content, other: Content) -> Found | None:
     """Return the first difference that the records show."""
-    found = [
-        *_orders(one, other),
-        *_contributors(one, other),
-        *_losses(one, other),
-        *_digests(one, other),
-        *_configurations(one, other),
+    evidence = [
+        *_orders(first, other),
+        *_contributors(first, other),
+        *_losses(first, other),
+        *_digests(first, other),
+        *_configurations(first, other),
     ]
-    if one.n_done != other.n_done:
-        at = min(one.n_done, other.n_done)
-        text = f"the first has {one.n_done} steps and the second {other.n_done}"
-        found.append((at, "", "length", text))
+    if first.n_done != other.n_done:
+        at = min(first.n_done, other.n_done)
+        text = f"the first has {first.n_done} steps and the second {other.n_done}"
+        evidence.append((at, "", "length", text))
     # What changes no bit counts only where nothing else differs.
-    return min(found, key=lambda each: (each[2] in _WEAK, each[0]), default=None)
+    return min(evidence, key=lambda each: (each[2] in _WEAK, each[0]), default=None)
 
 
-def _orders(one: Content, other: Content) -> Iterator[Found]:
+def _orders(content_a: Content, other: Content) -> Iterator[Found]:
     both = [
         {
-            (stretch.begin, server): found[stretch.row.number, server]
+            (stretch.begin, server): order_of[stretch.row.number, server]
             for stretch in stretches(content.epochs, content.n_done)
             for server in content.job.ps
             # With backup workers, pushes are recorded in synchronous steps too.
-            if stretch.row.is_asynchronous and (stretch.row.number, server) in found
+            if stretch.row.is_asynchronous and (stretch.row.number, server) in order_of
         }
-        for content in (one, other)
-        for found in [orders(content)]
+        for content in (content_a, other)
+        for order_of in [orders(content)]
     ]
-    names = [task.short for task in one.job.tasks]
+    names = [task.short for task in content_a.job.tasks]
     for key in both[0].keys() & both[1].keys():
         begin, server = key
         pairs = enumerate(zip(both[0][key], both[1][key], strict=False))
-        for place, (first, second) in pairs:
+        for offset, (first, second) in pairs:
             if first != second:
                 text = (
                     f"{names[server]} took the push of {names[first]} in the first and "
                     f"that of {names[second]} in the second"
                 )
-                yield begin + place, names[server], "order", text
+                yield begin + offset, names[server], "order", text
                 break
 
 
-def _contributors(one: Content, other: Content) -> Iterator[Found]:
-    first, second = pushed(one), pushed(other)
-    names = [task.short for task in one.job.tasks]
+def _contributors(content_a: Content, other: Content) -> Iterator[Found]:
+    first, second = pushed(content_a), pushed(other)
+    names = [task.short for task in content_a.job.tasks]
     for step in sorted(first.keys() & second.keys()):
         pair = [first[step].counted, second[step].counted]
         if pair[0] != pair[1]:
@@ -242,11 +242,11 @@ def _contributors(one: Content, other: Content) -> Iterator[Found]:
             return
 
 
-def _losses(one: Content, other: Content) -> Iterator[Found]:
-    first, second = (_losses_of(content) for content in (one, other))
+def _losses(content_a: Content, other: Content) -> Iterator[Found]:
+    first, second = (_losses_of(content) for content in (content_a, other))
     for step, task in sorted(first.keys() & second.keys()):
         if first[step, task] != second[step, task]:
-            name = one.job.tasks[task].short
+            name = content_a.job.tasks[task].short
             bits = np.array([first[step, task], second[step, task]])
             here, there = bits.view(np.float64).tolist()
             text = f"{name} has the loss {here!r} in the first and {there!r} in the"
@@ -263,12 +263,12 @@ def _losses_of(content: Content) -> dict[tuple[int, int], int]:
     return dict(zip(keys, bits, strict=True))
 
 
-def _digests(one: Content, other: Content) -> Iterator[Found]:
-    first, second = (_digests_of(content) for content in (one, other))
+def _digests(content_a: Content, other: Content) -> Iterator[Found]:
+    first, second = (_digests_of(content) for content in (content_a, other))
     for step in sorted(first.keys() & second.keys()):
         for key in sorted(first[step].keys() & second[step].keys()):
             if first[step][key] != second[step][key]:
-                name = one.job.tasks[key[1]].short
+                name = content_a.job.tasks[key[1]].short
                 text = (
                     f"the parameters that {name} updates differ after {step} steps, "
                     f"and were equal after {_last_equal(first, second, step)}"
@@ -300,8 +300,8 @@ def _last_equal(first: Any, second: Any, before: int) -> int:
     return max(equal, default=0)
 
 
-def _configurations(one: Content, other: Content) -> Iterator[Found]:
-    pair = [stretches(content.epochs, content.n_done) for content in (one, other)]
+def _configurations(left: Content, other: Content) -> Iterator[Found]:
+    pair = [stretches(content.epochs, content.n_done) for content in (left, other)]
     for first, second in zip_longest(*pair):
         rows = [
             None if each is None else (each.begin, each.row.topology, each.row.link)
@@ -336,11 +336,11 @@ def _maybe_given(
 
 
 def _side_by_side(
-    one: Content, other: Content, given: Sequence[ReplayInputs | None]
+    first: Content, other: Content, inputs: Sequence[ReplayInputs | None]
 ) -> Difference | None:
     """Return the first difference of two replays; None if they have none, or end."""
-    last = min(one.n_done, other.n_done)
-    contents = (one, other)
+    last = min(first.n_done, other.n_done)
+    contents = (first, other)
     # Equal parameters do not mean equal slots, so no digest says where to begin.
     begin = max(min(each.states, default=_FAR) for each in contents)
     if begin >= last:
@@ -349,12 +349,12 @@ def _side_by_side(
         try:
             engines = [
                 stack.enter_context(opened(content, its))
-                for content, its in zip(contents, given, strict=True)
+                for content, its in zip(contents, inputs, strict=True)
                 if its is not None
             ]
             for engine, content in zip(engines, contents, strict=True):
                 go_to(engine, content, begin)
-            return _walk(one, engines[0], engines[1], last)
+            return _walk(first, engines[0], engines[1], last)
         except KitError:
             return None  # then the records must suffice
 
@@ -414,11 +414,11 @@ def _message(
     names = first[0].names
     for number, (payload, another) in enumerate(zip(payloads, others, strict=True)):
         if payload != another:
-            found: SteppedMessage = messages[number]
+            entry: SteppedMessage = messages[number]
             return (
                 f"message {number + 1} of {len(messages)}, "
-                f"{names[found.source]} to {names[found.destination]} "
-                f"({found.kind.name.lower()})"
+                f"{names[entry.source]} to {names[entry.destination]} "
+                f"({entry.kind.name.lower()})"
             )
     return None  # a single worker sends nothing
 
@@ -435,20 +435,20 @@ def _from(evidence: Found | None) -> Difference:
 
 
 def _worded(
-    one: Content, other: Content, found: Difference, facts: tuple[str, ...]
+    first: Content, other: Content, result: Difference, facts: tuple[str, ...]
 ) -> Difference:
-    names = f"{one.name} and {other.name}"
-    given = f" What was given differs too: {'; '.join(facts)}." if facts else ""
-    if not found.what:
+    names = f"{first.name} and {other.name}"
+    more = f" What was given differs too: {'; '.join(facts)}." if facts else ""
+    if not result.what:
         text = f"{names} do not differ in any step."
-        return replace(found, facts=facts, text=text + given)
-    which = ", ".join(found.parameters)
+        return replace(result, facts=facts, text=text + more)
+    which = ", ".join(result.parameters)
     said = {
-        "gradient": f"the gradient of {found.task} ({which})",
+        "gradient": f"the gradient of {result.task} ({which})",
         "update": f"what the update makes of equal gradients ({which})",
-        "parameters": f"the parameters ({which})" if which else found.text,
-    }.get(found.what, found.text)
-    text = f"{names} differ for the first time in step {found.step}: {said}"
-    if found.message:
-        text += f"; the first message with other bytes is {found.message}"
-    return replace(found, facts=facts, text=f"{text}.{given}")
+        "parameters": f"the parameters ({which})" if which else result.text,
+    }.get(result.what, result.text)
+    text = f"{names} differ for the first time in step {result.step}: {said}"
+    if result.message:
+        text += f"; the first message with other bytes is {result.message}"
+    return replace(result, facts=facts, text=f"{text}.{more}")

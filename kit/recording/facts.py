@@ -40,26 +40,26 @@ def step_facts(step: Callable[..., Any] | GraphStep) -> Facts:
     >>> facts["module"], facts["name"], facts["importable"]
     ('builtins', 'max', True)
     """
-    found = {"python": PYTHON, "bytecode": _digest_of(step), "source": ""}
+    facts = {"python": PYTHON, "bytecode": _digest_of(step), "source": ""}
     if isinstance(step, GraphStep):
-        return {**found, "module": "", "name": "a graph", "importable": False}
+        return {**facts, "module": "", "name": "a graph", "importable": False}
     module = str(getattr(step, "__module__", None) or "")
     name = str(getattr(step, "__qualname__", None) or type(step).__qualname__)
     try:
         text = inspect.getsource(step).encode()
-        found["source"] = hashlib.sha256(text).hexdigest()
+        facts["source"] = hashlib.sha256(text).hexdigest()
     except (OSError, TypeError):
         pass  # typed at a prompt, or an object
     importable = module != "__main__" and referred(module, name) is step
-    return {**found, "module": module, "name": name, "importable": importable}
+    return {**facts, "module": module, "name": name, "importable": importable}
 
 
 def referred(module: str, name: str) -> Any:
     """Return the object with a dotted name in a loaded module, or None."""
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def data_facts(data: Any) -> Facts:
@@ -172,11 +172,11 @@ def digest_of_object(one: Any) -> str:
     """
     digest, kind = hashlib.sha256(), type(one)
     ours = __name__.split(".")[0]
-    found: list[Any] = [kind.__qualname__, *_parts_of_object(one)]
+    parts: list[Any] = [kind.__qualname__, *_parts_of_object(one)]
     for base in kind.__mro__:
         if base.__module__.split(".")[0] not in (ours, "builtins", "abc", "typing"):
-            found += _parts_of_class(base)
-    _feed(digest, tuple(found), kind.__module__, set(), 0)
+            parts += _parts_of_class(base)
+    _feed(digest, tuple(parts), kind.__module__, set(), 0)
     return digest.hexdigest()
 
 
@@ -187,8 +187,8 @@ def _feed(digest: Any, value: Any, module: Any, seen: set[int], deep: int) -> No
         return
 
     def go_on(*more: Any) -> None:
-        for one in more:
-            _feed(digest, one, module, seen, deep + 1)
+        for part in more:
+            _feed(digest, part, module, seen, deep + 1)
 
     match value:
         case FunctionType():
@@ -227,29 +227,29 @@ def _feed(digest: Any, value: Any, module: Any, seen: set[int], deep: int) -> No
 def _parts_of_function(function: FunctionType, module: Any) -> list[Any]:
     code, names = function.__code__, function.__globals__
     cells = [_contents(cell) for cell in function.__closure__ or ()]
-    found: list[Any] = [code, function.__defaults__ or (), *cells]
-    found += sorted((function.__kwdefaults__ or {}).items())
-    for name in sorted({name for one in _codes(code) for name in one.co_names}):
+    parts: list[Any] = [code, function.__defaults__ or (), *cells]
+    parts += sorted((function.__kwdefaults__ or {}).items())
+    for name in sorted({name for item in _codes(code) for name in item.co_names}):
         used = names.get(name)
         is_ours = isinstance(used, FunctionType) and used.__module__ == module
         if is_ours or isinstance(used, (*_PLAIN, tuple, np.ndarray, np.generic)):
-            found += [name, used]
-    return found
+            parts += [name, used]
+    return parts
 
 
 def _parts_of_class(kind: type) -> list[Any]:
-    found: list[Any] = []
+    parts: list[Any] = []
     for name, value in sorted(vars(kind).items()):
         inner = getattr(value, "fget", None) or getattr(value, "__func__", value)
         is_setting = isinstance(inner, _PLAIN) and not name.startswith("__")
         if isinstance(inner, FunctionType) or is_setting:
-            found += [name, inner]
-    return found
+            parts += [name, inner]
+    return parts
 
 
 def _codes(code: CodeType) -> list[CodeType]:
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return [code, *(found for one in inner for found in _codes(one))]
+    return [code, *(nested for constant in inner for nested in _codes(constant))]
 
 
 def _contents(cell: Any) -> Any:
@@ -259,6 +259,6 @@ def _contents(cell: Any) -> Any:
         return None
 
 
-def _parts_of_object(one: Any) -> list[Any]:
-    kept = getattr(one, "__dict__", {})
-    return [one for name in sorted(kept) for one in (name, kept[name])]
+def _parts_of_object(value: Any) -> list[Any]:
+    kept = getattr(value, "__dict__", {})
+    return [part for name in sorted(kept) for part in (name, kept[name])]

@@ -148,9 +148,9 @@ class RecordingFolder:
                 return
             # Before the files: a log must never name a state that is not there.
             self.note("GONE", {"steps": gone})
-            for one in gone:
-                del self._states[one]
-                self._files.remove(self.path / state_name(one))
+            for number in gone:
+                del self._states[number]
+                self._files.remove(self.path / state_name(number))
 
     def store_data(self, arrays: Sequence[Any]) -> None:
         """Write the training data."""
@@ -177,10 +177,10 @@ class RecordingFolder:
 
     def close(self) -> None:
         """Close what is open; what was written stays."""
-        for one in (self._segment, self._log):
-            if one is not None:
+        for file in (self._segment, self._log):
+            if file is not None:
                 with suppress(OSError):
-                    one.close()
+                    file.close()
 
     def give_up(self) -> None:
         """Remove what was written: the training has not begun."""

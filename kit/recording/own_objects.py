@@ -61,14 +61,14 @@ FIELD: Final[Field] = table_of(
 
 def own_objects(job: Job, work: Work | None) -> dict[str, Any]:
     """Return such objects of a training, by the argument of `kit.train`."""
-    found = {
+    objects = {
         name: getattr(job, field)
         for name, field in job.own_work.optimizers.items()
         if "class" in rules.named(getattr(job, field))
     }
     if work is not None and work.compressor is not None:
-        found[COMPRESS] = work.compressor
-    return found
+        objects[COMPRESS] = work.compressor
+    return objects
 
 
 def object_facts(one: Any) -> Facts:
@@ -100,24 +100,26 @@ def object_facts(one: Any) -> Facts:
     }
 
 
-def _settings(one: Any) -> dict[str, Any] | None:
+def _settings(owner: Any) -> dict[str, Any] | None:
     """Return the settings of a dataclass, if they make it; None if they may not."""
-    if not is_dataclass(one):
+    if not is_dataclass(owner):
         return None
-    found = {each.name: getattr(one, each.name) for each in fields(one) if each.init}
-    for value in found.values():
+    settings = {
+        each.name: getattr(owner, each.name) for each in fields(owner) if each.init
+    }
+    for value in settings.values():
         if type(value) not in (int, float, bool, str) or value in (_INF, -_INF):
             return None
         if value != value:  # NaN, which JSON has not either
             return None
-    return found
+    return settings
 
 
 def ours(name: str, facts: Facts) -> type[Compressor] | None:
     """Return kit's own class that the facts of a `compress` name; None for another."""
     named = facts["module"], facts["name"]
-    known = {(kind.__module__, kind.__qualname__): kind for kind in _OURS}
-    return known.get(named) if name == COMPRESS else None
+    kinds = {(kind.__module__, kind.__qualname__): kind for kind in _OURS}
+    return kinds.get(named) if name == COMPRESS else None
 
 
 def made_again(name: str, kind: object, facts: Facts) -> Any:
@@ -171,16 +173,16 @@ def job_from(plain: Mapping[str, Any], own: Mapping[str, Facts]) -> Job:
 
     Raises as `Job.from_plain`.
     """
-    given, found = dict(plain), dict[str, Optimizer]()
-    own_work = OwnWork if given.get("inner") is None else LocalTraining
+    fields_given, optimizers = dict(plain), dict[str, Optimizer]()
+    own_work = OwnWork if fields_given.get("inner") is None else LocalTraining
     for name, field in own_work.optimizers.items():
-        one = given.get(field)
-        if isinstance(one, Mapping) and "class" in one and name in own:
+        optimizer = fields_given.get(field)
+        if isinstance(optimizer, Mapping) and "class" in optimizer and name in own:
             slots = tuple(
                 Slot(slot, float.fromhex(initial))
                 for slot, initial in own[name]["slots"]
             )
-            found[field] = RecordedOptimizer(own[name]["told"], slots)
-            given[field] = rules.to_plain(rules.GradientDescent(1.0))
-    job = Job.from_plain(given)
-    return replace(job, **found) if found else job  # type: ignore[arg-type]
+            optimizers[field] = RecordedOptimizer(own[name]["told"], slots)
+            fields_given[field] = rules.to_plain(rules.GradientDescent(1.0))
+    job = Job.from_plain(fields_given)
+    return replace(job, **optimizers) if optimizers else job  # type: ignore[arg-type]

@@ -110,13 +110,13 @@ def read_parts(path: Path, what: int) -> FileParts:
     """
     data = memoryview(read_regular(path, MOST_BYTES))
     check_begin(path, data, what)
-    found: list[FilePart] = []
+    parts: list[FilePart] = []
     at = last = _BEGIN.size
     for size, part in _parts(path, data):
         at, last = at + size, at
-        found.append(part)
+        parts.append(part)
     sha256 = hashlib.sha256(data[:last]).hexdigest()
-    return FileParts(tuple(found), at < len(data), sha256)
+    return FileParts(tuple(parts), at < len(data), sha256)
 
 
 def check_begin(path: Path, data: memoryview, what: int) -> None:
@@ -128,13 +128,13 @@ def check_begin(path: Path, data: memoryview, what: int) -> None:
             f"{path} is not a file of a recording; give the folder that kit.train(..., "
             f"record=folder) has written."
         )
-    _, version, found, zero = _BEGIN.unpack_from(data)
+    _, version, name_read, zero = _BEGIN.unpack_from(data)
     if version != FORMAT:
         raise VersionMismatch(
             f"{path} has version {version} of the format of recordings, and this "
             f"version of psring reads {FORMAT}; load it with the one that wrote it."
         )
-    if (found, zero) != (what, 0):
+    if (name_read, zero) != (what, 0):
         raise DataLossError(f"{path} is damaged: its first bytes contradict its name.")
 
 

@@ -163,7 +163,7 @@ class Recorder:
         if work is not None:
             about = {"step": step_facts(work.step), "data": data_facts(work.data)}
         objects = own_objects(job, work).items()
-        about["own"] = {name: object_facts(one) for name, one in objects}
+        about["own"] = {name: object_facts(value) for name, value in objects}
         head = {"job": job.to_plain(), "versions": versions, "at": time.time()}
         self._folder.note("HEAD", {**head, **about})
         if work is not None and self.options.store_data:
@@ -185,8 +185,8 @@ class Recorder:
                 _, values = load(Path(resumed["path"]))
                 self._folder.keep_state(int(resumed["step"]), values)
         elif work.params is not None:
-            given = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
-            self._folder.keep_state(0, given)
+            arrays = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
+            self._folder.keep_state(0, arrays)
 
     def _round(self, observer: TrainingFacts, members: AskedMembers | None) -> None:
         self._note_beginning(observer)
@@ -196,7 +196,9 @@ class Recorder:
                 self._folder.note(kind, {}, rows)
         self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
         self._note_once("WITH", {"arithmetic": observer.leads().get("arithmetic")})
-        self._note_once("CHNG", {"changes": [[*one] for one in observer.changes()]})
+        self._note_once(
+            "CHNG", {"changes": [[*change] for change in observer.changes()]}
+        )
         for fate in (TransferKind.PUSH, TransferKind.LATE):
             pushes = _pushes(observer.job, trace, fate)
             if len(pushes):
@@ -226,7 +228,7 @@ class Recorder:
             "n_steps": [[*key, n] for key, n in observer.n_steps().items()],
             "saves": [[*row] for row in trace.saves],
             "unread": trace.kept.unread,
-            "lost": {str(one): text for one, text in observer.lost().items()},
+            "lost": {str(member): text for member, text in observer.lost().items()},
         }
         self._folder.note("LAST", {}, trace.totals)
         flat = observer.final()
@@ -248,10 +250,10 @@ def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
     is_one = table["kind"] == kind
     table = table[is_one & np.isin(table["epoch"], deciding)]
     names = {"server": "destination", "worker": "source"}
-    found = np.empty(len(table), PUSH)
+    pushes = np.empty(len(table), PUSH)
     for name in PUSH.names or ():
-        found[name] = table[names.get(name, name)]
-    return np.unique(found)  # a push in several messages counts once
+        pushes[name] = table[names.get(name, name)]
+    return np.unique(pushes)  # a push in several messages counts once
 
 
 def recorder_of(given: object, work: Work | None) -> Recorder | None:
@@ -306,15 +308,15 @@ class AskedMembers:
             if self._observer.is_silent(member):  # to dial it would take long
                 continue
             try:
-                found = self._ask(member)
+                reply = self._ask(member)
             except KitError:
                 caller = self._callers.pop(member, None)
                 if caller is not None:
                     caller.close()
                 continue
             if member == coordinator:
-                self._cursor = found["cursor"]
-                digests = found["digests"]
+                self._cursor = reply["cursor"]
+                digests = reply["digests"]
         return self._rows(digests), self._state()
 
     def _ask(self, member: int) -> dict[str, Any]:
@@ -325,12 +327,12 @@ class AskedMembers:
             self._callers[member] = self._observer.reach(member)
         question = {"run": job.run, "at": at, "since": self._cursor}
         limit_s = job.settings.call_deadline_s
-        found, blob = self._callers[member].call("run.recorded", limit_s, question)
-        if at is not None and found["state"] is not None:
-            self._shards[member] = Shard.from_plain(found["state"], blob)
-        elif at is not None and found["step"] > at and self._at is not None:
+        reply, blob = self._callers[member].call("run.recorded", limit_s, question)
+        if at is not None and reply["state"] is not None:
+            self._shards[member] = Shard.from_plain(reply["state"], blob)
+        elif at is not None and reply["step"] > at and self._at is not None:
             self._is_late = True
-        return dict(found)
+        return dict(reply)
 
     def _choose_step(self) -> None:
         """Choose a step that no member has done yet, if a state is due."""

@@ -165,26 +165,26 @@ class Replay:
     def _message(
         self, step: int, number: int, exchanges: Sequence[SteppedExchange]
     ) -> ReplayedMessage:
-        place, stage = number - 1, 0
-        while place >= len(exchanges[stage].messages):
-            place -= len(exchanges[stage].messages)
+        index, stage = number - 1, 0
+        while index >= len(exchanges[stage].messages):
+            index -= len(exchanges[stage].messages)
             stage += 1
         exchange, job = exchanges[stage], self.content.job
-        found: SteppedMessage = exchange.messages[place]
-        payload, names = exchange.payloads[place], exchange.names
+        message: SteppedMessage = exchange.messages[index]
+        payload, names = exchange.payloads[index], exchange.names
         layout = job.payload.stages[stage].layout
         return ReplayedMessage(
             step,
             number,
-            names[found.source],
-            names[found.destination],
-            found.kind.name.lower(),
-            found.who,
-            _values(layout, exchange.ranges[place], payload),
+            names[message.source],
+            names[message.destination],
+            message.kind.name.lower(),
+            message.who,
+            _values(layout, exchange.ranges[index], payload),
             payload,
             exchange,
             stage,
-            place + 1,
+            index + 1,
         )
 
     def __repr__(self) -> str:
@@ -313,23 +313,23 @@ def orders(content: Content) -> Orders:
     if has_losses(held):
         tables = content.tables["STEP"], content.tables["PUSH"]
         return orders_with_losses(content.job, held, *tables)
-    found: dict[tuple[int, int], list[int]] = {}
+    orders_of: dict[tuple[int, int], list[int]] = {}
     table = content.tables["PUSH"]
     ordered = table[np.lexsort((table["step"], table["epoch"], table["server"]))]
     for server, worker, epoch, _ in dict.fromkeys(map(tuple, ordered.tolist())):
-        found.setdefault((epoch, server), []).append(worker)
-    return found
+        orders_of.setdefault((epoch, server), []).append(worker)
+    return orders_of
 
 
 def pushed(content: Content) -> dict[int, Pushed]:
     """Return the workers that pushed a gradient of each step, with backup workers."""
     if not content.job.schedule_of(synchronous=True).is_served:
         return {}
-    found: dict[str, dict[int, set[int]]] = {"PUSH": {}, "LATE": {}}
-    for kind, by_step in found.items():
+    sets: dict[str, dict[int, set[int]]] = {"PUSH": {}, "LATE": {}}
+    for kind, by_step in sets.items():
         for _, worker, _, step in content.tables[kind].tolist():
             by_step.setdefault(step, set()).add(worker)
-    counted, late = found["PUSH"], found["LATE"]
+    counted, late = sets["PUSH"], sets["LATE"]
     return {
         step: Pushed(frozenset(workers), frozenset(late.get(step, ())))
         for step, workers in counted.items()
@@ -345,15 +345,15 @@ def _check_step(content: Content, step: int, most: int) -> None:
 
 def _begin(engine: Recomputation, content: Content, step: int) -> None:
     """Begin at the newest kept state that is not after `step`."""
-    known = [state for state in content.states if state <= step]
-    if not known:
+    steps = [state for state in content.states if state <= step]
+    if not steps:
         first = min(content.states, default=None)
         there = f"the first is that after step {first}" if first is not None else "none"
         raise FailedPreconditionError(
             f"{content.name} holds no state up to step {step} to begin with "
             f"({there}): the recording was begun later, or without the initial values."
         )
-    engine.begin(max(known), content.state(max(known)))
+    engine.begin(max(steps), content.state(max(steps)))
 
 
 def go_to(engine: Recomputation, content: Content, step: int) -> None:
@@ -364,24 +364,24 @@ def go_to(engine: Recomputation, content: Content, step: int) -> None:
 
 
 def _compute(
-    engine: Recomputation, found: Replay, last: int, *, from_start: bool, check: bool
+    engine: Recomputation, result: Replay, last: int, *, from_start: bool, check: bool
 ) -> None:
-    content = found.content
+    content = result.content
     first = min(content.states, default=0)
     _begin(engine, content, first if from_start else last)
-    checker = _Checker(content, engine, found)
+    checker = _Checker(content, engine, result)
     engine.told = checker.updated
     checker.at_step()
-    while engine.step < last and not (check and found.mismatch):
+    while engine.step < last and not (check and result.mismatch):
         engine.advance(last)
         checker.at_step()
-    found.step = engine.step
-    found.params = engine.parameters()
-    if found.mismatch is None and last == content.n_done and content.final is not None:
+    result.step = engine.step
+    result.params = engine.parameters()
+    if result.mismatch is None and last == content.n_done and content.final is not None:
         checker.at_end()
-    if check and found.mismatch is not None:
-        one = found.mismatch
-        raise AbortedError(one.text, task=one.task, step=one.step)
+    if check and result.mismatch is not None:
+        mismatch = result.mismatch
+        raise AbortedError(mismatch.text, task=mismatch.task, step=mismatch.step)
 
 
 class _Checker:
@@ -472,12 +472,12 @@ def digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
     for row in content.epochs:
         counts[row.generation] = counts.get(row.generation, 0) + 1
         rows[row.generation, counts[row.generation]] = row
-    found: dict[int, list[tuple[EpochRow, int, int]]] = {}
+    digests_of: dict[int, list[tuple[EpochRow, int, int]]] = {}
     for generation, epoch, step, writer, value in content.tables["DIGS"].tolist():
-        known = rows.get((generation, epoch))
-        if known is not None:
-            found.setdefault(step, []).append((known, writer, value))
-    return found
+        writer_row = rows.get((generation, epoch))
+        if writer_row is not None:
+            digests_of.setdefault(step, []).append((writer_row, writer, value))
+    return digests_of
 
 
 def named(content: Content, ranges: Iterable[Range]) -> tuple[str, ...]:
@@ -491,10 +491,10 @@ def named(content: Content, ranges: Iterable[Range]) -> tuple[str, ...]:
 
 
 def _values(layout: Layout, part: Range, payload: bytes) -> dict[str, Array]:
-    found = {}
+    arrays = {}
     for leaf in layout.leaves:
         lo, hi = max(part.lo, leaf.range.lo), min(part.hi, leaf.range.hi)
         if lo < hi:
             raw = payload[lo - part.lo : hi - part.lo]
-            found[leaf.spec.name] = np.frombuffer(raw, leaf.spec.dtype)
-    return found
+            arrays[leaf.spec.name] = np.frombuffer(raw, leaf.spec.dtype)
+    return arrays

@@ -58,8 +58,8 @@ def given_for(
             raise InvalidArgumentError(
                 "a loss needs its data by placeholder: data={x: images, y: labels}."
             )
-        found = work_of(step, data, None, content.job.seed)
-        step, data = found.step, found.data
+        made = work_of(step, data, None, content.job.seed)
+        step, data = made.step, made.data
     needs = step is None or any(own.get(name) is None for name in content.own)
     stored = _stored(content) if trust_step and needs else {}
     if step is None:
@@ -83,7 +83,9 @@ def given_for(
         name: _object(content, name, own.get(name), stored, trust_step)
         for name in (*content.job.own_work.optimizers, COMPRESS)
     }
-    wrong += [_object_difference(content, name, one) for name, one in objects.items()]
+    wrong += [
+        _object_difference(content, name, value) for name, value in objects.items()
+    ]
     if any(wrong):
         raise InvalidArgumentError(
             f"{content.name} was recorded with something else: "
@@ -95,12 +97,12 @@ def given_for(
 
 def _job(job: Job, objects: Own) -> Job:
     """Return the job with the optimizers themselves."""
-    found = {
+    changes = {
         field: objects[name]
         for name, field in job.own_work.optimizers.items()
         if objects[name] is not None
     }
-    return replace(job, **found)
+    return replace(job, **changes)
 
 
 def _stored(content: Content) -> dict[str, Any]:
@@ -110,17 +112,19 @@ def _stored(content: Content) -> dict[str, Any]:
     """
     if content.code is None:
         return {}
-    found = unpickled(content.stored_step())
-    return found if isinstance(found, dict) else {"step": found}
+    stored = unpickled(content.stored_step())
+    return stored if isinstance(stored, dict) else {"step": stored}
 
 
 def _step_of(content: Content, is_trusted: bool) -> Any:
     facts = content.about["step"] or {"importable": False, "name": "unknown"}
     if is_trusted and facts["importable"]:
         _import(facts, "the step function", "step")
-        found = referred(facts["module"], facts["name"])
-        if isinstance(found, FunctionType):  # nothing else that a file names is called
-            return found
+        function = referred(facts["module"], facts["name"])
+        if isinstance(
+            function, FunctionType
+        ):  # nothing else that a file names is called
+            return function
     raise FailedPreconditionError(
         f"the step function of {content.name} was {_named(facts)}; give it as "
         f"step=...{_or_trust(content, facts, is_trusted)}."
@@ -175,14 +179,14 @@ def _object(
     if kind is None and is_trusted and facts["importable"]:
         _import(facts, f"what was given as {name}", name)
         kind = referred(facts["module"], facts["name"])
-    found = made_again(name, kind, facts)
-    if found is None:
+    made = made_again(name, kind, facts)
+    if made is None:
         raise FailedPreconditionError(
             f"{content.name} was trained with {name}={facts['told']}, which is "
             f"{_named(facts)}; give it as {name}=..."
             f"{_or_trust(content, facts, is_trusted)}."
         )
-    return found
+    return made
 
 
 def _compressor(text: str) -> Any:
@@ -195,23 +199,25 @@ def _compressor(text: str) -> Any:
         ) from None
 
 
-def _object_difference(content: Content, name: str, one: Any) -> str:
+def _object_difference(content: Content, name: str, value: Any) -> str:
     """Return how an object differs from the recorded one; empty if it does not."""
     job, facts = content.job, content.own.get(name)
-    if one is None:
+    if value is None:
         return ""
     if name == COMPRESS:
         n_workers = len(job.workers)
-        specs = checked_specs(one.stages(job.specs, n_workers), f"compress={one}")
-        if (str(one), specs) != (job.compress, job.stage_specs):
-            return f"compress is {one} and was {job.compress or None}"
+        specs = checked_specs(value.stages(job.specs, n_workers), f"compress={value}")
+        if (str(value), specs) != (job.compress, job.stage_specs):
+            return f"compress is {value} and was {job.compress or None}"
     else:
         recorded = getattr(job, job.own_work.optimizers[name])
         if facts is None:
-            return "" if one == recorded else f"{name} is {one!r} and was {recorded!r}"
+            return (
+                "" if value == recorded else f"{name} is {value!r} and was {recorded!r}"
+            )
     if facts is None:
         return ""
-    found = object_facts(one)
-    if (found["told"], found["name"]) != (facts["told"], facts["name"]):
-        return f"{name} is {found['told']} and was {facts['told']}"
-    return code_difference(f"{name} {found['told']}", facts, found)
+    facts_now = object_facts(value)
+    if (facts_now["told"], facts_now["name"]) != (facts["told"], facts["name"]):
+        return f"{name} is {facts_now['told']} and was {facts['told']}"
+    return code_difference(f"{name} {facts_now['told']}", facts, facts_now)

@@ -54,14 +54,14 @@ def recorded(
     if context is None:
         raise UnavailableError(f"{member.task} has nothing to record now.")
     digests, cursor = coordinator.agreed(since) if coordinator is not None else ([], 0)
-    found = {"step": context.step, "digests": digests, "cursor": cursor, "state": None}
+    reply = {"step": context.step, "digests": digests, "cursor": cursor, "state": None}
     events, keeper = member.events, member.keeper
     if at is None or events is None:
-        return found, b""
+        return reply, b""
     if keeper is None:
         keeper = member.keeper = StateKeeper(context)
         events.add(keeper)
     shard = keeper.shard(at)
     if shard is None:
-        return found, b""
-    return {**found, "state": shard.about()}, memoryview(shard.data)
+        return reply, b""
+    return {**reply, "state": shard.about()}, memoryview(shard.data)

@@ -17,14 +17,14 @@ def pickled(step: Any) -> bytes:
     import cloudpickle
 
     try:
-        found: bytes = cloudpickle.dumps(step)
+        data: bytes = cloudpickle.dumps(step)
     except Exception as exc:
         raise InvalidArgumentError(
             f"the step function cannot be stored with the recording "
             f"({type(exc).__name__}: {exc}); leave store_step out and give it to "
             f"kit.replay(..., step=...)."
         ) from exc
-    return found
+    return data
 
 
 def unpickled(data: bytes) -> Any:

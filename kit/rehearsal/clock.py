@@ -113,17 +113,17 @@ class SimulatedClock:
             *(done, arrived, posted),
         )
         self._jitter = self._draws()
-        place, last = schedule.first[:-1].copy(), schedule.first[1:]
-        active = np.flatnonzero(place < last)
+        at, last = schedule.first[:-1].copy(), schedule.first[1:]
+        active = np.flatnonzero(at < last)
         # Each round does the next row of every member that can go on, whatever the time
         # on its own clock: see the module's docstring for why the order does not
         # matter.
         while len(active):
-            moved = self._round(active, place[active])
+            moved = self._round(active, at[active])
             if not len(moved):
-                raise self._stuck(active, place)
-            place[moved] += 1
-            active = active[place[active] < last[active]]
+                raise self._stuck(active, at)
+            at[moved] += 1
+            active = active[at[active] < last[active]]
         self._played.end = self._now.copy()
         return self._played
 
@@ -202,9 +202,9 @@ class SimulatedClock:
         drawn[slow] = jitter * np.array(draws)
         return drawn
 
-    def _stuck(self, active: Array, place: Array) -> InvalidArgumentError:
+    def _stuck(self, active: Array, at: Array) -> InvalidArgumentError:
         me = int(active[0])
-        row = int(place[me])
+        row = int(at[me])
         return InvalidArgumentError(
             f"the plans never end: member {self._schedule.members[me]} waits for a "
             f"message of member {int(self._schedule.rows.peer[row])} that cannot be "

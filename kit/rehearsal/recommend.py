@@ -70,8 +70,14 @@ class Recommendation:
 
         return pd.DataFrame(
             [
-                (one.seconds, one.exchange, one.n_bytes, one.busiest[1], one.n_in_row)
-                for one in self.rehearsals.values()
+                (
+                    plan.seconds,
+                    plan.exchange,
+                    plan.n_bytes,
+                    plan.busiest[1],
+                    plan.n_in_row,
+                )
+                for plan in self.rehearsals.values()
             ],
             columns=[
                 *("predicted_seconds", "predicted_exchange", "bytes"),
@@ -94,10 +100,10 @@ class Recommendation:
         rows = [
             (
                 name,
-                time_text(one.seconds),
-                *(f"{n:,}" for n in (one.n_bytes, one.busiest[1], one.n_in_row)),
+                time_text(plan.seconds),
+                *(f"{n:,}" for n in (plan.n_bytes, plan.busiest[1], plan.n_in_row)),
             )
-            for name, one in self.rehearsals.items()
+            for name, plan in self.rehearsals.items()
         ]
         return rows_table(self.reason, heads, rows)
 
@@ -147,8 +153,8 @@ def recommend(
     >>> kit.recommend([(6_250,)] * 16, ps=16, worker=4, link="100mbit").topology
     'ps'
     """
-    given = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
-    supposed = Supposed(model_or_sizes, *given, optimizer, placement, compress)
+    terms = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
+    supposed = Supposed(model_or_sizes, *terms, optimizer, placement, compress)
     times = compute_of(compute, supposed.tasks)
     return choose(supposed.job, times, rates_of(rates))
 
@@ -162,7 +168,7 @@ def choose(
     tasks cannot form. If they can form none, the first such error is raised; so it is
     for steps that cannot be rehearsed, asynchronous or without some gradients.
     """
-    found: dict[str, Rehearsal] = {}
+    rehearsals: dict[str, Rehearsal] = {}
     left_out: dict[str, KitError] = {}
     for topology in registered():
         try:
@@ -182,20 +188,22 @@ def choose(
                     "what is rehearsed are steps of all workers together; with "
                     "sync=False or aggregate= name the topology, such as 'ps'."
                 )
-            found[topology.name] = play(made, compute, rates)
+            rehearsals[topology.name] = play(made, compute, rates)
         except (InvalidArgumentError, ResourceExhaustedError) as error:
             left_out[topology.name] = error
-    if not found:
+    if not rehearsals:
         raise next(iter(left_out.values()))
-    least = min(one.seconds for one in found.values())
-    near = [one for one in found.values() if one.seconds <= least * _SAME]
+    least = min(rehearsal.seconds for rehearsal in rehearsals.values())
+    near = [plan for plan in rehearsals.values() if plan.seconds <= least * _SAME]
     # Each message in a row is one more that a busy machine may be late to take.
-    best = min(near, key=lambda one: (one.n_in_row, one.seconds))
-    others = sorted(found.values(), key=lambda one: (one is not best, one.seconds))
+    best = min(near, key=lambda rehearsal: (rehearsal.n_in_row, rehearsal.seconds))
+    others = sorted(
+        rehearsals.values(), key=lambda plan: (plan is not best, plan.seconds)
+    )
     return Recommendation(
         best.topology,
         _reason(*others),
-        {one.topology: one for one in others},
+        {other.topology: other for other in others},
         {name: error.message for name, error in left_out.items()},
     )
 

@@ -114,11 +114,11 @@ class Rehearsal:
             for task, compute, wait in steps[["task", "compute", "wait"]].tolist()
         }
         rows = [
-            (self.sent(one), self.received(one), self.memory[one], *spent[one])
-            for one in self.tasks
-            if one in spent
+            (self.sent(task), self.received(task), self.memory[task], *spent[task])
+            for task in self.tasks
+            if task in spent
         ]
-        index = pd.Index([one for one in self.tasks if one in spent], name="task")
+        index = pd.Index([task for task in self.tasks if task in spent], name="task")
         return pd.DataFrame(rows, columns=columns, index=index)
 
     def __str__(self) -> str:

@@ -156,9 +156,9 @@ def rehearse(
     >>> 0.5 < found.seconds < 0.6
     True
     """
-    given = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
-    supposed = Supposed(model_or_sizes, *given, optimizer, placement, compress)
-    job = supposed.job(topology or first(lambda one: one.needs_ps == bool(ps)))
+    terms = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
+    supposed = Supposed(model_or_sizes, *terms, optimizer, placement, compress)
+    job = supposed.job(topology or first(lambda item: item.needs_ps == bool(ps)))
     return play(job, compute_of(compute, job.tasks), rates_of(rates))
 
 
@@ -240,8 +240,8 @@ class Supposed:
         compressor = compressor_of(self.compress)
         stage_specs: StageSpecs = ()
         if compressor is not None:
-            given = compressor.stages(specs, n_workers)
-            stage_specs = checked_specs(given, str(compressor))
+            stages = compressor.stages(specs, n_workers)
+            stage_specs = checked_specs(stages, str(compressor))
         optimizer = optimizer_of(self.optimizer)
         local: dict[str, Any] = {}
         if not by_name(topology).agrees:  # what an exchange takes, after any steps
@@ -281,19 +281,19 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
                 memory[job.tasks[member].short] = memory_of(job, plan, member)
                 yield member, job.payload.woven(plan)
 
-    found = build_schedule(plans(), job.layout, topology.name)
-    seconds = [compute.get(job.tasks[member], 0.0) for member in found.members]
+    schedule = build_schedule(plans(), job.layout, topology.name)
+    seconds = [compute.get(job.tasks[member], 0.0) for member in schedule.members]
     n_bytes = job.layout.payload_bytes
-    clock = SimulatedClock(found, job.group, link, rates, seconds, n_bytes=n_bytes)
-    recorder = RowCollector(found, job.workers, job.settings.trace_rows)
+    clock = SimulatedClock(schedule, job.group, link, rates, seconds, n_bytes=n_bytes)
+    recorder = RowCollector(schedule, job.workers, job.settings.trace_rows)
     step_s = steady(clock, recorder)
     names = tuple(task.short for task in job.tasks)
     trace = recorder.trace(names, topology.name, job.link)
     return Rehearsal(
         *(topology.name, job.link, names, step_s, max(seconds)),
-        int(found.totals["bytes"].sum()),
-        int(found.totals["messages"].sum()),
-        in_row(found, job.group),
+        int(schedule.totals["bytes"].sum()),
+        int(schedule.totals["messages"].sum()),
+        in_row(schedule, job.group),
         *(memory, rates, trace, job),
     )
 
@@ -337,12 +337,12 @@ def buffer_bytes(
     `overwrites`: the next parameters are where the gradients were; `stays`: there are
     no next ones, and the agreed ones stay.
     """
-    found: dict[tuple[int, int], set[Range]] = {}
+    ranges: dict[tuple[int, int], set[Range]] = {}
     for whose, region, part in set(_touched(plan, layout, group, member, n_slots)):
         for parity in (0, 1):
-            place = physical(region, parity, overwrites, stays)
-            found.setdefault((whose, place), set()).add(part)
-    return sum(part.size for parts in found.values() for part in merge(parts))
+            buffer = physical(region, parity, overwrites, stays)
+            ranges.setdefault((whose, buffer), set()).add(part)
+    return sum(part.size for parts in ranges.values() for part in merge(parts))
 
 
 def _touched(

@@ -82,12 +82,12 @@ class CommunicationSchedule:
         source = self.rows.peer[rows].astype(np.int64)
         target = self.number[self.owner[rows]].astype(np.int64)
         link = (source << 32) | (target << 8) | self.rows.kind[rows]
-        keys, place, counts = np.unique(link, return_inverse=True, return_counts=True)
-        found = np.zeros(len(keys), TOTAL)
-        found["source"], found["destination"] = keys >> 32, keys >> 8 & 0xFFFF
-        found["kind"], found["messages"] = keys & 0xFF, counts
-        np.add.at(found["bytes"], place, self.rows.amount[rows])
-        return found
+        keys, row_of, counts = np.unique(link, return_inverse=True, return_counts=True)
+        table = np.zeros(len(keys), TOTAL)
+        table["source"], table["destination"] = keys >> 32, keys >> 8 & 0xFFFF
+        table["kind"], table["messages"] = keys & 0xFF, counts
+        np.add.at(table["bytes"], row_of, self.rows.amount[rows])
+        return table
 
 
 def build_schedule(
@@ -114,9 +114,9 @@ def build_schedule(
         )
     rows = Columns(*(np.concatenate(some) for some in zip(*parts, strict=True)))
     first = np.array(list(accumulate((len(p.code) for p in parts), initial=0)))
-    found = CommunicationSchedule(tuple(members), first, rows, _NONE, 0)
-    message, n_messages = _paired(found, name)
-    return replace(found, message=message, n_messages=n_messages)
+    schedule = CommunicationSchedule(tuple(members), first, rows, _NONE, 0)
+    message, n_messages = _paired(schedule, name)
+    return replace(schedule, message=message, n_messages=n_messages)
 
 
 def too_many(name: str, layout: Layout) -> ResourceExhaustedError:
@@ -170,16 +170,16 @@ def _of(ops: tuple[Op, ...]) -> Iterator[Row]:
             yield APPLY, 0, 0, op.range.size
 
 
-def _paired(found: CommunicationSchedule, name: str) -> tuple[Array, int]:
+def _paired(schedule: CommunicationSchedule, name: str) -> tuple[Array, int]:
     """Return the number of each row's message, and how many messages there are.
 
     The n-th message that a sends to b is the n-th that b takes from a.
     """
-    rows = found.rows
+    rows = schedule.rows
     message = np.full(len(rows.code), -1, np.int32)
     sends = np.flatnonzero(rows.code == SEND)
     takes = np.flatnonzero(rows.code == RECEIVE)
-    me = found.number[found.owner].astype(np.int64)
+    me = schedule.number[schedule.owner].astype(np.int64)
     sent = (me[sends] << 16) | rows.peer[sends]
     taken = (rows.peer[takes].astype(np.int64) << 16) | me[takes]
     sends, takes = (

@@ -44,24 +44,24 @@ def specs_from(given: Sizes) -> tuple[Spec, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise _no_sizes(given)
     return tuple(
-        Spec(f"p{number}", _shape(one, given), "float32")
-        for number, one in enumerate(given)
+        Spec(f"p{number}", _shape(shape, given), "float32")
+        for number, shape in enumerate(given)
     )
 
 
-def _shape(one: object, given: object) -> tuple[int, ...]:
-    if not isinstance(one, Sequence) or isinstance(one, str):
-        raise _no_sizes(given)
-    if not all(isinstance(n, int) and n >= 0 for n in one):
+def _shape(shape: object, sizes: object) -> tuple[int, ...]:
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise _no_sizes(sizes)
+    if not all(isinstance(n, int) and n >= 0 for n in shape):
         raise InvalidArgumentError(
-            f"a shape is {one!r}; give whole numbers of 0 or more, such as (784, 10)."
+            f"a shape is {shape!r}; give whole numbers of 0 or more, such as (784, 10)."
         )
-    return tuple(one)
+    return tuple(shape)
 
 
-def _no_sizes(given: object) -> InvalidArgumentError:
+def _no_sizes(sizes: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{given!r} says no sizes; give a dict of arrays, a list of shapes such as "
+        f"{sizes!r} says no sizes; give a dict of arrays, a list of shapes such as "
         f"[(784, 10), (10,)], or the bytes of all parameters."
     )
 
@@ -119,19 +119,19 @@ def compute_of(compute: Compute, tasks: Sequence[Task]) -> dict[Task, float]:
                 f"compute names {', '.join(unknown)}, and the workers are "
                 f"{workers[0].short} to {workers[-1].short}."
             )
-        found = {task: named.get(task, 0.0) for task in workers}
+        seconds_of = {task: named.get(task, 0.0) for task in workers}
     elif isinstance(compute, Sequence) and not isinstance(compute, str):
         if len(compute) != len(workers):
             raise InvalidArgumentError(
                 f"compute has {len(compute)} times for {len(workers)} workers; give "
                 f"one for each, one number for all, or a dict by name."
             )
-        found = dict(zip(workers, compute, strict=True))
+        seconds_of = dict(zip(workers, compute, strict=True))
     else:
-        found = dict.fromkeys(workers, compute)
-    for task, seconds in found.items():
+        seconds_of = dict.fromkeys(workers, compute)
+    for task, seconds in seconds_of.items():
         if not isinstance(seconds, Real) or not 0 <= float(seconds) < float("inf"):
             raise InvalidArgumentError(
                 f"{task.short} computes for {seconds!r}; give seconds of 0 or more."
             )
-    return {task: float(seconds) for task, seconds in found.items()}
+    return {task: float(seconds) for task, seconds in seconds_of.items()}

@@ -85,13 +85,13 @@ class RowCollector:
             np.maximum(arrived - begun, 0.0),
             minlength=len(schedule.members),
         )
-        found = np.zeros(len(schedule.members), STEP)
-        found["task"], found["step"], found["epoch"] = schedule.number, number, EPOCH
-        found["loss"] = np.nan
-        found["examples"] = np.isin(schedule.number, self.workers)
-        found["start"], found["end"] = np.rint(played.begin), np.rint(played.end)
-        found["compute"], found["wait"] = np.rint(played.compute), np.rint(waited)
-        return found
+        rows = np.zeros(len(schedule.members), STEP)
+        rows["task"], rows["step"], rows["epoch"] = schedule.number, number, EPOCH
+        rows["loss"] = np.nan
+        rows["examples"] = np.isin(schedule.number, self.workers)
+        rows["start"], rows["end"] = np.rint(played.begin), np.rint(played.end)
+        rows["compute"], rows["wait"] = np.rint(played.compute), np.rint(waited)
+        return rows
 
     def _of_spans(self, played: Played, number: int) -> Rows:
         schedule, n = self.schedule, self._n_rows
@@ -117,18 +117,18 @@ class RowCollector:
             table["step"], table["start"] = number, np.rint(start)
             table["end"] = np.rint(end)
             tables.append(table[table["end"] > table["start"]])
-        found = np.concatenate(tables)
-        return found[np.argsort(found["end"], kind="stable")]
+        spans = np.concatenate(tables)
+        return spans[np.argsort(spans["end"], kind="stable")]
 
     def _of_transfers(self, played: Played, number: int) -> Rows:
         schedule = self.schedule
         taken = schedule.taken[schedule.taken < self._n_rows]
-        found = np.zeros(len(taken), TRANSFER)
-        found["source"] = schedule.rows.peer[taken]
-        found["destination"] = schedule.number[schedule.owner[taken]]
-        found["kind"], found["epoch"] = schedule.rows.kind[taken], EPOCH
-        found["step"], found["bytes"] = number, schedule.rows.amount[taken]
-        found["start"] = np.rint(played.posted[schedule.message[taken]])
+        transfers = np.zeros(len(taken), TRANSFER)
+        transfers["source"] = schedule.rows.peer[taken]
+        transfers["destination"] = schedule.number[schedule.owner[taken]]
+        transfers["kind"], transfers["epoch"] = schedule.rows.kind[taken], EPOCH
+        transfers["step"], transfers["bytes"] = number, schedule.rows.amount[taken]
+        transfers["start"] = np.rint(played.posted[schedule.message[taken]])
         usable = np.maximum(played.done[taken - 1], played.arrived[taken])
-        found["end"] = np.rint(usable)
-        return found[np.argsort(found["end"], kind="stable")]
+        transfers["end"] = np.rint(usable)
+        return transfers[np.argsort(transfers["end"], kind="stable")]

@@ -117,11 +117,15 @@ class AttachedCluster:
         a graph depend on where its operations are placed.
         """
         with ThreadPoolExecutor(min(_AT_ONCE, len(self.tasks))) as pool:
-            known = list(pool.map(self._status, self.tasks))
-        named = [(one.task.short, one.arithmetic) for one in known if one.arithmetic]
+            statuses = list(pool.map(self._status, self.tasks))
+        named = [
+            (status.task.short, status.arithmetic)
+            for status in statuses
+            if status.arithmetic
+        ]
         for words in differences(named, with_threads=True):
             warnings.warn(words, stacklevel=2)
-        return known
+        return statuses
 
     @property
     def run(self) -> Run | None:
@@ -131,10 +135,12 @@ class AttachedCluster:
         same object until another training begins, or until `run.close()` ends the watch
         of one that goes on. Asks all tasks, and waits for their first news.
         """
-        found = [one for one in self.status if one.run]
-        if not found:
+        busy = [status for status in self.status if status.run]
+        if not busy:
             return None
-        newest = next((one for one in found if one.state not in _ENDED), found[0])
+        newest = next(
+            (status for status in busy if status.state not in _ENDED), busy[0]
+        )
         with self._guard:
             run = self._runs.get(newest.run)
             if run is None or (run.done and run.state not in _ENDED):  # it was closed
@@ -179,12 +185,12 @@ class AttachedCluster:
         address = self.directory.addresses[task]
         try:
             with closing(self._dial(task)) as caller:
-                found = _look(caller, self.directory.settings)
+                reply = _look(caller, self.directory.settings)
         except KitError as error:
             return AttachedStatus(task, address, is_there=False, reason=error.message)
         return AttachedStatus(
-            *(task, address, True, found["run"], found["state"], found["step"]),
-            arithmetic=Arithmetic.from_plain(found["arithmetic"]),
+            *(task, address, True, reply["run"], reply["state"], reply["step"]),
+            arithmetic=Arithmetic.from_plain(reply["arithmetic"]),
         )
 
     def _dial(self, task: Task, run: str = "", address: str = "") -> Caller:

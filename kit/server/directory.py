@@ -55,8 +55,10 @@ class Directory:
         """
         where = [parse_address(self.addresses[task]) for task in tasks]
         names = [
-            "" if isinstance(one, UnixAddress) or is_local(one) else one.host
-            for one in where
+            ""
+            if isinstance(address, UnixAddress) or is_local(address)
+            else address.host
+            for address in where
         ]
         return names if len(set(names)) > 1 else []
 
@@ -76,8 +78,8 @@ class Directory:
         `address` is where it listens, if that differs from what the cluster knows.
         """
         if task not in self.addresses and not address:
-            known = ", ".join(one.short for one in self.addresses)
-            raise PlacementError(f"no task is called {task.short}; there are {known}.")
+            names = ", ".join(item.short for item in self.addresses)
+            raise PlacementError(f"no task is called {task.short}; there are {names}.")
         run_id = bytes.fromhex(run) if run else bytes(16)
         if deadline_s is None:
             deadline_s = self.settings.connect_deadline_s

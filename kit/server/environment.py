@@ -98,44 +98,44 @@ def _of_tf_config(text: str) -> FoundTask:
     }
     index = _index(task.get("index", 0))
     if index is None or index not in tasks.get(job, {}):
-        known = ", ".join(f"{one} {sorted(tasks[one])}" for one in tasks)
+        names = ", ".join(f"{item} {sorted(tasks[item])}" for item in tasks)
         raise _wrong(
-            "TF_CONFIG", text, f"in 'task' the type and index of one of {known}"
+            "TF_CONFIG", text, f"in 'task' the type and index of one of {names}"
         )
     return FoundTask(ClusterSpec(tasks), job, index)
 
 
-def _addresses(job: str, given: Any, text: str) -> dict[int, str]:
+def _addresses(job: str, value: Any, text: str) -> dict[int, str]:
     """Return a job's addresses by index; a sparse job is an object with its indices."""
-    if not isinstance(given, list | dict):
+    if not isinstance(value, list | dict):
         raise _wrong(
             "TF_CONFIG", text, f"for job {job!r} a list, or an object by index"
         )
-    pairs = given.items() if isinstance(given, dict) else enumerate(given)
-    found: dict[int, str] = {}
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    addresses: dict[int, str] = {}
     for key, address in pairs:
         index = _index(key)
-        if index is None or index in found or not _is_address(address):
+        if index is None or index in addresses or not _is_address(address):
             raise _wrong(
                 *("TF_CONFIG", text),
                 f"for job {job!r} addresses 'host:port', each by an index of its own; "
                 f"{key!r} has {address!r}",
             )
-        found[index] = address
-    return found
+        addresses[index] = address
+    return addresses
 
 
-def _index(given: object) -> int | None:
-    if isinstance(given, str) and _WHOLE.fullmatch(given):
-        return int(given)
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
-        return given
+def _index(value: object) -> int | None:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
     return None
 
 
-def _is_address(given: object) -> bool:
+def _is_address(value: object) -> bool:
     try:
-        return isinstance(given, str) and bool(parse_address(given))
+        return isinstance(value, str) and bool(parse_address(value))
     except InvalidArgumentError:
         return False
 
@@ -218,7 +218,7 @@ def _expanded(text: str) -> Iterator[str]:
 
 
 def _numbers(inside: str, text: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for part in inside.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
@@ -226,8 +226,8 @@ def _numbers(inside: str, text: str) -> list[str]:
         low, high = int(match[1]), int(match[2] or match[1])
         if not low <= high < low + _MOST:
             raise _wrong_nodes(text)
-        found += [str(n).zfill(len(match[1])) for n in range(low, high + 1)]
-    return found
+        numbers += [str(n).zfill(len(match[1])) for n in range(low, high + 1)]
+    return numbers
 
 
 def _counts(text: str) -> Iterator[int]:

@@ -97,17 +97,17 @@ class TaskGroups:
                 f"on its tasks alone.",
                 task=str(self.task),
             )
-        found = self._directory()
-        hosts = found.hosts(tasks)
-        known = list(dict.fromkeys(hosts))
+        directory = self._directory()
+        hosts = directory.hosts(tasks)
+        distinct = list(dict.fromkeys(hosts))
         settings = LinkSettings.parse(link)
         members = Members(
             uuid5(NAMESPACE_URL, f"{name}/{settings}").hex,
             tasks,
             tasks.index(self.task),
-            tuple(known.index(host) for host in hosts),
+            tuple(distinct.index(host) for host in hosts),
             settings,
-            found.settings,
+            directory.settings,
             timeout_s,
         )
         with self._guard:
@@ -293,10 +293,10 @@ class TaskGroups:
         if state is not None:
             return state.status(), b""
         here = scope.now()
-        told = {"known": False, "scope": "", "left": ""}
+        reply = {"known": False, "scope": "", "left": ""}
         if here is not None:
-            told |= {"scope": here.id, "left": here.left}
-        return told, b""
+            reply |= {"scope": here.id, "left": here.left}
+        return reply, b""
 
     def _end(self, values: dict[str, Any], _: bytearray) -> Answer:
         state = self._state(values["group"])
@@ -345,7 +345,7 @@ class TaskGroups:
         """Say which groups have made calls in a cell, in the order of their making."""
         with self._guard:
             states = [*self._ended.values(), *self._states.values()]
-        found = [
+        groups = [
             {
                 "group": state.members.id,
                 "tasks": [task.short for task in state.members.tasks],
@@ -357,11 +357,11 @@ class TaskGroups:
             for state in states
             if state.used_in == values["scope"]
         ]
-        return {"groups": found}, b""
+        return {"groups": groups}, b""
 
     def _inputs(self, values: dict[str, Any], _: bytearray) -> Answer:
         """Return the small inputs that are kept of a group's newest calls."""
         inputs = self._counted(values["group"]).history.inputs
-        kept = [(one.to_plain(), one.data) for one in list(inputs.values())]
-        plain = [{**told, "n_bytes": len(data)} for told, data in kept]
+        kept = [(value.to_plain(), value.data) for value in list(inputs.values())]
+        plain = [{**about, "n_bytes": len(data)} for about, data in kept]
         return {"inputs": plain}, b"".join(data for _, data in kept)

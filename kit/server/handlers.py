@@ -146,9 +146,9 @@ class Handlers:
         def soon(values: dict[str, Any], blob: bytearray) -> Answer | None:
             # The thread that reads the link waits here, and signs of life come on the
             # same link: what takes longer than a moment gets a thread of its own.
-            found = answer(values, blob, _MOMENT_S)
-            must_wait = found[0].get("verdict") == Verdict.WAIT.value
-            return None if must_wait else found
+            reply = answer(values, blob, _MOMENT_S)
+            must_wait = reply[0].get("verdict") == Verdict.WAIT.value
+            return None if must_wait else reply
 
         return Handler(fields, soon, partial(answer, most_s=_MOST_PATIENCE_S))
 
@@ -169,8 +169,8 @@ class Handlers:
         if run is None:
             return {"run": "", "arithmetic": None}, b""
         leads = self._trainings.find(run).coordinator
-        found = leads.arithmetic if leads is not None else arithmetic.here()
-        return {"run": run, "arithmetic": found.to_plain()}, b""
+        facts = leads.arithmetic if leads is not None else arithmetic.here()
+        return {"run": run, "arithmetic": facts.to_plain()}, b""
 
     def _begun(self, question: dict[str, Any], _: bytearray) -> Answer:
         return self._trainings.begun(question["run"]), b""
@@ -221,8 +221,8 @@ class Handlers:
         gathered.ask(run, wanted, lambda n: self._trainings.dial_for_news(run, n))
         # Fewer rows than alone: those of the others travel in the same answer.
         status, blob = poll(member, cursors, watchers.MOST_ROWS)
-        told, blobs = gathered.take(run, wanted)
-        return {**status, **told}, blob + blobs
+        reply, blobs = gathered.take(run, wanted)
+        return {**status, **reply}, blob + blobs
 
     def _params(self, question: dict[str, Any], _: bytearray) -> Answer:
         at = question.get("from", 0)

@@ -114,7 +114,7 @@ def _label(address: TcpAddress) -> str:
 def _sockets(runtime_dir: Path, label: str = "*") -> Iterator[_Found]:
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in runtime_dir.glob(f"tcp-{label}.*sock"):
-            found = _NAME.fullmatch(path.name)
-            if found:
-                pid, start = (int(part, 16) for part in found.groups())
+            match = _NAME.fullmatch(path.name)
+            if match:
+                pid, start = (int(part, 16) for part in match.groups())
                 yield _Found(path, started(pid) == start)

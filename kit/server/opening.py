@@ -93,20 +93,20 @@ def group(
     return cluster.groups.make(_chosen(tasks, cluster), link, float(timeout_s))
 
 
-def _chosen(given: tuple[Any, ...], server: Server) -> list[Task]:
-    known, where = server.directory.addresses, scope.now()
-    if not given and where is not None:
+def _chosen(names_given: tuple[Any, ...], server: Server) -> list[Task]:
+    tasks, where = server.directory.addresses, scope.now()
+    if not names_given and where is not None:
         return [Task.parse(name) for name in where.tasks]
-    names = given or (server.task.job,)
-    found = list[Task]()
-    for one in names:
+    names = names_given or (server.task.job,)
+    chosen = list[Task]()
+    for wanted in names:
         some = [
-            task for task in known if one in (task, task.job, task.short, str(task))
+            task for task in tasks if wanted in (task, task.job, task.short, str(task))
         ]
         if not some:
             raise InvalidArgumentError(
-                f"no job or task is called {one!r}; there are "
-                f"{', '.join(task.short for task in known)}."
+                f"no job or task is called {wanted!r}; there are "
+                f"{', '.join(task.short for task in tasks)}."
             )
-        found += [task for task in some if task not in found]
-    return found
+        chosen += [task for task in some if task not in chosen]
+    return chosen

@@ -198,8 +198,8 @@ class Server:
                 else:
                     kit.train(step, params, data, cluster=server).wait()
         """
-        found = os.environ if environment is None else environment
-        return cls(*task_from_environment(found, ps=ps, port=port), **options)
+        variables = os.environ if environment is None else environment
+        return cls(*task_from_environment(variables, ps=ps, port=port), **options)
 
     def start(self) -> None:
         """Begin to answer. A second call changes nothing."""
@@ -252,11 +252,11 @@ class Server:
 
         The addresses are those of the spec, or those that `connect` was given.
         """
-        known = self._addresses or {
+        addresses = self._addresses or {
             task: self.spec.task_address(task.job, task.index)
             for task in self.spec.tasks()
         }
-        return Directory(known, self._credentials, self._runtime_dir, self.settings)
+        return Directory(addresses, self._credentials, self._runtime_dir, self.settings)
 
     def connect(self, spec: Mapping[str, list[str]]) -> None:
         """Set the real addresses of all tasks, once they are known."""
@@ -357,8 +357,8 @@ class Server:
             credentials=self._credentials,
             settings=self.settings,
         )
-        known = dict(self.directory.addresses)
-        server.connect_to({**known, task: str(server.address)})
+        addresses = dict(self.directory.addresses)
+        server.connect_to({**addresses, task: str(server.address)})
         return server
 
     def connect_to(self, addresses: Mapping[Task, str]) -> None:
@@ -367,13 +367,13 @@ class Server:
 
     def _listen(self, wanted: Address) -> tuple[list[Listener], Address]:
         """Return the listeners, and the address at which others reach the first one."""
-        known = {
+        settings = {
             "credentials": self._credentials,
             "insecure": self.settings.insecure,
             "dead_after_s": self.settings.dead_after_s,
         }
         try:
-            first = listen(_bind_address(self._bind_to, wanted), **known)  # type: ignore[arg-type]
+            first = listen(_bind_address(self._bind_to, wanted), **settings)  # type: ignore[arg-type]
         except (InvalidArgumentError, UnavailableError) as exc:
             if self._bind_to is not None or not isinstance(wanted, TcpAddress):
                 raise
@@ -390,27 +390,27 @@ class Server:
                 return [first], address
             make_private_folder(self._runtime_dir)
             sweep(self._runtime_dir)
-            return [first, listen(beside, **known)], address  # type: ignore[arg-type]
+            return [first, listen(beside, **settings)], address  # type: ignore[arg-type]
         except BaseException:
             first.close()  # its port would stay taken after a failed start
             raise
 
     def _dial(self, task: Task, deadline_s: float) -> Link:
         """Dial another task, for a session; it may have moved since the last time."""
-        found = self.directory
-        limit_s = min(deadline_s, found.settings.connect_deadline_s)
-        return found.dial(task, self.task, Role.SESSION, deadline_s=limit_s)
+        directory = self.directory
+        limit_s = min(deadline_s, directory.settings.connect_deadline_s)
+        return directory.dial(task, self.task, Role.SESSION, deadline_s=limit_s)
 
     def _dial_as(self, me: Task, address: str, deadline_s: float) -> Link:
         """Dial an address, for a session that has named the tasks."""
-        found = self.directory
+        directory = self.directory
         return connect_near(
             parse_address(address),
             Hello(Role.SESSION, me),
-            found.credentials,
-            found.runtime_dir,
-            found.settings,
-            deadline_s=min(deadline_s, found.settings.connect_deadline_s),
+            directory.credentials,
+            directory.runtime_dir,
+            directory.settings,
+            deadline_s=min(deadline_s, directory.settings.connect_deadline_s),
         )
 
     def _take(self, link: Link) -> None:
@@ -477,7 +477,11 @@ def _beside(runtime_dir: Path, address: Address, bound: Address) -> UnixAddress 
 
     None if that is not the port of this server.
     """
-    ports = [one.port for one in (address, bound) if isinstance(one, TcpAddress)]
+    ports = [
+        address_here.port
+        for address_here in (address, bound)
+        if isinstance(address_here, TcpAddress)
+    ]
     return socket_beside(runtime_dir, address) if len(set(ports)) == 1 else None
 
 
@@ -497,9 +501,9 @@ def _in_text(spec: ClusterSpec) -> ClusterSpec:
 def _task(spec: ClusterSpec, job_name: str | None, task_index: int | None) -> Task:
     if job_name is None:
         if len(spec.jobs) != 1:
-            known = ", ".join(map(repr, spec.jobs)) or "none"
+            names = ", ".join(map(repr, spec.jobs)) or "none"
             raise ValueError(
-                f"the cluster has the jobs {known}; say which one this server belongs "
+                f"the cluster has the jobs {names}; say which one this server belongs "
                 f"to: job_name=..., of a cluster with one job at least."
             )
         job_name = spec.jobs[0]

@@ -51,9 +51,9 @@ class ClusterTarget:
                     self.check(task)
 
         def dial(deadline_s: float) -> Link:
-            found = self.directory()
-            limit_s = min(deadline_s, found.settings.connect_deadline_s)
-            return found.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
+            directory = self.directory()
+            limit_s = min(deadline_s, directory.settings.connect_deadline_s)
+            return directory.dial(self.task, CLIENT, Role.SESSION, deadline_s=limit_s)
 
         late = None if self.carry is None else LazyFeeds(self.carry)
         return Remote(str(self.task), dial, options, late)

@@ -272,9 +272,9 @@ class Trainings:
         Raises what the last one was refused with here, once to each member.
         """
         if self._refusal is not None:
-            error, told = self._refusal
-            if number not in told:  # else it would wait for a run that never begins
-                told.add(number)
+            error, informed = self._refusal
+            if number not in informed:  # else it would wait for a run that never begins
+                informed.add(number)
                 raise error
         member = self._member
         if member is None or member.coordinator is None:
@@ -319,13 +319,13 @@ class Trainings:
 
     def elastic(self, origin: str) -> Any:
         """Return what this process knows of an elastic training, by its first run."""
-        found = self._elastic
-        if found is None or found.origin != origin:
+        training = self._elastic
+        if training is None or training.origin != origin:
             raise NotFoundError(
                 f"{self.task} knows nothing of the elastic training {origin[:8]}; it "
                 f"ended and another one has begun, or the task was restarted."
             )
-        return found
+        return training
 
     def ended(self, member: Member) -> None:
         """See `Services`."""

@@ -75,13 +75,13 @@ class Watchers:
         """
 
         def are_gone() -> bool:
-            if is_done and any(one == run for one, _ in self._to_come):
+            if is_done and any(to_come == run for to_come, _ in self._to_come):
                 return False
             return all(link.run_id.hex() != run for link in self._links)
 
         with self._changed:
             self._changed.wait_for(are_gone, limit_s)
-            self._to_come = {one for one in self._to_come if one[0] != run}
+            self._to_come = {to_come for to_come in self._to_come if to_come[0] != run}
 
 
 @dataclass
@@ -160,8 +160,10 @@ class GatheredNews:
             poll.register(way.link.fileno(), select.POLLIN)
         wait_s = max(0.0, give_up - time.monotonic())
         ready = {fd for fd, _ in poll.poll(1000 * wait_s)}
-        found = [one for one, way in ways.items() if way.link.fileno() in ready]
-        return sorted(found, key=lambda one: ways[one].asked)
+        readable = [
+            watcher for watcher, way in ways.items() if way.link.fileno() in ready
+        ]
+        return sorted(readable, key=lambda watcher: ways[watcher].asked)
 
     def _drop(self, key: tuple[str, int]) -> None:
         way = self._ways.pop(key, None)

@@ -81,10 +81,10 @@ class LocalCluster(BareCluster):
     def launch(self, job: Job, work: Work) -> Run:
         """Begin a training on all servers."""
         if job.needs_preparing:
-            job = job.at(*(one.trainings.prepare(job) for one in self.servers))
+            job = job.at(*(item.trainings.prepare(job) for item in self.servers))
         # The coordinator first: if it refuses, no other task has begun.
         for server in sorted(
-            self.servers, key=lambda one: one.task != job.process_of(job.coordinator)
+            self.servers, key=lambda item: item.task != job.process_of(job.coordinator)
         ):
             needs_work = server.task.job != "ps" or job.is_elastic
             its_work = work if needs_work else None

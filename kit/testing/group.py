@@ -94,9 +94,9 @@ def local_group(
         for number, own in enumerate(own_arenas)
     ]
     try:
-        for one, other in combinations(range(n_members), 2):
-            is_near = hosts[one] == hosts[other] if hosts else in_place
-            _link(members, own_arenas, (one, other), pair(), is_near)
+        for first, other in combinations(range(n_members), 2):
+            is_near = hosts[first] == hosts[other] if hosts else in_place
+            _link(members, own_arenas, (first, other), pair(), is_near)
         yield members
     finally:
         for member in members:

@@ -79,7 +79,7 @@ class ProcessCluster(BareCluster):
             return job
         for process in self._living():
             process.tell("prepare", job)
-        return job.at(*(one.answer("prepare") for one in self._living()))
+        return job.at(*(item.answer("prepare") for item in self._living()))
 
     @property
     def directory(self) -> Directory:
@@ -177,7 +177,7 @@ class ProcessCluster(BareCluster):
         self._answers("connect")
 
     def _living(self) -> list[TaskProcess]:
-        return [one for one in self._processes.values() if one.is_alive]
+        return [process for process in self._processes.values() if process.is_alive]
 
     def _answers(self, what: str) -> None:
         """Take the answers of all, then raise the first error among them."""

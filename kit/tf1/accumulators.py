@@ -105,11 +105,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         Raises `ValueError` for another shape or dtype. In a run: a stale gradient is
         dropped silently, `InvalidArgumentError` for another shape.
         """
-        given = convert_to_tensor(grad, self._dtype)
-        given.get_shape().assert_is_compatible_with(self._shape)
+        tensor = convert_to_tensor(grad, self._dtype)
+        tensor.get_shape().assert_is_compatible_with(self._shape)
         step = _step(local_step)
         op_type = "ResourceAccumulatorApplyGradient"
-        return self._make(op_type, step, given, name=name, dtype=self._dtype._base)
+        return self._make(op_type, step, tensor, name=name, dtype=self._dtype._base)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
         """Return the mean of all gradients as soon as there are `num_required`.
@@ -188,19 +188,19 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self, num_required: Any, name: str | None = None
     ) -> IndexedSlices:
         """Return the mean as `tf.IndexedSlices`; see `take_grad`."""
-        found = self.take_grad(num_required, name)
-        return IndexedSlices(found.values, found.indices, found.shape)
+        slices = self.take_grad(num_required, name)
+        return IndexedSlices(slices.values, slices.indices, slices.shape)
 
     def _make(self, op_type: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
         return create_op(op_type, self._ref, *inputs, name=name, **attrs)
 
 
-def _step(given: Any) -> Any:
-    return cast(convert_to_tensor(given), int64)
+def _step(value: Any) -> Any:
+    return cast(convert_to_tensor(value), int64)
 
 
-def _number_type(given: Any) -> DType:
-    found: DType | None = None if given is None else as_dtype(given).base_dtype
+def _number_type(value: Any) -> DType:
+    found: DType | None = None if value is None else as_dtype(value).base_dtype
     if found is None or kind_of(found._base) not in _NUMBERS:
-        raise TypeError(f"an accumulator has a dtype of numbers, not {given!r}.")
+        raise TypeError(f"an accumulator has a dtype of numbers, not {value!r}.")
     return found

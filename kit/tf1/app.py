@@ -26,7 +26,7 @@ def run(
     `main` defaults to that of the program; its result is the exit status. A flag that
     is not defined is one of the rest, as in the original: programs read it themselves.
     """
-    given = list(sys.argv if argv is None else argv)
-    rest = flags.FLAGS(given, known_only=True)
+    arguments = list(sys.argv if argv is None else argv)
+    rest = flags.FLAGS(arguments, known_only=True)
     chosen = main or sys.modules["__main__"].main
     sys.exit(chosen(rest))

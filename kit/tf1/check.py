@@ -190,7 +190,11 @@ class _Reader(ast.NodeVisitor):
                     self._names[name] = path
 
     def _visit_scope(self, node: ast.AST) -> None:
-        arguments = [one.arg for one in ast.walk(node) if isinstance(one, ast.arg)]
+        arguments = [
+            node_inside.arg
+            for node_inside in ast.walk(node)
+            if isinstance(node_inside, ast.arg)
+        ]
         outside = dict(self._names)
         for name in arguments:
             self._names.pop(name, None)
@@ -235,9 +239,9 @@ def _joined(path: str, *parts: str) -> str:
 
 
 def _bound(target: ast.AST) -> Iterator[str]:
-    for one in ast.walk(target):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            yield one.id
+    for name_node in ast.walk(target):
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store):
+            yield name_node.id
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -89,7 +89,7 @@ FLAGS = _Flags()
 def _help_if_asked(argv: Sequence[str]) -> None:
     """Print the flags and end the process, with the status 1 as the original's."""
     arguments = argv[1 : list(argv).index("--") if "--" in argv else None]
-    asked = {one.lstrip("-") for one in arguments if one.startswith("-")}
+    asked = {argument.lstrip("-") for argument in arguments if argument.startswith("-")}
     if not asked.isdisjoint(name for name in _HELP if name not in _absl.FLAGS):
         about = sys.modules["__main__"].__doc__ or f"USAGE: {argv[0]} [flags]"
         main = _absl.FLAGS.main_module_help()

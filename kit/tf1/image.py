@@ -141,8 +141,8 @@ def _two(size: Any) -> list[int]:
 
 def _size(images: Any, axis: int) -> Any:
     """Return the size of an axis: an int, or a tensor where only a run knows it."""
-    known = images.shape.as_list()[axis]
-    return shape_of(images)[axis] if known is None else known
+    sizes = images.shape.as_list()[axis]
+    return shape_of(images)[axis] if sizes is None else sizes
 
 
 def _known(images: Any, axis: int) -> int:

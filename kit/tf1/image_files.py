@@ -78,9 +78,9 @@ def _decoded(
     if channels not in range(most + 1) or channels == 2:
         raise ValueError(f"channels must be 0, 1, 3 or 4, got {channels}")
     with op_scope(name, kind, [contents]) as scope:
-        given = convert_to_tensor(contents, string, name="contents")
+        texts = convert_to_tensor(contents, string, name="contents")
         return create(
-            "DecodeImage", given, name=scope, channels=channels, frames=frames
+            "DecodeImage", texts, name=scope, channels=channels, frames=frames
         )
 
 
@@ -93,10 +93,10 @@ def draw_bounding_boxes(
     colors [color, channel] taken in turns; without it they are yellow, blue, red, ...
     """
     with op_scope(name, "DrawBoundingBoxesV2", [images, boxes]) as scope:
-        given = [convert_to_tensor(images, name="images")]
+        tensors = [convert_to_tensor(images, name="images")]
         rest = [boxes] if colors is None else [boxes, colors]
-        given += [convert_to_tensor(one, float32) for one in rest]
-        return create("DrawBoundingBoxesV2", *given, name=scope)
+        tensors += [convert_to_tensor(tensor, float32) for tensor in rest]
+        return create("DrawBoundingBoxesV2", *tensors, name=scope)
 
 
 class SampleDistortedBoundingBoxV2(NamedTuple):
@@ -128,7 +128,7 @@ def sample_distorted_bounding_box(
     with op_scope(name, "SampleDistortedBoundingBoxV2", [image_size]) as scope:
         size = convert_to_tensor(image_size, name="image_size")
         boxes = convert_to_tensor(bounding_boxes, float32, name="bounding_boxes")
-        found = create(
+        results = create(
             "SampleDistortedBoundingBoxV2",
             *(size, boxes, random_uniform([max_attempts or 100, 4], seed=seed)),
             name=scope,
@@ -137,4 +137,4 @@ def sample_distorted_bounding_box(
             areas=tuple(area_range or (0.05, 1.0)),
             whole=bool(use_image_if_no_bounding_boxes),
         )
-        return SampleDistortedBoundingBoxV2(*found)
+        return SampleDistortedBoundingBoxV2(*results)

@@ -43,14 +43,14 @@ def mean(
     values the mean is 0.
     """
     with variable_scope(name, "mean", [values, weights]):
-        given = cast(convert_to_tensor(values), float32)
+        tensor = cast(convert_to_tensor(values), float32)
         total, count = _kept("total"), _kept("count")
-        n_values = cast(size_of(given), float32)
+        n_values = cast(size_of(tensor), float32)
         if weights is not None:
-            factors = cast(convert_to_tensor(weights), float32) * ones_like(given)
-            given, n_values = given * factors, reduce_sum(factors)
-        with control_dependencies([given]):
-            changed = assign_add(total, reduce_sum(given)), assign_add(count, n_values)
+            factors = cast(convert_to_tensor(weights), float32) * ones_like(tensor)
+            tensor, n_values = tensor * factors, reduce_sum(factors)
+        with control_dependencies([tensor]):
+            changed = assign_add(total, reduce_sum(tensor)), assign_add(count, n_values)
         value = _ratio(total, count, "value")
         update = _ratio(*changed, "update_op")
         add_to_collections(metrics_collections or (), value)
@@ -166,18 +166,18 @@ def _confusion(
             assert_less_equal(guess, 1.0, message="predictions must be in [0, 1]"),
         ]
     ):
-        is_above = greater(reshape(guess, [1, -1]), [[one] for one in limits])
+        is_above = greater(reshape(guess, [1, -1]), [[limit] for limit in limits])
     above = cast(is_above, float32)
     positive = cast(reshape(wanted, [1, -1]), float32)
     below, negative = 1.0 - above, 1.0 - positive
-    found = (
+    counts = (
         *(above * positive, below * positive),
         *(below * negative, above * negative),
     )
     kept = [_kept(name, [len(limits)]) for name in _QUADRANTS]
     changed = [
         assign_add(variable, reduce_sum(part * factors, 1))
-        for variable, part in zip(kept, found, strict=True)
+        for variable, part in zip(kept, counts, strict=True)
     ]
     return kept, changed
 

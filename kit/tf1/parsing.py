@@ -39,9 +39,9 @@ def decode_raw(
 
     Raises `InvalidArgumentError` in a run where they are no multiple of its size.
     """
-    given = bytes if input_bytes is None else input_bytes
-    with op_scope(name, "DecodeRaw", [given]) as scope:
-        texts = convert_to_tensor(given, string, name="bytes")
+    contents = bytes if input_bytes is None else input_bytes
+    with op_scope(name, "DecodeRaw", [contents]) as scope:
+        texts = convert_to_tensor(contents, string, name="bytes")
         how = {"dtype": as_dtype(out_type)._base, "little": bool(little_endian)}
         return create("DecodeRaw", texts, name=scope, **how)
 
@@ -63,9 +63,9 @@ def decode_csv(
     """
     with op_scope(name, "DecodeCSV", [records]) as scope:
         lines = convert_to_tensor(records, string, name="records")
-        defaults = [convert_to_tensor(one) for one in record_defaults]
+        defaults = [convert_to_tensor(default) for default in record_defaults]
         columns = None if select_cols is None else tuple(map(int, select_cols))
-        found = create(
+        made = create(
             *("DecodeCSV", lines, *defaults),
             name=scope,
             delimiter=field_delim,
@@ -74,7 +74,7 @@ def decode_csv(
             columns=columns,
             n_columns=len(defaults),
         )
-    return found if isinstance(found, list) else [found]
+    return made if isinstance(made, list) else [made]
 
 
 def parse_example(
@@ -132,13 +132,13 @@ def _parsed(
                     f"feature {key!r} is {feature!r}; give a tf.FixedLenFeature or a "
                     f"tf.VarLenFeature."
                 )
-        found = create(
+        made = create(
             *("ParseExample", texts, *defaults),
             name=default,
             dense=tuple(dense),
             sparse=tuple(sparse),
         )
-    outputs = found if isinstance(found, list) else [found]
+    outputs = made if isinstance(made, list) else [made]
     parsed: dict[str, Any] = {}
     for (key, *_), tensor in zip(dense, outputs, strict=False):
         parsed[key] = tensor
@@ -148,10 +148,10 @@ def _parsed(
     return parsed
 
 
-def _default(given: Any, dtype: Any, sizes: Any) -> Any:
-    if given is None:
+def _default(default: Any, dtype: Any, sizes: Any) -> Any:
+    if default is None:
         return convert_to_tensor(np.zeros(0, dtype.as_numpy_dtype), dtype)
-    value = np.asarray(given)
+    value = np.asarray(default)
     if value.size == 1 and prod(sizes) == 1:
-        given = value.reshape(sizes).tolist()
-    return convert_to_tensor(given, dtype)
+        default = value.reshape(sizes).tolist()
+    return convert_to_tensor(default, dtype)

@@ -35,7 +35,7 @@ class QueueBase:
         # Where its operations are added, that scope is before their names.
         self._name = ref.op.name.split("/")[-1]
         self._attrs = {
-            "dtypes": tuple(one._base for one in dtypes),
+            "dtypes": tuple(dtype._base for dtype in dtypes),
             "shapes": shapes,
         }
 
@@ -50,32 +50,32 @@ class QueueBase:
         if not (
             queues
             and isinstance(queues, list)
-            and all(isinstance(one, QueueBase) for one in queues)
+            and all(isinstance(item, QueueBase) for item in queues)
         ):
             raise TypeError("A list of queues expected")
         first = queues[0]
         if any(
-            (one.dtypes, one.names) != (first.dtypes, first.names) for one in queues
+            (item.dtypes, item.names) != (first.dtypes, first.names) for item in queues
         ):
             raise TypeError("Queues do not have matching component dtypes and names.")
         try:
-            place = settled("RefSelect", "index", index)
+            position = settled("RefSelect", "index", index)
         except ValueError as exc:
             raise NotImplementedError(
                 "choose the queue in Python, by its place in a list."
             ) from exc
-        if not 0 <= place < len(queues):
+        if not 0 <= position < len(queues):
             raise InvalidArgumentError(
-                None, None, f"there is no queue {place} among {len(queues)}."
+                None, None, f"there is no queue {position} among {len(queues)}."
             )
-        found: QueueBase = queues[place]
-        return found
+        queue: QueueBase = queues[position]
+        return queue
 
     @property
     def name(self) -> str:
         """The name of its operation."""
-        found: str = self.queue_ref.op.name
-        return found
+        name: str = self.queue_ref.op.name
+        return name
 
     @property
     def dtypes(self) -> list[DType]:
@@ -86,7 +86,7 @@ class QueueBase:
     def shapes(self) -> list[TensorShape]:
         """The shapes of the components."""
         shapes = self._shapes or [None] * len(self._dtypes)
-        return [TensorShape(one) for one in shapes]
+        return [TensorShape(shape) for shape in shapes]
 
     @property
     def names(self) -> list[str] | None:
@@ -96,8 +96,8 @@ class QueueBase:
     @property
     def graph(self) -> Graph:
         """The graph it belongs to."""
-        found: Graph = self.queue_ref.graph
-        return found
+        graph: Graph = self.queue_ref.graph
+        return graph
 
     def enqueue(self, vals: Any, name: str | None = None) -> Any:
         """Return an operation that enqueues one element, and waits while it is full.
@@ -114,12 +114,12 @@ class QueueBase:
         return self._put("QueueEnqueueManyV2", vals, name, default)
 
     def _put(self, op_type: str, vals: Any, name: str | None, default: str) -> Any:
-        given = self._components(vals)
-        with op_scope(name, default, [self.queue_ref, *given]) as scope:
+        components = self._components(vals)
+        with op_scope(name, default, [self.queue_ref, *components]) as scope:
             parts = [
-                convert_to_tensor(one, dtype, name=f"component_{number}")
-                for number, (one, dtype) in enumerate(
-                    zip(given, self._dtypes, strict=False)
+                convert_to_tensor(component, dtype, name=f"component_{number}")
+                for number, (component, dtype) in enumerate(
+                    zip(components, self._dtypes, strict=False)
                 )
             ]
             return create_op(op_type, self.queue_ref, *parts, name=scope, **self._attrs)
@@ -146,8 +146,10 @@ class QueueBase:
         in a run: `OutOfRangeError` on a closed queue that is empty.
         """
         with op_scope(name, f"{self._name}_Dequeue", [self.queue_ref]) as scope:
-            found = create("QueueDequeueV2", self.queue_ref, name=scope, **self._attrs)
-        return self._element(found)
+            components = create(
+                "QueueDequeueV2", self.queue_ref, name=scope, **self._attrs
+            )
+        return self._element(components)
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
         """Return `n` elements at once, stacked, and wait until they are there.
@@ -165,18 +167,23 @@ class QueueBase:
         op_type = "QueueDequeueManyV2"
         with op_scope(name, default, [self.queue_ref, n]) as scope:
             count = argument(op_type, "n", n, int32)
-            known = count.static.value
-            if not at_most and known is not None and known.ndim == 0 and known < 0:
-                raise ValueError(f"n is {known}; it must be 0 or more.")
+            static_count = count.static.value
+            if (
+                not at_most
+                and static_count is not None
+                and static_count.ndim == 0
+                and static_count < 0
+            ):
+                raise ValueError(f"n is {static_count}; it must be 0 or more.")
             attrs = {**self._attrs, "at_most": at_most}
             return self._element(
                 create(op_type, self.queue_ref, count, name=scope, **attrs)
             )
 
-    def _element(self, found: Any) -> Any:
+    def _element(self, components: Any) -> Any:
         if self._names is None:
-            return found
-        parts = found if isinstance(found, list) else [found]
+            return components
+        parts = components if isinstance(components, list) else [components]
         return dict(zip(self._names, parts, strict=True))
 
     def size(self, name: str | None = None) -> Any:
@@ -278,8 +285,8 @@ class RandomShuffleQueue(QueueBase):
                 f"min_after_dequeue is {min_after_dequeue}; it must be 0 or more, and "
                 f"less than the capacity, {capacity}.",
             )
-        one, two = get_seed(seed)
-        seeds = None if one is None else (int(one), int(two or 0))
+        first, two = get_seed(seed)
+        seeds = None if first is None else (int(first), int(two or 0))
         super().__init__(
             *_made(
                 *("RandomShuffleQueueV2", capacity, dtypes, shapes, names, shared_name),
@@ -300,14 +307,14 @@ def _made(
 ) -> tuple[list[DType], Any, Any, Any]:
     """Add a queue's operation, and return what `QueueBase` is made of."""
     kinds = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
-    components = [as_dtype(one) for one in kinds]
+    components = [as_dtype(item) for item in kinds]
     if not components:
         raise ValueError("a queue has at least one component.")
     if isinstance(capacity, str):
         raise TypeError(f"the capacity is a whole number, not {capacity!r}.")
-    known = _shapes(shapes, len(components))
-    for one in known or ():
-        if one is None or (None in one and op_type != _PADDING):
+    shapes_listed = _shapes(shapes, len(components))
+    for shape in shapes_listed or ():
+        if shape is None or (None in shape and op_type != _PADDING):
             raise ValueError(
                 f"All shapes must be fully defined: {shapes!r}. A "
                 f"tf.PaddingFIFOQueue takes elements of different sizes."
@@ -317,30 +324,31 @@ def _made(
         op_type,
         name=name,
         capacity=int(capacity),
-        dtypes=tuple(one._base for one in components),
-        shapes=known,
+        dtypes=tuple(component._base for component in components),
+        shapes=shapes_listed,
         shared_name=shared_name or "",
         **(kind or {}),
     )
-    return components, known, labels, ref
+    return components, shapes_listed, labels, ref
 
 
-def _shapes(given: Any, count: int) -> tuple[Any, ...] | None:
-    if given is None:
+def _shapes(wanted: Any, count: int) -> tuple[Any, ...] | None:
+    if wanted is None:
         return None
-    is_one = isinstance(given, TensorShape) or not any(
-        one is None or isinstance(one, list | tuple | TensorShape) for one in given
+    is_one = isinstance(wanted, TensorShape) or not any(
+        shape is None or isinstance(shape, list | tuple | TensorShape)
+        for shape in wanted
     )
-    shapes = [given] if is_one and count == 1 else list(given)
+    shapes = [wanted] if is_one and count == 1 else list(wanted)
     if len(shapes) != count:
         raise ValueError(f"Queue shapes must have the same length as dtypes: {count}.")
     return tuple(map(static_of, shapes))
 
 
-def _names(given: Any, count: int) -> list[str] | None:
-    if given is None:
+def _names(names: Any, count: int) -> list[str] | None:
+    if names is None:
         return None
-    found = [given] if isinstance(given, str) else list(given)
-    if len(found) != count:
+    listed = [names] if isinstance(names, str) else list(names)
+    if len(listed) != count:
         raise ValueError("List of queue names must have the same length as dtypes")
-    return found
+    return listed

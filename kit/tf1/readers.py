@@ -36,12 +36,12 @@ class ReaderBase:
         """Return up to so many records of one file, as vectors; see `read`."""
         with op_scope(name, "ReaderReadUpToV2", [self.reader_ref]) as scope:
             count = convert_to_tensor(num_records, int64, name="num_records")
-            found = create("ReaderReadUpToV2", *self._on(queue), count, name=scope)
-        return tuple(found)
+            pair = create("ReaderReadUpToV2", *self._on(queue), count, name=scope)
+        return tuple(pair)
 
     def _on(self, queue: Any) -> tuple[Any, Any]:
-        given = queue.queue_ref if isinstance(queue, QueueBase) else queue
-        return self.reader_ref, given
+        queue_ref = queue.queue_ref if isinstance(queue, QueueBase) else queue
+        return self.reader_ref, queue_ref
 
     def num_records_produced(self, name: str | None = None) -> Any:
         """Return how many records it has given."""
@@ -132,5 +132,5 @@ def read_file(filename: Any, name: str | None = None) -> Any:
 def matching_files(pattern: Any, name: str | None = None) -> Any:
     """Return the names of the files that match patterns such as `/data/*.txt`."""
     with op_scope(name, "MatchingFiles", [pattern]) as scope:
-        given = convert_to_tensor(pattern, string, name="pattern")
-        return create("MatchingFiles", given, name=scope)
+        patterns = convert_to_tensor(pattern, string, name="pattern")
+        return create("MatchingFiles", patterns, name=scope)

@@ -41,7 +41,7 @@ def with_options(options: type[Any]) -> Callable[[Callable[..., Any]], Any]:
         @functools.wraps(function)
         def taking_options(*args: Any, **kwargs: Any) -> Any:
             values = arguments_of(function.__name__, signature, args, kwargs)
-            fields = [one.name for one in shared if one.name in values]
+            fields = [param.name for param in shared if param.name in values]
             made = options(**{name: values.pop(name) for name in fields})
             return function(**values, options=made)
 

@@ -10,7 +10,9 @@ from kit.tf1.python.client.device_lib import list_local_devices
 
 def gpu_device_name() -> str:
     """Return '/device:GPU:0', or '' where there is none."""
-    names = [one.name for one in list_local_devices() if one.device_type == "GPU"]
+    names = [
+        device.name for device in list_local_devices() if device.device_type == "GPU"
+    ]
     return names[0] if names else ""
 
 

@@ -114,8 +114,8 @@ class CallQueue:
 
 
 def _serve(queue: ref[CallQueue]) -> None:
-    while (found := queue()) is not None and found.serve():
-        del found  # so that a group that nobody holds any more can go
+    while (work := queue()) is not None and work.serve():
+        del work  # so that a group that nobody holds any more can go
 
 
 class CallWork(dist.Work):  # type: ignore[misc]

@@ -39,13 +39,13 @@ class Compress:
     """
 
     def __init__(self, compress: str | Compressor, group: Any = None) -> None:
-        found = compressor_of(compress)
-        if found is None:
+        compressor = compressor_of(compress)
+        if compressor is None:
             raise InvalidArgumentError(
                 'Compress() got nothing; give "float16", "int8", kit.TopK(0.01), '
                 "kit.PowerSGD(4) or a kit.exchange.Compressor."
             )
-        self._compressor, self._group = deepcopy(found), group
+        self._compressor, self._group = deepcopy(compressor), group
         self._buckets: dict[tuple[int, ...], _Bucket] = {}
         # DDP's registration reads these, and knows no other hooks than functions.
         self.__name__ = self.__qualname__ = type(self).__name__
@@ -118,12 +118,12 @@ class _Bucket:
         turn = Turn(self.step, group.rank(), group.size())
         own = dict(zip(self._names, arrays, strict=True))
         stages = self._feedback.exchange(own, turn)
-        given = next(stages)
+        exchanged = next(stages)
         for _ in range(self._n_stages):
-            sums = group.summed(list(given.values()))
-            given = following(stages, dict(zip(given, sums, strict=True)))
-        for name, place in own.items():
-            place[...] = given[name]
+            sums = group.summed(list(exchanged.values()))
+            exchanged = following(stages, dict(zip(exchanged, sums, strict=True)))
+        for name, target in own.items():
+            target[...] = exchanged[name]
         self.step += 1
 
 

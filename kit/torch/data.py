@@ -201,8 +201,8 @@ class MapSource:
             def __iter__(self) -> Iterator[list[tuple[int, int]]]:
                 at = step
                 while True:
-                    (found,) = rows.batch(at)
-                    yield [(at // per_pass, int(one)) for one in found]
+                    (rows_of_batch,) = rows.batch(at)
+                    yield [(at // per_pass, int(row)) for row in rows_of_batch]
                     at += 1
 
         return Numbers()
@@ -216,12 +216,12 @@ class _Seeded:
 
     def __getitems__(self, keys: list[tuple[int, int]]) -> list[Any]:
         """Read the examples of a mini-batch; torch calls this if it is there."""
-        found = []
+        items = []
         with own_chance():
             for key in keys:
                 _seed_all(self._seed, *key)
-                found.append(self._dataset[key[1]])
-        return found
+                items.append(self._dataset[key[1]])
+        return items
 
 
 class _Passes:
@@ -257,12 +257,12 @@ class _Passes:
                 if batches is None:
                     batches = iter(loader)
                 try:
-                    found = next(batches)
+                    item = next(batches)
                 except StopIteration:
                     return
                 finally:
                     states = _states()
-            yield _parts(found)
+            yield _parts(item)
 
 
 def _parts(batch: Any) -> tuple[Any, ...]:
@@ -290,15 +290,15 @@ _chance = threading.RLock()
 def _seed_all(*words: int) -> None:
     # SplitMix64 over the words: numpy's SeedSequence would take most of the time that
     # it takes to read a small example.
-    found = 0
+    seed = 0
     for word in words:
-        found = (found ^ word) + 0x9E3779B97F4A7C15 & 2**64 - 1
-        found = (found ^ found >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
-        found = (found ^ found >> 27) * 0x94D049BB133111EB & 2**64 - 1
-        found ^= found >> 31
-    torch.random.default_generator.manual_seed(found >> 1)
-    np.random.seed(found & 2**32 - 1)
-    random.seed(found)
+        seed = (seed ^ word) + 0x9E3779B97F4A7C15 & 2**64 - 1
+        seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
+        seed = (seed ^ seed >> 27) * 0x94D049BB133111EB & 2**64 - 1
+        seed ^= seed >> 31
+    torch.random.default_generator.manual_seed(seed >> 1)
+    np.random.seed(seed & 2**32 - 1)
+    random.seed(seed)
 
 
 def _states() -> tuple[Any, ...]:

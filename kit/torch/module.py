@@ -99,9 +99,9 @@ class ModuleStep:
         self._overlap = overlap
         trained = _trained(model)
         wrong = {
-            name: f"{one.dtype} on {one.device}"
-            for name, one in trained.items()
-            if one.dtype not in _DTYPES or one.device.type != "cpu"
+            name: f"{parameter.dtype} on {parameter.device}"
+            for name, parameter in trained.items()
+            if parameter.dtype not in _DTYPES or parameter.device.type != "cpu"
         }
         if wrong or not trained:
             what = wrong or "there is none that needs a gradient"
@@ -123,7 +123,7 @@ class ModuleStep:
     def params(self) -> dict[str, Any]:
         """Copies of the parameters that are trained, as numpy arrays by name."""
         trained = _trained(self.model)
-        return {name: one.detach().numpy().copy() for name, one in trained.items()}
+        return {name: param.detach().numpy().copy() for name, param in trained.items()}
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -152,7 +152,7 @@ class ModuleStep:
         In eval mode and without gradients; `state` is that of a worker.
         """
         replica = self._replica()
-        replica.begin({k: _tensor(one) for k, one in params.items()}, state)
+        replica.begin({k: _tensor(value) for k, value in params.items()}, state)
         replica.model.eval()
         try:
             with torch.no_grad(), own_chance():
@@ -179,7 +179,7 @@ class ModuleStep:
         states = getattr(trained, "states", {})
         kept = states[min(states)] if states else {}
         own = {**_trained(self.model), **_buffers(self.model)}
-        named = {name.removeprefix(_BUFFER): one for name, one in kept.items()}
+        named = {name.removeprefix(_BUFFER): item for name, item in kept.items()}
         with torch.no_grad():
             for name, value in {**values, **named}.items():
                 own[name].copy_(torch.from_numpy(np.array(value)))
@@ -217,11 +217,11 @@ class ModuleStep:
         # call that releases the interpreter.
         thread = threading.Thread(target=_backward, args=(loss, ready), daemon=True)
         thread.start()
-        while (found := ready.get()) is not None:
-            if isinstance(found, BaseException):
-                raise found
-            del missing[found]
-            yield found
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            del missing[item]
+            yield item
         thread.join()
         yield from missing  # the loss does not depend on them
         replica.keep(state)
@@ -230,8 +230,8 @@ class ModuleStep:
     def _forward(
         self, replica: Replica, batch: tuple[Any, ...]
     ) -> tuple[Any, dict[str, float]]:
-        *given, target = batch
-        output = replica.model(*given)
+        *inputs, target = batch
+        output = replica.model(*inputs)
         loss = self._loss(output, target)
         with torch.no_grad():
             measured = {
@@ -241,11 +241,11 @@ class ModuleStep:
         return loss, measured
 
     def _replica(self) -> Replica:
-        found: Replica | None = getattr(self._replicas, "mine", None)
-        if found is None:
+        replica: Replica | None = getattr(self._replicas, "mine", None)
+        if replica is None:
             # A copy for each thread: the workers of a local cluster share this object.
-            found = self._replicas.mine = Replica(copy.deepcopy(self.model))
-        return found
+            replica = self._replicas.mine = Replica(copy.deepcopy(self.model))
+        return replica
 
 
 class Replica:
@@ -257,14 +257,18 @@ class Replica:
         self._views: dict[tuple[int, str], Any] = {}  # by address: there are few
         #: Is told the name of each parameter whose gradient is complete.
         self.ready = Told()
-        self._first = {k: one.detach().clone() for k, one in self._buffers.items()}
-        for name, one in self.trained.items():
-            one.register_post_accumulate_grad_hook(partial(_complete, self.ready, name))
+        self._first = {
+            k: buffer.detach().clone() for k, buffer in self._buffers.items()
+        }
+        for name, parameter in self.trained.items():
+            parameter.register_post_accumulate_grad_hook(
+                partial(_complete, self.ready, name)
+            )
 
     def begin(self, params: Mapping[str, Any], state: Any) -> None:
         """Compute with these tensors as parameters, and with buffers that were kept."""
-        for name, one in self.trained.items():
-            one.data = params[name]
+        for name, parameter in self.trained.items():
+            parameter.data = params[name]
         kept = {} if state is None else state
         for name, buffer in self._buffers.items():
             value = kept.get(_BUFFER + name)
@@ -286,13 +290,13 @@ class Replica:
 
     def views(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Return tensors over the arrays of a training, which come again and again."""
-        found = {}
+        views_of = {}
         for name, array in arrays.items():
             key = array.__array_interface__["data"][0], name
             if key not in self._views:
                 self._views[key] = _tensor(array)
-            found[name] = self._views[key]
-        return found
+            views_of[name] = self._views[key]
+        return views_of
 
 
 class Told:
@@ -320,7 +324,9 @@ def _backward(loss: Any, ready: SimpleQueue[Any]) -> None:
 
 
 def _trained(model: Any) -> dict[str, Any]:
-    return {name: one for name, one in model.named_parameters() if one.requires_grad}
+    return {
+        name: param for name, param in model.named_parameters() if param.requires_grad
+    }
 
 
 def _buffers(model: Any) -> dict[str, Any]:

@@ -162,26 +162,28 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> CallWork:
         """Put several tensors of all tasks into lists, one for each rank."""
         opts = opts or c10d.AllgatherOptions()
-        given = arrays_of(all_on_host(inputs))
-        results = all_on_host([one for row in outputs for one in row])
+        arrays = arrays_of(all_on_host(inputs))
+        results = all_on_host([tensor for row in outputs for tensor in row])
 
         def act() -> object:
-            return self.calls.all_gather(given, out=arrays_of(results))
+            return self.calls.all_gather(arrays, out=arrays_of(results))
 
-        return self._begin(opts, [one for row in outputs for one in row], results, act)
+        return self._begin(
+            opts, [tensor for row in outputs for tensor in row], results, act
+        )
 
     def all_gather_single_coalesced(
         self, outputs: Tensors, inputs: Tensors, opts: Any = None
     ) -> CallWork:
         """Put all tasks' tensors into one tensor each, one behind the other."""
         opts = opts or c10d.AllgatherOptions()
-        given = [one.reshape(-1) for one in arrays_of(all_on_host(inputs))]
+        arrays = [array.reshape(-1) for array in arrays_of(all_on_host(inputs))]
         results = all_on_host(outputs)
-        parts = [one.array.reshape(self.size(), -1) for one in results]
+        parts = [result.array.reshape(self.size(), -1) for result in results]
         room = [part[rank] for rank in range(self.size()) for part in parts]
 
         def act() -> object:
-            return self.calls.all_gather(given, out=room)
+            return self.calls.all_gather(arrays, out=room)
 
         return self._begin(opts, outputs, results, act)
 
@@ -196,12 +198,12 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any
     ) -> CallWork:
         """Put all tasks' tensors into the root's list."""
-        given, root = on_host(_one(inputs)), opts.rootRank
+        tensor, root = on_host(_one(inputs)), opts.rootRank
         tensors = list(outputs[0]) if self.calls.rank == root else []
         results = all_on_host(tensors)
 
         def act() -> object:
-            return self.calls.gather(given.array, root, out=arrays_of(results))
+            return self.calls.gather(tensor.array, root, out=arrays_of(results))
 
         return self._begin(opts, tensors, results, act)
 
@@ -210,12 +212,12 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> CallWork:
         """Put this task's one of the root's list into a tensor."""
         result, root = on_host(_one(outputs)), opts.rootRank
-        given = None
+        arrays = None
         if self.calls.rank == root:
-            given = arrays_of(all_on_host(inputs[0]))
+            arrays = arrays_of(all_on_host(inputs[0]))
 
         def act() -> object:
-            return self.calls.scatter(given, root, out=result.array)
+            return self.calls.scatter(arrays, root, out=result.array)
 
         return self._begin(opts, outputs, [result], act)
 
@@ -224,18 +226,18 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> CallWork:
         """Put the sum of what all tasks have for this one into a tensor."""
         opts = opts or c10d.ReduceScatterOptions()
-        given = arrays_of(all_on_host(_one(inputs), adds=True))
-        return self._reduce_scatter(outputs, [[one] for one in given], opts)
+        arrays = arrays_of(all_on_host(_one(inputs), adds=True))
+        return self._reduce_scatter(outputs, [[array] for array in arrays], opts)
 
     def reduce_scatter_single_coalesced(
         self, outputs: Tensors, inputs: Tensors, opts: Any = None
     ) -> CallWork:
         """Do the same, where an input has the parts of all tasks behind each other."""
         n = self.size()
-        given = [
-            one.reshape(n, -1) for one in arrays_of(all_on_host(inputs, adds=True))
+        arrays = [
+            array.reshape(n, -1) for array in arrays_of(all_on_host(inputs, adds=True))
         ]
-        parts = [[one[rank] for one in given] for rank in range(n)]
+        parts = [[array[rank] for array in arrays] for rank in range(n)]
         return self._reduce_scatter(outputs, parts, opts or c10d.ReduceScatterOptions())
 
     def reduce_scatter_single(
@@ -248,23 +250,23 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     _reduce_scatter_base = reduce_scatter_single
 
     def _reduce_scatter(
-        self, outputs: Tensors, given: Sequence[Sequence[Any]], opts: Any
+        self, outputs: Tensors, arrays: Sequence[Sequence[Any]], opts: Any
     ) -> CallWork:
         op, results = _op(opts.reduceOp), all_on_host(outputs, adds=True)
-        pairs = zip(arrays_of(results), given[0], strict=True)
+        pairs = zip(arrays_of(results), arrays[0], strict=True)
         room = [result.reshape(like.shape) for result, like in pairs]
 
         def act() -> object:
-            return self.calls.reduce_scatter(given, op, out=room)
+            return self.calls.reduce_scatter(arrays, op, out=room)
 
         return self._begin(opts, outputs, results, act)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> CallWork:
         """Put what each task has for this one into a list by rank."""
-        given, results = arrays_of(all_on_host(inputs)), all_on_host(outputs)
+        arrays, results = arrays_of(all_on_host(inputs)), all_on_host(outputs)
 
         def act() -> object:
-            return self.calls.all_to_all(given, out=arrays_of(results))
+            return self.calls.all_to_all(arrays, out=arrays_of(results))
 
         return self._begin(opts, outputs, results, act)
 
@@ -299,11 +301,11 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def summed(self, arrays: list[Array]) -> list[Array]:
         """Return the sums of arrays over all tasks, after the calls begun before."""
-        found = list[Array]()
-        call = Call(lambda: found.extend(self.calls.all_reduce(arrays)), [])
+        results = list[Array]()
+        call = Call(lambda: results.extend(self.calls.all_reduce(arrays)), [])
         self._queue.begin(call, is_waited_for=True)
         self._queue.finish(call)
-        return found
+        return results
 
     def barrier(self, opts: Any = None) -> CallWork:
         """Return when all tasks are in it."""

@@ -61,13 +61,13 @@ def traffic(group: Any = None) -> GroupTraffic:
     group : torch.distributed.ProcessGroup, optional
         By default the default one.
     """
-    found = group or dist.group.WORLD
-    if not isinstance(found, TaskProcessGroup):
+    process_group = group or dist.group.WORLD
+    if not isinstance(process_group, TaskProcessGroup):
         raise FailedPreconditionError(
             "this is no process group of psring; make one with kit.torch.init(), or "
             'with torch.distributed.init_process_group("psring").'
         )
-    links = found.calls.traffic.links + found.messages.traffic.links
+    links = process_group.calls.traffic.links + process_group.messages.traffic.links
     return GroupTraffic(links)
 
 

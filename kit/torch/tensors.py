@@ -36,17 +36,17 @@ def on_host(tensor: Any, *, adds: bool = False) -> OnHost:
     """
     if _is_plain(tensor):
         return OnHost(_memory_of(tensor), None)
-    given = tensor.detach()
-    if given.layout is not torch.strided or given.is_quantized or given.is_meta:
+    dense = tensor.detach()
+    if dense.layout is not torch.strided or dense.is_quantized or dense.is_meta:
         raise InvalidArgumentError(
-            f"psring exchanges dense tensors, and this one is {given.layout}, "
-            f"{given.dtype} on {given.device}; convert it first: x.to_dense()."
+            f"psring exchanges dense tensors, and this one is {dense.layout}, "
+            f"{dense.dtype} on {dense.device}; convert it first: x.to_dense()."
         )
-    host = given.cpu().resolve_conj().resolve_neg().contiguous()
+    host = dense.cpu().resolve_conj().resolve_neg().contiguous()
     if adds and host.dtype not in _DTYPES:
         host = host.float()
-    is_own = host.dtype == given.dtype and host.data_ptr() == given.data_ptr()
-    return OnHost(_memory_of(host), None if is_own else lambda: given.copy_(host))
+    is_own = host.dtype == dense.dtype and host.data_ptr() == dense.data_ptr()
+    return OnHost(_memory_of(host), None if is_own else lambda: dense.copy_(host))
 
 
 def _is_plain(tensor: Any) -> bool:
@@ -90,8 +90,8 @@ def put_back(parts: Sequence[OnHost]) -> None:
 
 def pieces(part: OnHost, sizes: Sequence[int]) -> list[Array]:
     """Return an array as pieces along its first axis: of these sizes."""
-    found, at = [], 0
+    parts_of, at = [], 0
     for size in sizes:
-        found.append(part.array[at : at + size])
+        parts_of.append(part.array[at : at + size])
         at += size
-    return found
+    return parts_of

@@ -114,10 +114,10 @@ def bottleneck(trace: Trace, most_steps: int = _MOST_STEPS) -> Bottleneck:
     window = window_of(trace, most_steps)
     if window is None:
         return _unknown(f"fewer than {LEAST_STEPS} whole steps were recorded.")
-    found = StepTimes(trace, window)
-    if not found.total:
+    times = StepTimes(trace, window)
+    if not times.total:
         return _unknown("what the tasks did was not recorded (settings(trace=False)).")
-    return _verdict(found)
+    return _verdict(times)
 
 
 def _unknown(why: str) -> Bottleneck:
@@ -152,7 +152,7 @@ def _verdict(account: StepTimes) -> Bottleneck:
         _latency(account, hops),
         _hooks(account),
     ]
-    suspects.sort(key=lambda one: -one.ns)
+    suspects.sort(key=lambda cause: -cause.ns)
     most, second = suspects[:2]
     computing = sum(account.path.of(Phase.COMPUTE, Phase.QUEUE).values())
     slow = sum(
@@ -186,11 +186,11 @@ def _worker(account: StepTimes) -> _Suspect:
     if n_workers < 2 or account.window.epoch.is_asynchronous:
         return _Suspect(Cause.WORKER, 0.0, _tell_balanced)
     # By the medians: a few steps that take far longer are another cause.
-    place = int(np.median(times, axis=0).argmax())
-    mine, others = times[:, place], np.delete(times, place, axis=1).mean(axis=1)
-    worker = account.workers[place]
+    column = int(np.median(times, axis=0).argmax())
+    mine, others = times[:, column], np.delete(times, column, axis=1).mean(axis=1)
+    worker = account.workers[column]
     on_path = account.path.of(Phase.COMPUTE)[worker]
-    is_last = float((times.argmax(axis=1) == place).mean()) >= _MOSTLY
+    is_last = float((times.argmax(axis=1) == column).mean()) >= _MOSTLY
     wait = float(np.median(mine - others)) * len(times)
     # Steps that do not need it, as with backup workers, do not wait for it.
     ns = min(wait, on_path) if is_last else 0.0
@@ -250,9 +250,9 @@ def _data(account: StepTimes) -> _Suspect:
     means = account.own(Phase.LOAD).mean(axis=0)
     task = ""
     if len(means) > 1 and account.workers:
-        place = int(means.argmax())
-        if means[place] > 2 * np.delete(means, place).max():
-            task = account.names[account.workers[place]]
+        column = int(means.argmax())
+        if means[column] > 2 * np.delete(means, column).max():
+            task = account.names[account.workers[column]]
 
     def tell(cost: str) -> tuple[str, str]:
         whose = f"The data of {task} are slow: loading" if task else "Loading"
@@ -287,13 +287,13 @@ def _cores(account: StepTimes, queueing: Mapping[int, int], late: int) -> _Suspe
 
 def _update(account: StepTimes) -> _Suspect:
     """Return the task for whose adding and updating the steps wait."""
-    found = account.path.of(Phase.APPLY)
+    ns_of = account.path.of(Phase.APPLY)
     for task, ns in account.path.of(Phase.SEND, Phase.RECEIVE).items():
         if task not in account.workers:
-            found[task] += ns
-    (task, _), *_ = found.most_common(1) or [(0, 0)]
+            ns_of[task] += ns
+    (task, _), *_ = ns_of.most_common(1) or [(0, 0)]
     is_server, name = task not in account.workers, account.names[task]
-    alone = sum(found.values()) < 1.5 * found[task]
+    alone = sum(ns_of.values()) < 1.5 * ns_of[task]
 
     def tell(cost: str) -> tuple[str, str]:
         if is_server:
@@ -310,21 +310,21 @@ def _update(account: StepTimes) -> _Suspect:
             "Take an optimizer that costs less, or larger mini-batches.",
         )
 
-    return _Suspect(Cause.UPDATE, sum(found.values()), tell, name if alone else "")
+    return _Suspect(Cause.UPDATE, sum(ns_of.values()), tell, name if alone else "")
 
 
 def _line(account: StepTimes, hops: Hops) -> _Suspect:
-    found, names = hops.bandwidth, account.names
-    total = sum(found.values())
+    ns_of, names = hops.bandwidth, account.names
+    total = sum(ns_of.values())
     link: tuple[str, ...] = ()
     task, where, verb = "", "The links", "are"
     if total:
-        (source, target), most = found.most_common(1)[0]
+        (source, target), most = ns_of.most_common(1)[0]
         ends: Counter[int] = Counter()
-        for pair, ns in found.items():
+        for pair, ns in ns_of.items():
             ends.update(dict.fromkeys(pair, ns))
         (end, share), *_ = ends.most_common(1)
-        is_one = most + found[target, source] > 0.8 * total
+        is_one = most + ns_of[target, source] > 0.8 * total
         if is_one and account.is_slow_alone(source, target):
             link, verb = (names[source], names[target]), "is"
             where = f"The link between {link[0]} and {link[1]}"
@@ -345,9 +345,9 @@ def _line(account: StepTimes, hops: Hops) -> _Suspect:
     return _Suspect(Cause.LINK, total, tell, task, link)
 
 
-def _besides(account: StepTimes, found: Counter[tuple[int, int]], what: str) -> str:
+def _besides(account: StepTimes, ns_of: Counter[tuple[int, int]], what: str) -> str:
     """Return what else messages take, if it is worth naming."""
-    share = sum(found.values()) / account.total
+    share = sum(ns_of.values()) / account.total
     if share < _BESIDES:
         return ""
     return f", and {what} takes another {share:.0%}".replace("%", " %")
@@ -412,7 +412,7 @@ def _parts(
         return sum(account.path.of(*phases).values())
 
     queued = sum(queueing.values())
-    found = {
+    ns_of = {
         "loading data": path(Phase.LOAD),
         "computing": path(Phase.COMPUTE, Phase.QUEUE) - queued,
         "waiting for a core": queued,
@@ -423,7 +423,7 @@ def _parts(
         "noticing messages": path(Phase.WAIT) + hops.late,
         "other": path(UNKNOWN),
     }
-    return {name: account.ms(ns) for name, ns in found.items()}
+    return {name: account.ms(ns) for name, ns in ns_of.items()}
 
 
 def _ms(value: float) -> str:

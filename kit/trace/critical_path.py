@@ -57,11 +57,11 @@ class CriticalPath:
 
     def of(self, *phases: int) -> Counter[int]:
         """Return the nanoseconds of each task in these phases."""
-        found: Counter[int] = Counter()
+        ns_of: Counter[int] = Counter()
         for (task, phase), ns in self.spent.items():
             if phase in phases:
-                found[task] += ns
-        return found
+                ns_of[task] += ns
+        return ns_of
 
 
 class _Spans(NamedTuple):
@@ -109,8 +109,8 @@ class Walker:
         # the whole stretch, and nothing is counted twice.
         while at > begin:
             spans = self._spans[task]
-            place = self._covering(spans, at)
-            if place < 0:
+            index = self._covering(spans, at)
+            if index < 0:
                 # Nothing recorded covers this moment: unknown, back to the last known
                 # end.
                 before = bisect_left(spans.start, at) - 1
@@ -119,11 +119,11 @@ class Walker:
                 path.spent[task, UNKNOWN] += at - since
                 came_from, at = None, since
                 continue
-            since = max(spans.start[place], begin)
-            if spans.phase[place] != Phase.WAIT:
-                path.spent[task, spans.phase[place]] += at - since
+            since = max(spans.start[index], begin)
+            if spans.phase[index] != Phase.WAIT:
+                path.spent[task, spans.phase[index]] += at - since
                 came_from, at = None, since
-            elif came_from is not None and spans.end[place] - at > self._least:
+            elif came_from is not None and spans.end[index] - at > self._least:
                 # The sender is found waiting at the moment when it is said to have
                 # sent. Nobody sends during a wait, so the message must have left before
                 # that wait.
@@ -135,9 +135,9 @@ class Walker:
     def _covering(self, spans: _Spans, at: int) -> int:
         """Return the place of the last span before `at` that reaches it; -1: none."""
         last = bisect_left(spans.start, at) - 1
-        for place in range(last, max(-1, last - _BACK), -1):
-            if spans.end[place] >= at:
-                return place
+        for index in range(last, max(-1, last - _BACK), -1):
+            if spans.end[index] >= at:
+                return index
         return -1
 
     def _waited(
@@ -145,25 +145,25 @@ class Walker:
     ) -> tuple[Hop | None, int, int]:
         """Go back over one message of a wait, or over the whole wait if it had none."""
         arrived = self._arrivals[task]
-        place = bisect_right(arrived.end, at) - 1
-        if place < 0 or arrived.end[place] <= since:
+        index = bisect_right(arrived.end, at) - 1
+        if index < 0 or arrived.end[index] <= since:
             path.spent[task, Phase.WAIT] += at - since
             return None, task, since
-        end = arrived.end[place]
+        end = arrived.end[index]
         # Of several that end at the same time, all but the first were there already, so
         # the first is the one that was waited for.
-        place = bisect_left(arrived.end, end)
-        start = arrived.start[place]
+        index = bisect_left(arrived.end, end)
+        start = arrived.start[index]
         # Messages are taken one after the other: before that moment, the task waited
         # for the message before this one.
-        before = max(since, arrived.end[place - 1] if place else since)
+        before = max(since, arrived.end[index - 1] if index else since)
         was_here = start < before and not self._shaped
         if end - before < self._least or was_here or start > end:
             path.spent[task, Phase.WAIT] += at - before
             return None, task, before
         path.spent[task, Phase.WAIT] += at - end
-        source, start = arrived.source[place], max(start, begin)
-        hop = Hop(source, task, arrived.bytes[place], end - start)
+        source, start = arrived.source[index], max(start, begin)
+        hop = Hop(source, task, arrived.bytes[index], end - start)
         path.hops.append(hop)
         # At least 1 ns further back: else messages that took no time could send the
         # path back and forth between two tasks for ever.

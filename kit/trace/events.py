@@ -42,12 +42,12 @@ def lanes(intervals: Sequence[tuple[int, int]]) -> list[int]:
     chosen = [0] * len(intervals)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
-    for place in sorted(range(len(intervals)), key=lambda i: intervals[i]):
-        start, end = intervals[place]
+    for index in sorted(range(len(intervals)), key=lambda i: intervals[i]):
+        start, end = intervals[index]
         while busy and busy[0][0] <= start:
             heapq.heappush(free, heapq.heappop(busy)[1])
         lane = heapq.heappop(free) if free else len(busy)
-        chosen[place] = lane
+        chosen[index] = lane
         heapq.heappush(busy, (end, lane))
     return chosen
 
@@ -113,13 +113,13 @@ class _Tracks:
     def threads(self) -> Iterator[Event]:
         for (task, order, name, lane), tid in self._threads.items():
             title = f"{name} ({lane + 1})" if lane else name
-            place = order * 1000 + lane
+            index = order * 1000 + lane
             yield self._about(task, tid, "thread_name", name=title)
-            yield self._about(task, tid, "thread_sort_index", sort_index=place)
+            yield self._about(task, tid, "thread_sort_index", sort_index=index)
 
     def _about(self, task: int, tid: int, what: str, **args: Any) -> Event:
-        place = {"pid": self.pid(task), "tid": tid}
-        return {"ph": "M", **place, "name": what, "args": args}
+        track = {"pid": self.pid(task), "tid": tid}
+        return {"ph": "M", **track, "name": what, "args": args}
 
     def slices(self, task: int, order: int, name: str, table: Rows) -> Iterator[Event]:
         """Yield one slice for each row, without a name and arguments yet."""
@@ -140,8 +140,8 @@ class _Tracks:
 
     def instant(self, at: int, about: str) -> Event:
         """Return a mark across all tasks, without a name and arguments yet."""
-        place = {"pid": self.pid(0), "tid": 0, "ts": self.at(at)}
-        return {"ph": "i", "s": "g", "cat": about} | place
+        track = {"pid": self.pid(0), "tid": 0, "ts": self.at(at)}
+        return {"ph": "i", "s": "g", "cat": about} | track
 
 
 def _phases(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
@@ -163,12 +163,12 @@ def _transfers(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
             mine = np.flatnonzero(table[side] == task)
             slices = tracks.slices(task, order, name, table[mine])
             moves = (Transfer(*row) for row in table[mine].tolist())
-            for event, place, move in zip(slices, mine.tolist(), moves, strict=True):
-                yield from _transfer(event, place, move, word, tracks)
+            for event, number, move in zip(slices, mine.tolist(), moves, strict=True):
+                yield from _transfer(event, number, move, word, tracks)
 
 
 def _transfer(
-    event: Event, place: int, move: Transfer, word: str, tracks: _Tracks
+    event: Event, number: int, move: Transfer, word: str, tracks: _Tracks
 ) -> Iterator[Event]:
     """Yield one end of a transfer: its slice, and the arrow's tail or head in it."""
     kind = _word(TransferKind, move.kind)
@@ -176,7 +176,7 @@ def _transfer(
     args = {"kind": kind, "bytes": move.bytes, "step": move.step, "epoch": move.epoch}
     yield event | {"name": f"{kind} {word} {peer}", "args": args}
     arrow = {key: event[key] for key in ("pid", "tid", "ts")}
-    arrow |= {"cat": "transfer", "name": kind, "id": place}
+    arrow |= {"cat": "transfer", "name": kind, "id": number}
     if word == "to":
         yield arrow | {"ph": "s"}
     else:  # just inside the slice: that is how viewers find it ("bp": "e")
@@ -197,8 +197,8 @@ def _counters(trace: Trace, tracks: _Tracks) -> Iterator[Event]:
         before = None
         for at, rate in zip(times, rates, strict=True):
             if rate != before:
-                place = {"pid": tracks.pid(source), "tid": 0, "ts": at}
-                yield {"ph": "C", **place, "name": name, "args": {"bytes/s": rate}}
+                track = {"pid": tracks.pid(source), "tid": 0, "ts": at}
+                yield {"ph": "C", **track, "name": name, "args": {"bytes/s": rate}}
             before = rate
 
 

@@ -94,10 +94,10 @@ def _text(path: str | os.PathLike[str]) -> bytes:
     path = user_path(path, "the file of a trace")
     with open_regular(path, InvalidArgumentError, _MOST_BYTES) as file:
         size = os.fstat(file.fileno()).st_size
-        for place in (0, max(0, size - _EDGE)):
-            file.seek(place)
+        for begin in (0, max(0, size - _EDGE)):
+            file.seek(begin)
             edge = file.read(_EDGE).strip()
-            if not (edge.endswith(b"}") if place else edge.startswith(b"{")):
+            if not (edge.endswith(b"}") if begin else edge.startswith(b"{")):
                 raise ValueError("it is not an object from beginning to end")
         file.seek(0)
         return file.read(size)

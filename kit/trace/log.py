@@ -53,8 +53,8 @@ def encoded_name(name: object) -> bytes:
     """
     if not isinstance(name, str) or not name.isprintable():  # numpy cuts zeros off
         return b""
-    found = name.encode()
-    return found if len(found) <= LONGEST_NAME else b""
+    encoded = name.encode()
+    return encoded if len(encoded) <= LONGEST_NAME else b""
 
 
 class Log:
@@ -146,10 +146,10 @@ class Log:
         self._make_room(count)
         done = 0
         while done < count:
-            place = self._packed % self._window
-            some = min(count - done, self._window - place)
+            offset = self._packed % self._window
+            some = min(count - done, self._window - offset)
             part = new[done * size : (done + some) * size]
-            self._block[place * size : (place + some) * size] = part
+            self._block[offset * size : (offset + some) * size] = part
             self._packed += some
             done += some
         del new[: count * size]

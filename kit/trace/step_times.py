@@ -53,8 +53,8 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
         return None
     steps = trace.steps[-_LOOKED_AT:]
     epoch, *before = sorted(trace.epochs, reverse=True)[:2]
-    told = steps["step"][steps["epoch"] == epoch.number]
-    if before and len(told) and told.min() == told.max():
+    done = steps["step"][steps["epoch"] == epoch.number]
+    if before and len(done) and done.min() == done.max():
         # A single step says nothing: it is the one that ends a training whose workers
         # did not agree.
         epoch = before[0]
@@ -64,7 +64,7 @@ def window_of(trace: Trace, most_steps: int) -> StepWindow | None:
     steps = steps[steps["step"] > int(steps["step"].max()) - most_steps]
     spans, transfers = trace.spans[-_LOOKED_AT:], trace.transfers[-_LOOKED_AT:]
     transfers = transfers[transfers["epoch"] == epoch.number]
-    mine = [steps["step"][steps["task"] == one] for one in np.unique(steps["task"])]
+    mine = [steps["step"][steps["task"] == task] for task in np.unique(steps["task"])]
     # Without the first step of a configuration, which binds the plan and is longer.
     first = max(trace.kept.details, epoch.first_step + 1, *(int(n.min()) for n in mine))
     if len(spans) == _LOOKED_AT:  # the oldest step may have been cut
@@ -187,13 +187,13 @@ class StepTimes:
     def own(self, *phases: int) -> Floats:
         """Return the nanoseconds that each worker spent in phases: (steps, workers)."""
         spans, size = self.window.spans, len(self.workers)
-        found = np.zeros((self.n_steps, size))
+        table = np.zeros((self.n_steps, size))
         chosen = np.isin(spans["phase"], phases) & np.isin(spans["task"], self.workers)
         spans = spans[chosen]
-        place = np.searchsorted(self.workers, spans["task"])
+        column = np.searchsorted(self.workers, spans["task"])
         lengths = spans["end"] - spans["start"]
-        np.add.at(found, (spans["step"] - self.window.first, place), lengths)
-        return found
+        np.add.at(table, (spans["step"] - self.window.first, column), lengths)
+        return table
 
     def queueing(self) -> Counter[int]:
         """Return the part of each task's computing on the path in which it had no core.
@@ -201,7 +201,7 @@ class StepTimes:
         The kernel is not asked in every short step: the share is that of the steps in
         which it was.
         """
-        spans, found = self.window.spans, Counter[int]()
+        spans, queued_ns = self.window.spans, Counter[int]()
         queues = spans[spans["phase"] == Phase.QUEUE]
         computes = spans[spans["phase"] == Phase.COMPUTE]
         on_path = self.path.of(Phase.COMPUTE, Phase.QUEUE)
@@ -211,8 +211,8 @@ class StepTimes:
             mine = mine[np.isin(mine["step"], asked["step"])]
             queued = int((asked["end"] - asked["start"]).sum())
             whole = queued + int((mine["end"] - mine["start"]).sum())
-            found[task] = round(ns * queued / whole) if whole else 0
-        return found
+            queued_ns[task] = round(ns * queued / whole) if whole else 0
+        return queued_ns
 
     def is_slow_alone(self, one: int, other: int) -> bool:
         """Whether payloads between two tasks take far longer than those of others.
@@ -260,17 +260,17 @@ def _stretches(steps: Rows, first_step: int) -> list[tuple[int, int, int]]:
     begins at the end of the step before, if a worker had begun by then.
     """
     order = np.lexsort((steps["end"], steps["step"]))
-    found: list[tuple[int, int, int]] = []
+    stretches: list[tuple[int, int, int]] = []
     numbers, first = np.unique(steps["step"][order], return_index=True)
     edges = [*first.tolist(), len(order)]
-    for place in range(len(numbers)):
-        rows = steps[order[edges[place] : edges[place + 1]]]
+    for index in range(len(numbers)):
+        rows = steps[order[edges[index] : edges[index + 1]]]
         begin, end, task = int(rows["start"].min()), int(rows["end"][-1]), rows["task"]
         # Steps that overlap or touch make one stretch, which ends with its last worker.
-        if found and begin <= found[-1][2]:
-            begin, end = found[-1][1], max(end, found[-1][2])
-            found.pop()
-        if numbers[place] < first_step:
+        if stretches and begin <= stretches[-1][2]:
+            begin, end = stretches[-1][1], max(end, stretches[-1][2])
+            stretches.pop()
+        if numbers[index] < first_step:
             begin = end
-        found.append((int(task[-1]), begin, end))
-    return found
+        stretches.append((int(task[-1]), begin, end))
+    return stretches

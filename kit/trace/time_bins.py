@@ -56,9 +56,9 @@ def spread(
     # A position on the very last edge belongs to the last bin.
     first = np.minimum(low.astype(np.int64), count - 1)
     last = np.minimum(high.astype(np.int64), count - 1)
-    one = first == last
-    head = np.where(one, amount, rate * (first + 1 - low))
-    tail = np.where(one, 0.0, rate * (high - last))
+    is_inside = first == last
+    head = np.where(is_inside, amount, rate * (first + 1 - low))
+    tail = np.where(is_inside, 0.0, rate * (high - last))
     row = group.astype(np.int64) * count
     size = n_groups * count
     part = np.bincount(row + first, head, size) + np.bincount(row + last, tail, size)

@@ -285,9 +285,9 @@ class Trace:
         if not len(table):
             return (), np.zeros((0, n_bins))
         links, group = _links(table)
-        place = np.searchsorted(edges, table["end"], side="right") - 1
-        inside = (place >= 0) & (place < n_bins)
-        flat = (group * n_bins + place)[inside]
+        index = np.searchsorted(edges, table["end"], side="right") - 1
+        inside = (index >= 0) & (index < n_bins)
+        flat = (group * n_bins + index)[inside]
         amount: Floats = np.bincount(
             flat, table["bytes"][inside].astype(np.float64), len(links) * n_bins
         ).astype(np.float64)
@@ -468,10 +468,10 @@ def _means(table: Rows, name: str) -> tuple[Ints, Floats]:
     # In the order of the tasks, not in that in which their rows came: so two observers
     # of a training, and a replay, get the same bits.
     table = table[np.lexsort((table["task"], table["step"]))]
-    steps, place = np.unique(table["step"], return_inverse=True)
+    steps, index = np.unique(table["step"], return_inverse=True)
     weight = table["examples"].astype(np.float64)
-    total = np.bincount(place, table[name] * weight, len(steps))
-    return steps, total / np.bincount(place, weight, len(steps))
+    total = np.bincount(index, table[name] * weight, len(steps))
+    return steps, total / np.bincount(index, weight, len(steps))
 
 
 def _links(table: Rows) -> tuple[tuple[tuple[int, int], ...], Ints]:
@@ -479,9 +479,9 @@ def _links(table: Rows) -> tuple[tuple[tuple[int, int], ...], Ints]:
     n = 1 + int(max(table["source"].max(), table["destination"].max()))
     code = table["source"].astype(np.int64) * n + table["destination"]
     present = np.bincount(code, minlength=n * n) > 0
-    place = np.cumsum(present) - 1
+    index = np.cumsum(present) - 1
     pairs = [divmod(int(c), n) for c in np.flatnonzero(present)]
-    return tuple(pairs), place[code]
+    return tuple(pairs), index[code]
 
 
 def distinct(names: Iterable[str]) -> list[str]:
@@ -490,14 +490,14 @@ def distinct(names: Iterable[str]) -> list[str]:
     >>> distinct(["ring", "ps", "ring", "ring (2)"])
     ['ring', 'ps', 'ring (2)', 'ring (2) (2)']
     """
-    found: list[str] = []
+    names_used: list[str] = []
     for name in names:
         new, number = name, 1
-        while new in found:
+        while new in names_used:
             number += 1
             new = f"{name} ({number})"
-        found.append(new)
-    return found
+        names_used.append(new)
+    return names_used
 
 
 def beside(taken: Iterable[str], columns: Mapping[str, T]) -> dict[str, T]:
@@ -508,6 +508,6 @@ def beside(taken: Iterable[str], columns: Mapping[str, T]) -> dict[str, T]:
     >>> beside(["step", "loss"], {"accuracy": 0.9, "loss": 0.1})
     {'accuracy': 0.9, 'loss (2)': 0.1}
     """
-    known = [*taken]
-    names = distinct([*known, *columns])[len(known) :]
+    names_before = [*taken]
+    names = distinct([*names_before, *columns])[len(names_before) :]
     return dict(zip(names, columns.values(), strict=True))

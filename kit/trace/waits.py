@@ -45,7 +45,7 @@ class MessageWait(NamedTuple):
 
 def waits_in(trace: Trace) -> list[MessageWait]:
     """Return who waited for whom: in vain first, then the longest first."""
-    found: dict[tuple[int, int, int, bool], tuple[int, int]] = {}
+    counts: dict[tuple[int, int, int, bool], tuple[int, int]] = {}
     for row in trace.receipts:
         if not row["end"]:
             continue  # nobody has asked for it
@@ -53,11 +53,11 @@ def waits_in(trace: Trace) -> list[MessageWait]:
         key = int(row["destination"]), int(row["source"]), int(row["line"]), is_missing
         until = min(int(row["arrived"]), int(row["end"]))
         waited = -1 if is_missing else max(0, until - int(row["start"]))
-        n, total = found.get(key, (0, 0))
-        found[key] = n + 1, waited if is_missing else total + waited
+        n, total = counts.get(key, (0, 0))
+        counts[key] = n + 1, waited if is_missing else total + waited
     names = {**dict(enumerate(trace.names)), ANYONE: "anyone"}
     rows = [
         MessageWait(names[task], names[source], line, n, ns)
-        for (task, source, line, _), (n, ns) in found.items()
+        for (task, source, line, _), (n, ns) in counts.items()
     ]
-    return sorted(rows, key=lambda one: (one.ns >= 0, -one.ns))
+    return sorted(rows, key=lambda wait: (wait.ns >= 0, -wait.ns))

@@ -106,7 +106,9 @@ def check_function(
 
 def _shown_call(function: Any, signature: inspect.Signature) -> str:
     name = getattr(function, "__qualname__", type(function).__name__)
-    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    plain = [
+        param.replace(annotation=param.empty) for param in signature.parameters.values()
+    ]
     shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     return f"{name.rpartition('<locals>.')[2]}{shown}"
 
@@ -158,13 +160,13 @@ def quorum_of(aggregate: SupportsIndex | None) -> int:
     if aggregate is None:
         return 0
     is_count = isinstance(aggregate, SupportsIndex)
-    found = whole("aggregate", aggregate) if is_count else 0
-    if found < 1:
+    quorum = whole("aggregate", aggregate) if is_count else 0
+    if quorum < 1:
         raise InvalidArgumentError(
             f"aggregate is {aggregate!r}; give how many gradients make a step, at "
             f"least 1, or None for those of all workers."
         )
-    return found
+    return quorum
 
 
 def optimizer_of(given: Optimizer | str) -> Optimizer:

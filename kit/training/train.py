@@ -356,9 +356,9 @@ def train(
     )
 
 
-def _made(where: str, given: Any, *more: Any) -> Any:
+def _made(where: str, value: Any, *more: Any) -> Any:
     """Return what a feature makes of an argument; None where it is not given."""
-    return None if given is None else load(where)(given, *more)
+    return None if value is None else load(where)(value, *more)
 
 
 def _launch(
@@ -448,8 +448,8 @@ def _stage_specs(
     if compressor is None:
         return ()
     n_workers = sum(task.job != "ps" for task in tasks)
-    found = compressor.stages(specs, n_workers)
-    return checked_specs(found, f"compress={compressor}")
+    stages = compressor.stages(specs, n_workers)
+    return checked_specs(stages, f"compress={compressor}")
 
 
 def _work(
@@ -460,9 +460,9 @@ def _work(
     seed: SupportsIndex,
 ) -> Work:
     if isinstance(step, ArrayProtocol):
-        given = data if params is None else params
+        data_given = data if params is None else params
         made = load("kit.training.features.graph_step.loss:work_of")
-        work = made(step, given, session, whole("seed", seed))
+        work = made(step, data_given, session, whole("seed", seed))
         return Work(work.step, work.data, checked_params(work.params))
     if session is not None:
         raise InvalidArgumentError(

@@ -54,9 +54,9 @@ class Handler(NamedTuple):
 
     def finish(self, values: dict[str, Any], blob: bytearray) -> Answer:
         """Answer, however long that takes."""
-        found = (self.later or self.answer)(values, blob)
-        assert found is not None, "a handler without `later` answers at once"
-        return found
+        answer = (self.later or self.answer)(values, blob)
+        assert answer is not None, "a handler without `later` answers at once"
+        return answer
 
 
 _NUMBER: Final = "question"
@@ -139,7 +139,7 @@ class Caller:
         reads = False
         try:
             with self._changed:
-                while (found := self._answers[number]) is None and self._is_reading:
+                while (reply := self._answers[number]) is None and self._is_reading:
                     rest = deadline - time.monotonic()
                     if rest <= 0:
                         raise DeadlineExceededError(
@@ -148,12 +148,12 @@ class Caller:
                             task=str(self.link.peer),
                         )
                     self._changed.wait(rest)
-                if found is not None:
-                    return found
+                if reply is not None:
+                    return reply
                 # Nobody reads: this thread does, for all that wait. Decided under the
                 # lock, so two never read, and no answer is without a reader.
                 reads = self._is_reading = True
-            while (found := self._answers[number]) is None:
+            while (reply := self._answers[number]) is None:
                 rest = max(0.0, deadline - time.monotonic())
                 answer, body = self.link.recv_message(deadline_s=rest)
                 with self._changed:
@@ -162,7 +162,7 @@ class Caller:
                     if type(whose) is int and whose in self._answers:
                         self._answers[whose] = answer, body
                         self._changed.notify_all()
-            return found
+            return reply
         finally:
             # Also after an error: somebody else must read, or all would wait in vain.
             if reads:
@@ -344,9 +344,9 @@ class _Answering(NamedTuple):
         """Answer a question, in another thread if that has to wait."""
         op, number = message.pop("op", ""), message.pop(_NUMBER, None)
         asked = _Asked(op, number, message, blob)
-        found = self._find(asked)
-        if found is not None:
-            self._send(asked, found)
+        reply = self._find(asked)
+        if reply is not None:
+            self._send(asked, reply)
             return
         threading.Thread(
             target=self._finish,
@@ -356,9 +356,9 @@ class _Answering(NamedTuple):
         ).start()
 
     def _finish(self, asked: _Asked) -> None:
-        found = self._find(asked, later=True)
-        assert found is not None, "`later` returns only with an answer"
-        self._send(asked, found)
+        reply = self._find(asked, later=True)
+        assert reply is not None, "`later` returns only with an answer"
+        self._send(asked, reply)
 
     def _find(self, asked: _Asked, *, later: bool = False) -> Answer | None:
         op = asked.op
@@ -373,8 +373,8 @@ class _Answering(NamedTuple):
                 self.unexpected(op, error)
             return _failed(error), b""
 
-    def _send(self, asked: _Asked, found: Answer) -> None:
-        reply, body = found
+    def _send(self, asked: _Asked, answer: Answer) -> None:
+        reply, body = answer
         about = {} if asked.number is None else {_NUMBER: asked.number}
         send, limit_s = self.link.send_message, self.deadline_s
         # A lost link is noticed by the thread that reads from it.

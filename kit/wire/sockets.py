@@ -280,26 +280,26 @@ def resolve(
     A name is looked up in another thread: the system's resolver takes no deadline.
     Raises `UnavailableError` if none was found in time.
     """
-    found: list[tuple[int, Any]] = []
+    addresses: list[tuple[int, Any]] = []
 
     def look_up(flags: int) -> None:
         with suppress(OSError, UnicodeError):
             for family, _, _, _, where in socket.getaddrinfo(
                 address.host, address.port, type=socket.SOCK_STREAM, flags=flags
             ):
-                found.append((family, where))
+                addresses.append((family, where))
 
     look_up(socket.AI_NUMERICHOST)
-    if not found:
+    if not addresses:
         thread = threading.Thread(None, look_up, "kit-resolver", (0,), daemon=True)
         thread.start()
         thread.join(max(0.0, deadline - clock()))
-    if not found:
+    if not addresses:
         raise UnavailableError(
             f"the host of {address} has no known address; check its spelling and this "
             f"machine's name service."
         )
-    return list(found)
+    return list(addresses)
 
 
 def address_towards(host: str) -> str:

@@ -25,8 +25,8 @@ SERIOUS = """async where => {
 def script() -> Path:
     """Return the script; npm puts it into the folder `build` once."""
     folder = ROOT / "build" / "axe"
-    found = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if not found.exists():
+    result = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if not result.exists():
         npm = shutil.which("npm")
         if npm is None:
             pytest.skip("there is no npm, which installs axe-core")
@@ -44,11 +44,11 @@ def script() -> Path:
             pytest.skip(
                 f"npm could not install axe-core {VERSION}; is there a network?"
             )
-    return found
+    return result
 
 
 def serious(page: Page, where: str) -> list[str]:
     """Return what is seriously wrong in a part of a page: the rule and the element."""
     page.evaluate(script().read_text("utf-8"))
-    found: list[str] = page.evaluate(SERIOUS, where)
-    return found
+    result: list[str] = page.evaluate(SERIOUS, where)
+    return result

@@ -108,24 +108,24 @@ def live_board(page: Page, number: int = 0) -> Locator:
 
 
 def tops(board: Locator) -> list[int]:
-    found: list[int] = board.evaluate(TOPS)
-    return found
+    result: list[int] = board.evaluate(TOPS)
+    return result
 
 
 def small_texts(board: Locator) -> list[str]:
     """Return the texts of a board (not those of figures) below 12 px."""
-    found: list[str] = board.evaluate(f"live => ({SMALL})([live, 12])")
-    return found
+    result: list[str] = board.evaluate(f"live => ({SMALL})([live, 12])")
+    return result
 
 
 def cut_off(board: Locator) -> list[str]:
-    found: list[str] = board.evaluate(CUT_OFF)
-    return found
+    result: list[str] = board.evaluate(CUT_OFF)
+    return result
 
 
 def scene(board: Locator) -> dict[str, Any]:
-    found: dict[str, Any] = board.evaluate(SCENE)
-    return found
+    result: dict[str, Any] = board.evaluate(SCENE)
+    return result
 
 
 def text_of(what: Locator) -> str:
@@ -200,14 +200,14 @@ def open_tab(board: Locator, name: str) -> None:
 
 def figures(board: Locator) -> list[str]:
     """Return what the page draws: each figure's model as text, without its sizes."""
-    found: list[str] = board.evaluate(FIGURES)
-    return found
+    result: list[str] = board.evaluate(FIGURES)
+    return result
 
 
 def controls(board: Locator) -> list[str]:
     """Return each control with its value, and whether it can be used."""
-    found: list[str] = board.evaluate(CONTROLS)
-    return found
+    result: list[str] = board.evaluate(CONTROLS)
+    return result
 
 
 def same_figures(board: Locator, drawn: list[str]) -> bool:
@@ -221,5 +221,5 @@ def same_figures(board: Locator, drawn: list[str]) -> bool:
 
 def links_and_looks(board: Locator) -> list[Any]:
     """Return what stays while a training goes on: strips, axes, colours, controls."""
-    found: list[Any] = board.evaluate(LOOKS)
-    return [found, controls(board)]
+    result: list[Any] = board.evaluate(LOOKS)
+    return [result, controls(board)]

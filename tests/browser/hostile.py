@@ -52,18 +52,18 @@ def trace() -> Trace:
 
 def runs() -> Made:
     """Return two runs that are called so."""
-    told = {"state": TEXT, "topology": TEXT, "link": TEXT, "error": TEXT}
-    return Made(outcome(TEXT, trace()), outcome(f"{TEXT}2", trace(), **told))
+    reply = {"state": TEXT, "topology": TEXT, "link": TEXT, "error": TEXT}
+    return Made(outcome(TEXT, trace()), outcome(f"{TEXT}2", trace(), **reply))
 
 
 def board() -> Beat:
     """Return a board on which everything that can be a text is one of these."""
     beat = beat_of(trace())
-    told: dict[str, Any] = dict.fromkeys(
+    reply: dict[str, Any] = dict.fromkeys(
         ("switching", "halting", "refused", "error", "kept", "stretch"), TEXT
     )
-    told |= {"lost": {TEXT: TEXT}, "hosts": (TEXT, TEXT, "other")}
-    return replace(beat, moment=replace(beat.moment, state="failed", **told))
+    reply |= {"lost": {TEXT: TEXT}, "hosts": (TEXT, TEXT, "other")}
+    return replace(beat, moment=replace(beat.moment, state="failed", **reply))
 
 
 def pieces() -> dict[str, Html]:
@@ -91,8 +91,8 @@ def pieces() -> dict[str, Html]:
     poll.reveal()
     figures = Figures(1, 2, 3, 0.4)
     nothing: Any = list
-    known = {TEXT: figures}
-    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), nothing, nothing, figures, known)
+    expected = {TEXT: figures}
+    puzzle = Puzzle(TEXT, TEXT, (TEXT, TEXT), nothing, nothing, figures, expected)
     beat = board()
     return {
         "cluster": cluster_table(TEXT, [task], {}, TEXT),

@@ -95,16 +95,16 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         )
     assert process.stderr is not None
     try:
-        found = None
+        result = None
         for line in process.stderr:
-            found = re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", line)
-            if found:
+            result = re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", line)
+            if result:
                 break
-        assert found, "JupyterLab ended before it told its address"
+        assert result, "JupyterLab ended before it told its address"
         # It goes on to log; a full pipe would stop it.
         drain = Thread(target=process.stderr.read)
         drain.start()
-        yield found[0]
+        yield result[0]
     finally:
         process.terminate()
         try:
@@ -112,7 +112,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:  # it waits for a killed kernel
             process.kill()
             process.wait(STOP_S)
-        if found:
+        if result:
             drain.join(STOP_S)
         process.stderr.close()
 
@@ -164,8 +164,8 @@ def frozen(page: Page) -> Iterator[None]:
     browser = page.context.browser
     assert browser is not None
     devtools = browser.new_browser_cdp_session()
-    found = devtools.send("SystemInfo.getProcessInfo")["processInfo"]
-    pages = [one["id"] for one in found if one["type"] == "renderer"]
+    result = devtools.send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [row["id"] for row in result if row["type"] == "renderer"]
     assert pages
     for pid in pages:
         os.kill(pid, signal.SIGSTOP)
@@ -179,8 +179,8 @@ def frozen(page: Page) -> Iterator[None]:
 
 def printed_by_kernel(page: Page, line: str) -> str:
     """Return what a line of Python prints in the kernel of the notebook."""
-    found: str = page.evaluate(PRINTED, line)
-    return found
+    result: str = page.evaluate(PRINTED, line)
+    return result
 
 
 def heard_by_kernel(page: Page) -> None:
@@ -209,13 +209,13 @@ def save(page: Page, path: Path) -> None:
 
 def complaints(page: Page) -> list[str]:
     """Return a list that gets what goes wrong in the page from now on."""
-    found: list[str] = []
-    page.on("pageerror", lambda error: found.append(str(error)))
+    result: list[str] = []
+    page.on("pageerror", lambda error: result.append(str(error)))
     page.on(
         "console",
-        lambda said: found.append(said.text) if said.type == "error" else None,
+        lambda said: result.append(said.text) if said.type == "error" else None,
     )
-    return found
+    return result
 
 
 def change_theme(page: Page, name: str) -> None:

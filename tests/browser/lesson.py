@@ -51,9 +51,9 @@ class Lesson:
 
     def select(self, page: Page, cell_id: str) -> None:
         """Make a cell the active one."""
-        place = self._place(cell_id)
+        position = self._place(cell_id)
         page.evaluate(
-            f"jupyterapp.shell.currentWidget.content.activeCellIndex = {place}"
+            f"jupyterapp.shell.currentWidget.content.activeCellIndex = {position}"
         )
 
     def _place(self, cell_id: str) -> int:

@@ -237,8 +237,8 @@ def test_after_reloads_and_a_second_board_the_notebook_holds_bokeh_once(
     room.page.wait_for_function(IS_SAVED)
 
     saved = json.loads(room.lesson.path.read_text("utf-8"))
-    outputs = [one for cell in saved["cells"] for one in cell["outputs"]]
-    sizes = [len(str(one.get("data", ""))) for one in outputs]
+    outputs = [item for cell in saved["cells"] for item in cell["outputs"]]
+    sizes = [len(str(output.get("data", ""))) for output in outputs]
     assert [size > 500_000 for size in sizes].count(True) == 1
     assert sum(sizes) < 2_000_000
 

@@ -53,8 +53,8 @@ def nothing_runs(page: Page) -> Iterator[None]:
 
 
 def says(page: Page, part: str = "body") -> list[str]:
-    found: list[str] = page.evaluate(SAYS, [part, SEEN])
-    return found
+    result: list[str] = page.evaluate(SAYS, [part, SEEN])
+    return result
 
 
 def test_a_text_that_becomes_a_part_of_a_page_is_noticed(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_a_shared_board_has_the_question_and_the_answers_as_text() -> None:
         share.reveal()
         page.locator(".ps-answers svg").wait_for()
 
-        for place in ("question", "status", "scene"):
-            assert len(says(page, f"[data-place={place}]")) == 1, place
+        for position in ("question", "status", "scene"):
+            assert len(says(page, f"[data-place={position}]")) == 1, position
         board.close()
         page.get_by_text("Disconnected").wait_for()
 

@@ -36,7 +36,9 @@ def test_learner_is_told_of_a_mistake_and_a_deadlock_and_that_a_program_is_right
     tmp_path: Path,
 ) -> None:
     lesson = Lesson(tmp_path, "puzzles/1_first_messages.ipynb")
-    wrong_name = next(one for one in mistakes() if "another name" in one.mistake)
+    wrong_name = next(
+        mistake for mistake in mistakes() if "another name" in mistake.mistake
+    )
     with jupyter_lab(tmp_path) as address, browser_page() as page:
         errors = complaints(page)
         resize(page, 1024, 768)
@@ -88,9 +90,9 @@ def write(page: Page, lesson: Lesson, program: str) -> None:
 
 def result(page: Page, said: str, timeout: float | None = None) -> Locator:
     """Wait for a result of these words, and return what is shown of it."""
-    found = page.locator(SAID, has_text=said)
-    found.wait_for(timeout=timeout)
-    return found
+    results = page.locator(SAID, has_text=said)
+    results.wait_for(timeout=timeout)
+    return results
 
 
 def look(page: Page, found: Locator, name: str) -> None:

@@ -17,10 +17,10 @@ def opened(page: Any, url: str) -> Any:
     """Open an address in a separate browser, as another person would."""
     browser = page.context.browser
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    found = context.new_page()
-    found.goto(url)
-    found.locator("[data-place=status] .ps-head").wait_for()
-    return found
+    result = context.new_page()
+    result.goto(url)
+    result.locator("[data-place=status] .ps-head").wait_for()
+    return result
 
 
 def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
@@ -33,19 +33,19 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
         teacher, anna, ben = (
             opened(page, url) for url in (share.teacher_url, share.url, share.url)
         )
-        for one in (teacher, anna, ben):
-            one.on("pageerror", lambda error: errors.append(str(error)))
+        for item in (teacher, anna, ben):
+            item.on("pageerror", lambda error: errors.append(str(error)))
         assert anna.locator(".ps-scene").is_visible()
         ben.set_viewport_size({"width": 390, "height": 844})
 
         teacher.get_by_role("button", name="Start").click()
 
-        for one, answer in ((anna, "790 kB"), (ben, "1.2 MB")):
-            field = one.get_by_role("textbox", name="How many bytes")
+        for item, answer in ((anna, "790 kB"), (ben, "1.2 MB")):
+            field = item.get_by_role("textbox", name="How many bytes")
             field.fill(answer)
-            assert not one.locator(".ps-scene").is_visible()  # it would tell
-            one.get_by_role("button", name="Lock in").click()
-            one.get_by_text("Locked in:").wait_for()
+            assert not item.locator(".ps-scene").is_visible()  # it would tell
+            item.get_by_role("button", name="Lock in").click()
+            item.get_by_text("Locked in:").wait_for()
             assert field.is_disabled()
         teacher.get_by_text("2 answered.").wait_for()
         assert teacher.locator(".ps-answers svg").count() == 1

@@ -37,8 +37,8 @@ class _File:
         start = self.certain + b"".join(before)
         half = last[: len(last) // 2]
         zeros = bytes(len(last))
-        found = {start + last, start + half, start + zeros, self.certain}
-        return [*sorted(found)]
+        result = {start + last, start + half, start + zeros, self.certain}
+        return [*sorted(result)]
 
 
 @dataclass(eq=False)
@@ -59,13 +59,13 @@ class _Folder:
         return {name: node for name, node in names.items() if node is not None}
 
     def images(self, rng: random.Random) -> list[Image]:
-        found: list[Image] = []
+        result: list[Image] = []
         for subset in _subsets(self.pending, rng):
             names = self._after(subset)
             choices = [node.images(rng) for node in names.values()]
-            for one in _combinations(choices, rng):
-                found.append(dict(zip(names, one, strict=True)))
-        return found
+            for combination in _combinations(choices, rng):
+                result.append(dict(zip(names, combination, strict=True)))
+        return result
 
 
 def _combinations(
@@ -75,7 +75,7 @@ def _combinations(
         yield from itertools.product(*choices)
         return
     for _ in range(_SAMPLES):
-        yield tuple(rng.choice(one) for one in choices)
+        yield tuple(rng.choice(choice) for choice in choices)
 
 
 def _subsets(changes: list[Any], rng: random.Random) -> Iterator[list[Any]]:
@@ -86,7 +86,7 @@ def _subsets(changes: list[Any], rng: random.Random) -> Iterator[list[Any]]:
     for count in range(len(changes) + 1):
         yield changes[:count]
     for _ in range(_SAMPLES):
-        yield [one for one in changes if rng.random() < 0.5]
+        yield [change for change in changes if rng.random() < 0.5]
 
 
 class CrashedDisk:
@@ -105,8 +105,8 @@ class CrashedDisk:
 
     def images(self, rng: random.Random) -> list[Image]:
         """Return what may be found if the machine died now."""
-        found: list[Image] = self._root.images(rng)
-        return found
+        result: list[Image] = self._root.images(rng)
+        return result
 
     def apply(self, call: FileCall) -> None:
         """Follow one call within the folder."""
@@ -145,7 +145,7 @@ class CrashedDisk:
 
 def _loaded(path: Path) -> Any:
     if path.is_dir():
-        return _Folder({one.name: _loaded(one) for one in path.iterdir()})
+        return _Folder({item.name: _loaded(item) for item in path.iterdir()})
     return _File(path.read_bytes())
 
 

@@ -55,6 +55,6 @@ def test_process_killed_while_it_saves_leaves_the_checkpoint_before() -> None:
 
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=90)
 
-    found = json.loads(done.stdout)
-    assert found["tried"] >= 12
-    assert found["wrong"] == []
+    result = json.loads(done.stdout)
+    assert result["tried"] >= 12
+    assert result["wrong"] == []

@@ -23,9 +23,9 @@ def test_what_was_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
     }
     Folder(tmp_path).save(7, values)
 
-    found, loaded = Folder(tmp_path).load_newest()
+    result, loaded = Folder(tmp_path).load_newest()
 
-    assert found.manifest.step == 7
+    assert result.manifest.step == 7
     assert loaded.keys() == values.keys()
     for name, value in values.items():
         assert loaded[name].dtype == value.dtype
@@ -39,15 +39,15 @@ def test_tensors_of_any_name_are_saved_and_loaded(tmp_path: Path) -> None:
     rest = Piece("w", "int64", (4,), 2, np.array([10, 11]))
     pieces = [
         part,
-        *(Piece.whole(*one) for one in whole.items() if one[0] != "w"),
+        *(Piece.whole(*item) for item in whole.items() if item[0] != "w"),
         rest,
     ]
 
     Folder(tmp_path).save(1, whole)
     entry = write_shard(tmp_path / "shard", pieces)
 
-    found = Folder(tmp_path).load_newest()[1]
-    assert {name: value.tolist() for name, value in found.items()} == {
+    result = Folder(tmp_path).load_newest()[1]
+    assert {name: value.tolist() for name, value in result.items()} == {
         name: value.tolist() for name, value in whole.items()
     }
     values = reading.read_all(tmp_path, Manifest(0, shards=(entry,)))
@@ -78,7 +78,7 @@ def test_links_in_a_folder_are_removed_and_not_what_they_point_to(
         folder.discard(draft)
         folder.save(step, {"w": np.arange(2)})
 
-    assert sorted(one.name for one in own.iterdir()) == ["step-4", "step-5"]
+    assert sorted(path.name for path in own.iterdir()) == ["step-4", "step-5"]
     assert sorted(others.rglob("*")) == before
 
 
@@ -98,10 +98,10 @@ def test_damaged_newest_is_passed_over_and_named(tmp_path: Path) -> None:
     (shard,) = (tmp_path / "step-2").glob("*.safetensors")
     shard.write_bytes(shard.read_bytes()[:-1])
 
-    found, values = folder.load_newest()
+    result, values = folder.load_newest()
 
     assert values["w"].tolist() == [1, 1]
-    ((path, why),) = found.passed_over
+    ((path, why),) = result.passed_over
     assert path.name == "step-2"
     assert shard.name in why
 
@@ -154,7 +154,7 @@ def test_reader_that_is_overtaken_by_the_writer_reads_what_came_after(
         return read_all(path, manifest)
 
     monkeypatch.setattr(folder, "read_all", overtaken)
-    found, values = Folder(tmp_path).load_newest()
+    result, values = Folder(tmp_path).load_newest()
 
-    assert (found.manifest.step, found.passed_over) == (4, ())
+    assert (result.manifest.step, result.passed_over) == (4, ())
     assert values["w"].tolist() == [4.0]

@@ -59,10 +59,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One cluster for all tests of a file; at their end nothing of it is left."""
     with pytest.MonkeyPatch.context() as patch:
         folder = own_runtime(tmp_path_factory.mktemp("shared"), patch)
-        known = recorded(patch)
+        expected = recorded(patch)
         with Cluster(ps=1, worker=3, link="100mbit") as cluster:
             yield cluster
-        assert_gone(folder, known)
+        assert_gone(folder, expected)
 
 
 @pytest.fixture
@@ -82,15 +82,15 @@ def own_runtime(parent: Path, patch: pytest.MonkeyPatch) -> Path:
 
 
 def recorded(patch: pytest.MonkeyPatch) -> set[Process]:
-    known: set[Process] = set()
+    listed: set[Process] = set()
     update = ReaperHandle.update
 
     def remember(self: ReaperHandle, processes: Any) -> None:
-        known.update(processes)
+        listed.update(processes)
         update(self, processes)
 
     patch.setattr(ReaperHandle, "update", remember)
-    return known
+    return listed
 
 
 def assert_gone(runtime: Path, seen: set[Process]) -> None:

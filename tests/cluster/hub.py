@@ -42,10 +42,13 @@ class Hub(Topology):
         if member in group.ps:
             return None
         if member == hub:
-            sums = tuple(tuple(add_up(one, group.workers)) for one in layout.buckets)
+            sums = tuple(
+                tuple(add_up(bucket, group.workers)) for bucket in layout.buckets
+            )
             return Plan(sums, tuple(hand_out(layout, others)))
         sends = tuple(
-            (Send(hub, GRAD, one.range, TransferKind.REDUCE),) for one in layout.buckets
+            (Send(hub, GRAD, bucket.range, TransferKind.REDUCE),)
+            for bucket in layout.buckets
         )
         return Plan(sends, tuple(take(layout, hub)))
 

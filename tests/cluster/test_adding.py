@@ -49,7 +49,7 @@ def test_an_added_task_is_as_good_as_the_others_until_it_is_removed(
 
         first, second, third = cluster.call("all", os.getpid)
         assert len({first, second, third}) == 3
-        assert [one.pid for one in cluster.status] == [first, second, third]
+        assert [item.pid for item in cluster.status] == [first, second, third]
         assert len(cluster.spec.tasks()) == 3
         assert cluster.on("worker:2", "1 + 1")[0].result == "2"
         assert cluster.log_path("worker:2").is_file()
@@ -89,7 +89,7 @@ def test_changes_that_begin_before_others_end_do_not_meddle(
 
         assert added == [Task("worker", 2), Task("worker", 3)]
         assert cluster.tasks == [Task("worker", index) for index in range(4)]
-        assert [one.task for one in cluster.status] == cluster.tasks
+        assert [output.task for output in cluster.status] == cluster.tasks
         # Each finds each: over a mesh, all of them dial all others.
         assert len(train(cluster, topology="mesh", steps=3).wait(60).job.workers) == 4
 

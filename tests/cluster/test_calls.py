@@ -135,9 +135,9 @@ def test_an_engine_whose_end_only_ipyparallel_tells_is_lost() -> None:
 
     with pytest.raises(
         PeerLost, match=r"worker:0 has ended.*cluster\.restart"
-    ) as found:
+    ) as result:
         asyncio.run(scene())
-    assert found.value.task == str(A)
+    assert result.value.task == str(A)
 
 
 def test_the_first_failure_does_not_wait_for_the_others() -> None:

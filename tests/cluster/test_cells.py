@@ -92,7 +92,7 @@ def test_output_comes_in_the_order_in_which_it_arrived() -> None:
     with pytest.raises(StopIteration):
         next(polling)
 
-    assert [(one.task, one.text) for one in seen] == [
+    assert [(element.task, element.text) for element in seen] == [
         (ONE, "a"),
         (TWO, "b"),
         (ONE, "c"),
@@ -109,7 +109,7 @@ def test_a_cell_on_a_task_that_was_restarted_meanwhile_has_failed() -> None:
     engines.lost.clear()
 
     assert run.waiting == []
-    assert [one.line for one in run.failures] == [
+    assert [failure.line for failure in run.failures] == [
         "PeerLost: worker:1 is being restarted"
     ]
 
@@ -151,7 +151,7 @@ def test_equal_failures_are_told_once() -> None:
     expected = "worker:0 raised ValueError: no (1 more like this: worker:1)"
     assert caught.value.message == expected
     assert caught.value.lines == ["Cell In[0], line 1 at 0x0f", expected]
-    assert [one.task for one in caught.value.failures] == [ONE, TWO]
+    assert [failure.task for failure in caught.value.failures] == [ONE, TWO]
 
 
 def test_a_deadline_names_who_has_not_answered_and_interrupts_only_these() -> None:
@@ -233,7 +233,7 @@ def test_an_end_whose_reason_never_comes_is_told_after_a_second() -> None:
     clock.now = 1.1
 
     assert run.waiting == []
-    assert [one.line for one in run.failures] == [
+    assert [failure.line for failure in run.failures] == [
         "PeerLost: worker:1 has ended or has not answered its controller for long"
     ]
 
@@ -245,7 +245,9 @@ def test_what_a_cell_raised_is_told_also_if_its_task_was_lost_later() -> None:
 
     engines.lost[TWO] = "killed by signal 9"
 
-    assert [one.line for one in run.failures] == ["worker:1 raised ValueError: no"]
+    assert [failure.line for failure in run.failures] == [
+        "worker:1 raised ValueError: no"
+    ]
 
 
 def test_nothing_is_sent_to_a_task_that_is_lost() -> None:
@@ -255,7 +257,7 @@ def test_nothing_is_sent_to_a_task_that_is_lost() -> None:
     run = begun(engines, clock)
 
     assert list(engines.replies) == [ONE]
-    assert [one.line for one in run.failures] == [
+    assert [failure.line for failure in run.failures] == [
         "PeerLost: worker:1 exited with status 3"
     ]
 
@@ -269,12 +271,12 @@ def test_what_each_task_put_out_is_collected_by_kind() -> None:
         message("status", execution_state="busy"),
         message("execute_result", data={"text/plain": "42"}, metadata={}),
     ]
-    outputs = [output for one in messages if (output := read(ONE, one)) is not None]
+    outputs = [output for item in messages if (output := read(ONE, item)) is not None]
 
-    found, empty = collected([ONE, TWO], outputs)
+    result, empty = collected([ONE, TWO], outputs)
 
-    assert (found.stdout, found.stderr, found.result) == ("out", "err", "42")
-    assert found.shown == (bundle, {"text/plain": "42"})
+    assert (result.stdout, result.stderr, result.result) == ("out", "err", "42")
+    assert result.shown == (bundle, {"text/plain": "42"})
     assert (empty.stdout, empty.result, empty.shown) == ("", "", ())
 
 
@@ -284,10 +286,10 @@ def test_an_update_keeps_the_id_of_what_it_updates() -> None:
         "update_display_data", data={"text/html": "2"}, metadata={}, transient=transient
     )
 
-    found = read(ONE, update)
+    result = read(ONE, update)
 
-    assert found is not None
-    assert (found.kind, found.display_id) == (OutputKind.UPDATE, "bar")
+    assert result is not None
+    assert (result.kind, result.display_id) == (OutputKind.UPDATE, "bar")
 
 
 def test_a_cell_that_shows_things_without_end_is_cut_once_and_says_so() -> None:
@@ -299,9 +301,9 @@ def test_a_cell_that_shows_things_without_end_is_cut_once_and_says_so() -> None:
 
     outputs = run.outputs()
 
-    assert sum(len(one.text) for one in outputs) < MOST_SHOWN + 1_000
-    (told,) = [one.text for one in outputs if one.kind is OutputKind.STDERR]
-    assert "worker:0 has shown more than 33,554,432 characters" in told
+    assert sum(len(output.text) for output in outputs) < MOST_SHOWN + 1_000
+    (text,) = [output.text for output in outputs if output.kind is OutputKind.STDERR]
+    assert "worker:0 has shown more than 33,554,432 characters" in text
     assert outputs[-1].text == "fine"
 
 

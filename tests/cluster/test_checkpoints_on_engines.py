@@ -43,8 +43,8 @@ def test_engines_go_on_from_their_checkpoint_and_one_engine_from_theirs(
     assert run.resumed_from is not None
     assert (run.resumed_from.step, run.resumed_from.lost_steps) == (25, 0)
     assert same_bits(run.params, replayed(40))
-    found = kit.load_checkpoint(tmp_path)
-    assert same_bits(found, run.params)
+    result = kit.load_checkpoint(tmp_path)
+    assert same_bits(result, run.params)
     assert [row.error for row in run.trace.saves][-1] == ""
     with local_cluster(0, 1) as alone:
         again = kit.train(
@@ -77,9 +77,9 @@ def test_hooks_travel_to_the_engines_with_tensors_by_name(
     ).wait(60)
 
     assert run.step == 4
-    told = [one for one in run.messages if one.startswith("b = ")]
-    assert len(told) == 2
-    assert all("loss = " in one for one in told)
+    lines = [message for message in run.messages if message.startswith("b = ")]
+    assert len(lines) == 2
+    assert all("loss = " in text for text in lines)
     assert kit.load_checkpoint(tmp_path).step == 4
 
 

@@ -224,9 +224,9 @@ def test_blocking_and_awaitable_calls_work_in_a_running_loop(cluster: Cluster) -
         blocking = cluster.call("ps:0", os.getpid)
         return blocking, await cluster.call_async("ps:0", os.getpid)
 
-    one, other = asyncio.run(cell())
+    first, other = asyncio.run(cell())
 
-    assert one == other
+    assert first == other
 
 
 def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
@@ -281,9 +281,11 @@ def test_a_cell_may_await_and_so_may_the_next_one(cluster: Cluster) -> None:
     ended = cluster.on("worker", "async with asyncio.timeout(20):\n    await later\n3")
     plain = cluster.on("worker", "later.result()")
 
-    assert [(one.stdout, one.result) for one in begun] == [("9\n", "'done'")] * 2
-    assert [one.result for one in ended] == ["3", "3"]
-    assert [one.result for one in plain] == ["16", "16"]
+    assert [(output.stdout, output.result) for output in begun] == [
+        ("9\n", "'done'")
+    ] * 2
+    assert [item.result for item in ended] == ["3", "3"]
+    assert [item.result for item in plain] == ["16", "16"]
 
 
 def test_an_awaited_cell_that_raises_or_hangs_ends_as_any_other(

@@ -63,10 +63,10 @@ def test_a_process_that_a_task_has_started_ends_with_the_cluster(
             "import subprocess, sys; null = subprocess.DEVNULL; print(subprocess.Popen("
             f"[sys.executable, '-c', {sleeper!r}], stdout=null, stderr=null).pid)"
         )
-        found = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, check=True
         )
-        return int(found.stdout)
+        return int(result.stdout)
 
     with Cluster(ps=0, worker=1, bootstrap=bootstrap) as cluster:
         orphan = reaper.find(cluster.call("worker:0", detach))
@@ -161,33 +161,33 @@ def start_kernel(action: str) -> tuple[subprocess.Popen[bytes], set[Process]]:
         env=environment,
     )
     assert kernel.stdout is not None
-    found = {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
-    return kernel, found
+    result = {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
+    return kernel, result
 
 
 def test_a_killed_kernel_takes_everything_with_it_after_the_lease(
     runtime: Path, seen: set[Process], gone: Callable[[], None]
 ) -> None:
-    kernel, found = start_kernel("wait")
+    kernel, result = start_kernel("wait")
     with kernel:
-        assert len([p for p in found if p.is_running]) >= 7
+        assert len([p for p in result if p.is_running]) >= 7
         assert len(list(runtime.iterdir())) == 1
 
         kernel.kill()
         kernel.wait()
 
-        assert reaper.wait_gone(found, 15) == set()
+        assert reaper.wait_gone(result, 15) == set()
         until(lambda: not list(runtime.iterdir()))
-    seen |= found
+    seen |= result
     gone()
 
 
 def test_the_end_of_the_interpreter_stops_the_cluster(
     seen: set[Process], gone: Callable[[], None]
 ) -> None:
-    kernel, found = start_kernel("leave")
+    kernel, result = start_kernel("leave")
     with kernel:
         assert kernel.wait(20) == 0
 
-    seen |= found
+    seen |= result
     gone()

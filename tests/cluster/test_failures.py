@@ -15,13 +15,13 @@ def failure(
 
 
 def test_failures_that_differ_in_their_text_are_told_apart() -> None:
-    found = [failure(0, "a"), failure(1, "b"), failure(2, "a")]
+    result = [failure(0, "a"), failure(1, "b"), failure(2, "a")]
 
-    assert [[one.task.index for one in group] for group in grouped(found)] == [
+    assert [[output.task.index for output in group] for group in grouped(result)] == [
         [0, 2],
         [1],
     ]
-    assert summary(found) == (
+    assert summary(result) == (
         "worker:0 raised ValueError: a (1 more like this: worker:2); "
         "worker:1 raised ValueError: b"
     )
@@ -34,9 +34,9 @@ def test_colours_and_execution_counts_make_no_difference() -> None:
 
 
 def test_of_many_different_failures_three_are_shown_whole() -> None:
-    found = [failure(index, f"no {index}", f"trace {index}") for index in range(5)]
+    result = [failure(index, f"no {index}", f"trace {index}") for index in range(5)]
 
-    lines = rendered(found)
+    lines = rendered(result)
 
     assert [line for line in lines if line.startswith("trace")] == [
         "trace 0",

@@ -46,15 +46,15 @@ def victim_of(cluster: Cluster, name: str) -> Process:
     assert mine is not None
     engine = mine._engine_of[cluster.tasks[-1]]
     (nanny,) = reaper.descendants([engine]) - {engine}
-    found = {
+    result = {
         "controller": mine.engines.controller,
         "fork server": mine.hosts.fork_server,
         "reaper": reaper.find(mine._reaper.pid),
         "engine": engine,
         "nanny": nanny,
     }[name]
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def hit(victim: Process, number: signal.Signals) -> None:
@@ -173,11 +173,11 @@ def test_a_start_whose_fork_server_is_killed_leaves_no_engine(
     forked: set[Process] = set()
 
     async def kill_it(self: LocalHosts) -> dict[int, Process]:
-        found = await real(self)
+        result = await real(self)
         assert self.fork_server is not None
         hit(self.fork_server, signal.SIGKILL)
-        forked.update(found.values())
-        return found
+        forked.update(result.values())
+        return result
 
     real = LocalHosts.processes
     monkeypatch.setattr(LocalHosts, "processes", kill_it)
@@ -316,7 +316,7 @@ def test_a_stop_ends_all_that_it_may_and_names_what_belongs_to_another_user(
         text=True,
     ) as notebook:
         assert notebook.stdout is not None
-        seen |= {Process(*one) for one in json.loads(notebook.stdout.readline())}
+        seen |= {Process(*load) for load in json.loads(notebook.stdout.readline())}
         pid, message = notebook.stdout.readline().split(" ", 1)
         os.kill(int(pid), signal.SIGKILL)
         words, _ = notebook.communicate("\n", timeout=60)
@@ -409,7 +409,7 @@ def test_a_notebook_in_need_leaves_nothing(
         )
     with notebook:
         assert notebook.stdout is not None
-        seen |= {Process(*one) for one in json.loads(notebook.stdout.readline())}
+        seen |= {Process(*load) for load in json.loads(notebook.stdout.readline())}
         begin = time.monotonic()
         words, complaints = notebook.communicate(timeout=60)
 

@@ -51,11 +51,11 @@ def test_function_runs_in_the_process_of_its_task(
     with kit.device("/job:worker/task:0"):
         result = product + 1.0
 
-    found = session.run([result, pid], {x: np.arange(3.0)})
+    results = session.run([result, pid], {x: np.arange(3.0)})
     later = session.run(py_function(lambda: os.getpid(), [], "int64"))
 
-    assert found[0].tolist() == [1, 4, 7]
-    assert found[1] == cluster.call("ps:0", os.getpid)
+    assert results[0].tolist() == [1, 4, 7]
+    assert results[1] == cluster.call("ps:0", os.getpid)
     assert later == cluster.call("worker:0", os.getpid)
 
 

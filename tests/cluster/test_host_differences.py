@@ -61,7 +61,7 @@ def warned(*hosts: HostFacts) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compare_arithmetic(hosts)
-    return [str(one.message) for one in caught]
+    return [str(warning.message) for warning in caught]
 
 
 @for_each(
@@ -110,30 +110,32 @@ def test_equal_hosts_are_not_warned_of() -> None:
 
 
 def test_hosts_with_other_kernels_are_named_with_their_cpus() -> None:
-    (told,) = warned(
+    (message,) = warned(
         host("a"), host("b", cpu="Xeon", blas="openblas 0.3.31 SkylakeX"), host("c")
     )
 
-    assert "(a (AMD EPYC) has openblas 0.3.31 Zen; b (Xeon) has openblas" in told
-    assert "os.environ['OPENBLAS_CORETYPE']" in told
+    assert "(a (AMD EPYC) has openblas 0.3.31 Zen; b (Xeon) has openblas" in message
+    assert "os.environ['OPENBLAS_CORETYPE']" in message
 
 
 def test_hosts_with_other_instructions_are_told_which_ones_to_leave_out() -> None:
-    (told,) = warned(
+    (message,) = warned(
         host("a", simd=("X86_V3", "X86_V4", "AVX512_ICL")),
         host("b", simd=("X86_V3",)),
         host("c", simd=("X86_V3", "X86_V4")),
     )
 
-    assert "a (AMD EPYC) has X86_V3 X86_V4 AVX512_ICL; b (AMD EPYC) has X86_V3;" in told
-    assert "os.environ['NPY_DISABLE_CPU_FEATURES'] = 'X86_V4,AVX512_ICL' " in told
+    assert (
+        "a (AMD EPYC) has X86_V3 X86_V4 AVX512_ICL; b (AMD EPYC) has X86_V3;" in message
+    )
+    assert "os.environ['NPY_DISABLE_CPU_FEATURES'] = 'X86_V4,AVX512_ICL' " in message
 
 
 def test_host_without_any_of_the_instructions_is_named_too() -> None:
-    (told,) = warned(host("a"), host("b", simd=()))
+    (message,) = warned(host("a"), host("b", simd=()))
 
-    assert "b (AMD EPYC) has none of them" in told
-    assert "= 'X86_V3,X86_V4' " in told
+    assert "b (AMD EPYC) has none of them" in message
+    assert "= 'X86_V3,X86_V4' " in message
 
 
 def test_variables_of_the_notebook_hold_on_all_hosts(
@@ -151,10 +153,10 @@ def test_instructions_that_numpy_is_told_not_to_use_are_not_those_it_uses() -> N
     last = arithmetic.simd()[-1]
     program = "from kit import arithmetic; print(*arithmetic.simd())"
 
-    found = subprocess.check_output(
+    result = subprocess.check_output(
         [sys.executable, "-c", program],
         env=os.environ | {"NPY_DISABLE_CPU_FEATURES": last},
         text=True,
     )
 
-    assert found.split() == [*arithmetic.simd()[:-1]]
+    assert result.split() == [*arithmetic.simd()[:-1]]

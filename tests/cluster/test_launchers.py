@@ -311,9 +311,9 @@ def test_queue_without_a_launcher_is_told_with_the_lines_to_write(name: str) -> 
     )
 
     for ask in asks:
-        with pytest.raises(UnimplementedError) as told:
+        with pytest.raises(UnimplementedError) as reply:
             ask()
-        assert told.value.message.endswith(lines_for(name))
+        assert reply.value.message.endswith(lines_for(name))
     assert not hasattr(kit.launchers, "Pbs2")
 
 
@@ -345,9 +345,9 @@ def test_launcher_takes_what_the_site_says(
     file.write_text('[slurm]\npartition = "short"\nmemory = "2G"\n')
     monkeypatch.setenv("KIT_LAUNCHERS", str(file))
 
-    found = kit.launchers.from_site("slurm", memory="4G")
+    result = kit.launchers.from_site("slurm", memory="4G")
 
-    assert found == kit.launchers.Slurm(partition="short", memory="4G")
+    assert result == kit.launchers.Slurm(partition="short", memory="4G")
     with pytest.raises(InvalidArgumentError, match=r"'slrum'\. Did you mean slurm\?"):
         kit.launchers.from_site("slrum")
     with pytest.raises(InvalidArgumentError, match=r"'queue'.*It takes partition"):

@@ -31,9 +31,9 @@ def no_clusters_of_others(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def sleeper() -> Iterator[Process]:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        found = reaper.find(child.pid)
-        assert found is not None
-        yield found
+        result = reaper.find(child.pid)
+        assert result is not None
+        yield result
     finally:
         child.kill()
         child.wait()
@@ -71,13 +71,13 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
 
     left_behind.record(folder, "ps=1, worker=2", os.getpid(), [me])
 
-    (one,) = [one for one in found(runtime) if one.folder == folder]
-    assert (one.jobs, one.processes, one.owner) == (
+    (item,) = [each for each in found(runtime) if each.folder == folder]
+    assert (item.jobs, item.processes, item.owner) == (
         "ps=1, worker=2",
         frozenset([me]),
         Owner.HERE,
     )
-    assert str(one) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
+    assert str(item) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
 
 
 def test_a_record_is_found_whatever_the_umask_was(runtime: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_record_is_found_whatever_the_umask_was(runtime: Path) -> None:
     finally:
         os.umask(before)
 
-    assert [one.folder for one in found(runtime)] == [folder]
+    assert [item.folder for item in found(runtime)] == [folder]
 
 
 def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
@@ -110,8 +110,8 @@ def test_job_of_a_cluster_that_was_left_behind_is_cancelled(runtime: Path) -> No
     folder, file = runtime / "psring-mine", runtime / "cancelled"
     folder.mkdir(mode=0o700)
     left_behind.record(folder, "worker=2", 2, [], [["touch", str(file)]])
-    told = json.loads((folder / "cluster.json").read_text())
-    (folder / "cluster.json").write_text(json.dumps(told | {"kernel": GONE}))
+    reply = json.loads((folder / "cluster.json").read_text())
+    (folder / "cluster.json").write_text(json.dumps(reply | {"kernel": GONE}))
 
     left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
 
@@ -144,15 +144,15 @@ def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:
 def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
     """Its processes are not seen from here, whether they run or not."""
     folder = write(runtime, GONE, GONE)
-    told = json.loads((folder / "cluster.json").read_text())
-    (folder / "cluster.json").write_text(json.dumps(told | {"pids_of": "pid:[1]"}))
+    reply = json.loads((folder / "cluster.json").read_text())
+    (folder / "cluster.json").write_text(json.dumps(reply | {"pids_of": "pid:[1]"}))
 
     assert left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)}) == []
 
     assert folder.exists()
-    (one,) = found(runtime)
-    assert one.owner is Owner.ELSEWHERE
-    assert str(one) == "psring-test: ps=1, worker=2, of another container"
+    (item,) = found(runtime)
+    assert item.owner is Owner.ELSEWHERE
+    assert str(item) == "psring-test: ps=1, worker=2, of another container"
 
 
 def test_a_record_says_whose_process_numbers_it_has(runtime: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_record_says_whose_process_numbers_it_has(runtime: Path) -> None:
 
     left_behind.record(folder, "worker=2", os.getpid(), [])
 
-    told = json.loads((folder / "cluster.json").read_text())
-    assert told["pids_of"] == str(Path("/proc/self/ns/pid").readlink())
+    message = json.loads((folder / "cluster.json").read_text())
+    assert message["pids_of"] == str(Path("/proc/self/ns/pid").readlink())
 
 
 def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_record_that_nobody_has_tampered_with_has_its_command_run(
 ) -> None:
     folder, file = planted(runtime, runtime)
 
-    assert [one.folder for one in left_behind.clean()] == [folder]
+    assert [item.folder for item in left_behind.clean()] == [folder]
 
     assert file.exists()
 
@@ -259,10 +259,10 @@ def test_a_reaper_that_lives_is_named(runtime: Path) -> None:
     with sleeper() as kept_by:
         write(runtime, GONE, kept_by)
 
-        (one,) = found(runtime)
+        (item,) = found(runtime)
 
-        assert one.owner is Owner.REAPER
-        assert "kept by its reaper, which ends it when the lease" in str(one)
+        assert item.owner is Owner.REAPER
+        assert "kept by its reaper, which ends it when the lease" in str(item)
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_a_damaged_record_is_passed_over(runtime: Path, text: str) -> None:
     folder.mkdir(mode=0o700)
     (folder / "cluster.json").write_text(text)
 
-    assert [one for one in found(runtime) if one.folder == folder] == []
+    assert [item for item in found(runtime) if item.folder == folder] == []

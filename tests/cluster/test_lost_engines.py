@@ -76,14 +76,14 @@ def test_every_way_to_a_lost_engine_says_that_it_is_lost(
     end(victim)
 
     for name, use in WAYS.items():
-        with pytest.raises(PeerLost, match=LOST) as found:
+        with pytest.raises(PeerLost, match=LOST) as result:
             use(cluster)
 
-        assert found.value.task == "/job:worker/task:1", name
+        assert result.value.task == "/job:worker/task:1", name
         if name == "cell":
-            assert isinstance(found.value, CellFailed)
+            assert isinstance(result.value, CellFailed)
         else:
-            assert f"cluster.restart('{LOST}')" in str(found.value), name
+            assert f"cluster.restart('{LOST}')" in str(result.value), name
     assert cluster.call("worker:2", len, "abc") == 3
 
 
@@ -100,7 +100,7 @@ def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
         cluster.call(LOST, signal.pause)
 
     until(lambda: not cell.waiting, 10)
-    assert [one.name for one in cell.failures] == ["PeerLost"]
+    assert [failure.name for failure in cell.failures] == ["PeerLost"]
     assert cluster.state is ClusterState.LOST
 
 
@@ -134,11 +134,11 @@ def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_o
             cluster.call(LOST, os.getpid, deadline_s=60)
 
         until(lambda: not cell.waiting, 10)
-        assert [one.name for one in cell.failures] == ["PeerLost"]
+        assert [failure.name for failure in cell.failures] == ["PeerLost"]
         for name, use in WAYS.items():
-            with pytest.raises(PeerLost, match="is stopped or unreachable") as found:
+            with pytest.raises(PeerLost, match="is stopped or unreachable") as result:
                 use(cluster)
-            assert found.value.task == "/job:worker/task:1", name
+            assert result.value.task == "/job:worker/task:1", name
         assert cluster.call("worker:2", len, "abc") == 3
 
         os.kill(victim.pid, signal.SIGCONT)

@@ -28,16 +28,16 @@ def test_what_is_opened_is_equal_and_stays_when_its_holder_has_let_go(
     if travels:
         pickled = pickle.loads(pickle.dumps(pickled))
     with pickled.held() as mapped:
-        one, other = mapped.open(), mapped.open()
+        left, other = mapped.open(), mapped.open()
     with pytest.raises(FailedPreconditionError, match="has ended, or this task"):
         mapped.open()
 
-    one["x"][:] = 0
-    for found, first in (one, 0.0), (other, 1.0):
-        assert found["x"][1] == first
-        assert found["odd"].tolist() == data["odd"].tolist()
-        assert found["none"].shape == (0, 2)
-        assert found["every other"].tolist() == [0, 2, 4, 6, 8]
-        assert found["step"](2) == 6
-        assert found["x"].flags.aligned
+    left["x"][:] = 0
+    for result, first in (left, 0.0), (other, 1.0):
+        assert result["x"][1] == first
+        assert result["odd"].tolist() == data["odd"].tolist()
+        assert result["none"].shape == (0, 2)
+        assert result["every other"].tolist() == [0, 2, 4, 6, 8]
+        assert result["step"](2) == 6
+        assert result["x"].flags.aligned
     assert data["x"][1] == 1.0

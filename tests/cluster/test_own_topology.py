@@ -30,9 +30,9 @@ def cluster() -> Iterator[kit.Cluster]:
     """Give engines that were started before there was a hub."""
     with pytest.MonkeyPatch.context() as patch:
         forget_topologies(patch)
-        with kit.Cluster(ps=0, worker=3) as found:
+        with kit.Cluster(ps=0, worker=3) as result:
             register(Hub())
-            yield found
+            yield result
 
 
 @pytest.fixture(scope="module")

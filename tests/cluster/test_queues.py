@@ -215,7 +215,7 @@ exec env -i HOME="$HOME" PATH="$PATH" PYTHONPATH="$PYTHONPATH" sh -c "$*"
 
 def left_at(*hosts: str) -> list[object]:
     """Return the processes and the folders that a cluster has left on such hosts."""
-    found: list[object] = [
+    result: list[object] = [
         path for host in hosts for path in Path("/tmp").glob(f"psring-*-{host}")
     ]
     for process in psutil.process_iter():
@@ -224,8 +224,8 @@ def left_at(*hosts: str) -> list[object]:
         except psutil.Error:
             continue
         if folder.endswith(hosts):
-            found.append(process)
-    return found
+            result.append(process)
+    return result
 
 
 def test_launch_that_fails_on_one_host_leaves_nothing_on_the_others(

@@ -30,10 +30,10 @@ def child(code: str = SLEEPER) -> Iterator[tuple[subprocess.Popen[bytes], Proces
     ) as started:
         assert started.stdout is not None
         started.stdout.readline()
-        found = reaper.find(started.pid)
-        assert found is not None
+        result = reaper.find(started.pid)
+        assert result is not None
         try:
-            yield started, found
+            yield started, result
         finally:
             started.kill()
 
@@ -102,10 +102,10 @@ print([one.poll() for one in own], foreign.poll(), [p.pid for p in left], foreig
 def test_a_process_that_may_not_be_ended_does_not_save_the_others() -> None:
     """Such as what a task has started by sudo; it is not waited for either."""
     program = [sys.executable, "-I", "-S", "-c", ORDINARY]
-    told = subprocess.run(program, capture_output=True, text=True)
+    output = subprocess.run(program, capture_output=True, text=True)
 
-    assert told.stderr == ""
-    *rest, foreign = told.stdout.split()
+    assert output.stderr == ""
+    *rest, foreign = output.stdout.split()
     os.kill(int(foreign), signal.SIGKILL)
     assert rest == f"[-15, -15] None [{foreign}]".split()
 
@@ -159,11 +159,11 @@ def tell(process: subprocess.Popen[bytes], **line: object) -> None:
 def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
     with (
         child() as (kernel, who),
-        child() as (engine, known),
+        child() as (engine, listed),
         child() as (bystander, _),
         keeping(record_line(folder, who)) as watcher,
     ):
-        tell(watcher, processes=[known])
+        tell(watcher, processes=[listed])
         assert engine.poll() is None
 
         kernel.kill()
@@ -193,11 +193,11 @@ def test_when_the_kernel_dies_the_commands_for_the_end_are_run(
 def test_on_order_all_that_was_recorded_goes_without_a_lease(folder: Path) -> None:
     with (
         child() as (kernel, who),
-        child(STUBBORN) as (engine, known),
+        child(STUBBORN) as (engine, listed),
         child() as (bystander, _),
         keeping(record_line(folder, who, lease_s=1e6)) as watcher,
     ):
-        tell(watcher, processes=[known])
+        tell(watcher, processes=[listed])
         tell(watcher, end=0.01)
 
         assert watcher.wait(10) == 0
@@ -226,10 +226,10 @@ def test_an_order_given_just_before_the_kernels_end_counts(
 def test_a_closed_pipe_is_not_the_death_of_the_kernel(folder: Path) -> None:
     with (
         child() as (kernel, who),
-        child() as (engine, known),
+        child() as (engine, listed),
         keeping(record_line(folder, who)) as watcher,
     ):
-        tell(watcher, processes=[known])
+        tell(watcher, processes=[listed])
         assert watcher.stdin is not None
         watcher.stdin.close()
         fd = os.pidfd_open(watcher.pid)
@@ -286,10 +286,10 @@ def test_the_end_comes_with_the_reaper_and_without_it(
     if number is not None:
         os.kill(mine.pid, number)
 
-    with child() as (engine, known):
+    with child() as (engine, expected):
         # More than the pipe holds, so that one that nobody reads fills up.
         for _ in range(20):
-            mine.update([known, *(Process(2**22 + n, 1) for n in range(500))])
+            mine.update([expected, *(Process(2**22 + n, 1) for n in range(500))])
 
         assert mine.end(grace_s=1.0) is True
         assert mine.end(grace_s=1.0) is True
@@ -311,8 +311,8 @@ def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
         send_signal(process, signal.SIGSTOP if is_wake else number)
 
     monkeypatch.setattr(subprocess.Popen, "send_signal", stop_instead)
-    with child() as (engine, known):
-        mine.update([known])
+    with child() as (engine, expected):
+        mine.update([expected])
 
         assert mine.end(grace_s=0.0) is True
 

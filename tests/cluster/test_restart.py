@@ -160,10 +160,12 @@ def test_a_restart_is_refused_while_a_training_runs_and_for_strangers(
 
 @keeps
 def test_cells_one_after_the_other_know_their_task(cluster: Cluster) -> None:
-    found = cluster.on("all", "task.short", each=True)
+    result = cluster.on("all", "task.short", each=True)
 
-    assert [one.result for one in found] == [repr(one.short) for one in cluster.tasks]
-    assert asyncio.run(cluster.on_async("all", "task.short", each=True)) == found
+    assert [item.result for item in result] == [
+        repr(task.short) for task in cluster.tasks
+    ]
+    assert asyncio.run(cluster.on_async("all", "task.short", each=True)) == result
 
 
 @keeps
@@ -191,7 +193,7 @@ def gradient(params: Any, batch: object) -> tuple[float, Any]:
 
 
 def contributed(run: kit.Run, task: str, since: int) -> bool:
-    return any(task in one["contributors"] for one in run.metrics[since + 1 :])
+    return any(task in metric["contributors"] for metric in run.metrics[since + 1 :])
 
 
 @keeps
@@ -222,7 +224,7 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
         until(lambda: not run.lost, 20)
         until(partial(contributed, run, "worker:2", run.step), 20)
 
-    assert [one.joined for one in run.trace.epochs] == ["", "worker:2", "worker:2"]
+    assert [epoch.joined for epoch in run.trace.epochs] == ["", "worker:2", "worker:2"]
     run.stop()
     run.wait(30)
     assert run.state == "done"
@@ -230,9 +232,9 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
 
 
 def supervisor(cluster: Cluster) -> Supervisor:
-    found = cluster._life.supervisor
-    assert found is not None
-    return found
+    result = cluster._life.supervisor
+    assert result is not None
+    return result
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def test_a_selector_of_another_type_is_refused() -> None:
 def test_several_selectors_give_the_union_in_the_order_of_the_cluster(
     several: list[Task | str],
 ) -> None:
-    union = {task for one in several for task in select(one, TASKS)}
+    union = {task for item in several for task in select(item, TASKS)}
 
     assert select(several, TASKS) == [task for task in TASKS if task in union]
 

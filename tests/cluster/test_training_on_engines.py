@@ -76,7 +76,7 @@ def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> N
             sums = yield gradients
             n = turn.n_workers
             return Exchanged(
-                {k: one * one.dtype.type(1 / n) for k, one in sums.items()}
+                {k: tensor * tensor.dtype.type(1 / n) for k, tensor in sums.items()}
             )
 
     run = begin(cluster, topology="ps", compress=Whole()).wait(60)
@@ -333,7 +333,7 @@ print("of a cell")
     outcomes = cluster.on("worker", code)
     run.wait(30)
 
-    assert [one.stdout for one in outcomes] == ["of a cell\n"] * 2
+    assert [outcome.stdout for outcome in outcomes] == ["of a cell\n"] * 2
     assert capsys.readouterr().out.count("of a step") == 2
 
 

@@ -34,8 +34,8 @@ ENDLESS = 1_000_000
 
 
 def begin(cluster: BareCluster, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(fit, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(fit, initial(), DATA, **options)
 
 
 def bits_of(steps: int, n_workers: int) -> dict[str, Any]:

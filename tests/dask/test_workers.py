@@ -55,9 +55,9 @@ def client() -> Iterator[Any]:
             security=True,
             dashboard_address="127.0.0.1:0",
         ) as local,
-        new_client(local) as one,
+        new_client(local) as item,
     ):
-        yield one
+        yield item
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def cluster(client: Any) -> Iterator[kit.Cluster]:
 
 def plugins(client: Any) -> list[str]:
     """Return the names of our plugins in all workers of dask."""
-    found = client.run(lambda dask_worker: list(dask_worker.plugins))
-    return [name for names in found.values() for name in names if "psring" in name]
+    result = client.run(lambda dask_worker: list(dask_worker.plugins))
+    return [name for names in result.values() for name in names if "psring" in name]
 
 
 def worker_of(cluster: kit.Cluster, task: str) -> psutil.Process:
@@ -85,7 +85,7 @@ def address_of(client: Any, worker: psutil.Process) -> str:
 
 def marked(cluster: kit.Cluster) -> list[psutil.Process]:
     """Return all processes of the cluster's tasks, and what has forked them."""
-    found = []
+    result = []
     folders = {str(cluster.log_path(task.short).parents[1]) for task in cluster.tasks}
     for process in psutil.process_iter():
         try:
@@ -93,8 +93,8 @@ def marked(cluster: kit.Cluster) -> list[psutil.Process]:
         except psutil.Error:
             continue
         if mark in folders:
-            found.append(process)
-    return found
+            result.append(process)
+    return result
 
 
 def lives(process: psutil.Process) -> bool:
@@ -140,7 +140,7 @@ class TestReal:
         self, cluster: kit.Cluster, client: Any
     ) -> None:
         outcome = cluster.on("worker:1", "print('from there'); 6 * 7")[0]
-        workers = {worker_of(cluster, one.short).pid for one in cluster.tasks}
+        workers = {worker_of(cluster, task.short).pid for task in cluster.tasks}
 
         assert (outcome.stdout, outcome.result) == ("from there\n", "42")
         assert workers == set(client.run(os.getpid).values())
@@ -220,10 +220,10 @@ class TestReal:
         self, client: Any
     ) -> None:
         names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
-        told = {name: getattr(client.security, name) for name in names}
+        output = {name: getattr(client.security, name) for name in names}
         command = [sys.executable, "-c", NOTEBOOK, client.scheduler.address]
         with subprocess.Popen(
-            [*command, json.dumps(told)], stdout=subprocess.PIPE, text=True
+            [*command, json.dumps(output)], stdout=subprocess.PIPE, text=True
         ) as notebook:
             assert notebook.stdout is not None
             running = [
@@ -258,7 +258,7 @@ def named(host: str, name: str, nthreads: int = 1) -> DaskWorker:
 def test_workers_are_in_order_of_host_and_number() -> None:
     mixed = [named("b", "0"), named("a", "n-10"), named("a", "n-9"), named("a", "n")]
 
-    names = [one.name for one in sorted(mixed, key=lambda one: one.in_order)]
+    names = [item.name for item in sorted(mixed, key=lambda item: item.in_order)]
 
     assert names == ["n", "n-9", "n-10", "0"]
 

@@ -29,29 +29,29 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stderr + done.stdout
     assert "agrees with the formulas" in done.stdout
-    found = json.loads(figures.read_text())
-    assert [row["topology"] for row in found["phases"]][:3] == ["ps", "ring", "ps"]
-    assert [row["steps"] for row in found["phases"]] == [110, 110, 110, 330, 2, 2]
-    assert found["phases"][2]["accuracy"] >= 0.96
+    result = json.loads(figures.read_text())
+    assert [row["topology"] for row in result["phases"]][:3] == ["ps", "ring", "ps"]
+    assert [row["steps"] for row in result["phases"]] == [110, 110, 110, 330, 2, 2]
+    assert result["phases"][2]["accuracy"] >= 0.96
     assert all(
         row["sent"] == row["sent, formula"]
         and row["received"] == row["received, formula"]
-        for row in found["traffic"]
+        for row in result["traffic"]
     )
-    assert [row["task"] for row in found["placement"]] == ["ps:0"] * 6
-    assert [row["style"] for row in found["replicated"]] == [
+    assert [row["task"] for row in result["placement"]] == ["ps:0"] * 6
+    assert [row["style"] for row in result["replicated"]] == [
         "in one graph",
         "between graphs",
     ]
     assert all(
-        row["bytes a step"] == row["by formula"] > 0 for row in found["replicated"]
+        row["bytes a step"] == row["by formula"] > 0 for row in result["replicated"]
     )
-    (recovered,) = found["recovered"]
+    (recovered,) = result["recovered"]
     assert recovered["at step"] == recovered["went on from"] + recovered["steps lost"]
     assert recovered["last step"] >= 1000
     assert "restored the checkpoint of step" in done.stdout
     assert (tmp_path / "trainer" / "worker0.log").exists()
-    assert found["problems"] == []
+    assert result["problems"] == []
     report = (tmp_path / "report.html").read_text()
     assert "<script src" not in report
     assert "lost its server ps:1" in report

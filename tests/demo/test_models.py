@@ -36,14 +36,14 @@ def check_gradients(
     dice = np.random.default_rng(0)
     for name, value in wide.items():
         steep = np.argsort(-np.abs(gradients[name]).ravel())[:3]
-        for place in {*steep.tolist(), int(dice.integers(value.size))}:
+        for position in {*steep.tolist(), int(dice.integers(value.size))}:
             ends = []
             for shift in (1e-6, -1e-6):
                 moved = {**wide, name: value.copy()}
-                moved[name].flat[place] += shift
+                moved[name].flat[position] += shift
                 ends.append(step(moved)[0])
             slope = (ends[0] - ends[1]) / 2e-6
-            assert gradients[name].flat[place] == pytest.approx(
+            assert gradients[name].flat[position] == pytest.approx(
                 slope, rel=1e-4, abs=1e-7
             )
 

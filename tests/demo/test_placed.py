@@ -42,13 +42,13 @@ def test_one_step_of_the_towers_is_one_of_the_whole_mini_batch(
     with kit.Session(servers[2], whole.graph) as session:
         session.run(whole.start)
         report = replicas.work(session, whole, iter(halves), 1)
-        found = session.run(whole.variables)
+        result = session.run(whole.variables)
 
     loss, gradients, _ = model.step(model.params, examples)
     assert report.loss == pytest.approx(loss, rel=1e-5)
     for name, gradient in gradients.items():
         step = 0.05 * gradient / np.sqrt(0.1 + gradient**2)
-        np.testing.assert_allclose(found[name], model.params[name] - step, atol=1e-6)
+        np.testing.assert_allclose(result[name], model.params[name] - step, atol=1e-6)
 
 
 def test_bytes_of_a_step_are_those_of_the_formula(
@@ -59,13 +59,13 @@ def test_bytes_of_a_step_are_those_of_the_formula(
     drawn = replicas.batches(model.train, 8, seed=0)
     with kit.Session(servers[2], whole.graph) as session:
         session.run(whole.start)
-        one = finished(whole, replicas.work(session, whole, drawn, 2))
+        first = finished(whole, replicas.work(session, whole, drawn, 2))
     report = replicas.client(servers[3], model.params, model.train, 2, 8, 2, 0)
     other = finished(replicas.of_one_worker(model.params, 2, 1), report)
 
-    assert (one.formula, other.formula) == (4 * size, 2 * size)
-    assert (one.moved, other.moved) == ([4 * size], [2 * size])
-    assert placed.problems([one, other]) == []
+    assert (first.formula, other.formula) == (4 * size, 2 * size)
+    assert (first.moved, other.moved) == ([4 * size], [2 * size])
+    assert placed.problems([first, other]) == []
 
 
 def test_variables_are_dealt_to_the_servers_in_turn(model: DigitsMlp) -> None:
@@ -83,8 +83,8 @@ def test_a_broken_promise_is_told(model: DigitsMlp) -> None:
     graph = replicas.of_one_worker(model.params, 1, 0)
     wrong = ReplicaReport(500, 1.0, 0.0, [("ps:0", "worker:0", 7)])
 
-    told = placed.problems([finished(graph, wrong, accuracy=0.1)])
+    reply = placed.problems([finished(graph, wrong, accuracy=0.1)])
 
-    assert len(told) == 2
-    assert "moved 7 bytes" in told[0]
-    assert "0.100, less than" in told[1]
+    assert len(reply) == 2
+    assert "moved 7 bytes" in reply[0]
+    assert "0.100, less than" in reply[1]

@@ -39,6 +39,6 @@ def test_steps_that_are_lost_are_those_since_the_checkpoint() -> None:
 def test_promise_of_the_trainer_that_is_broken_is_told(
     change: dict[str, object], word: str
 ) -> None:
-    (told,) = problems(replace(GOOD, **change))  # type: ignore[arg-type]
+    (message,) = problems(replace(GOOD, **change))  # type: ignore[arg-type]
 
-    assert word in told
+    assert word in message

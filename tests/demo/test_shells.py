@@ -43,8 +43,8 @@ def test_each_task_is_told_who_it_is_and_where_all_are(folder: Path) -> None:
 
     assert said[2:] == ("--job_name=worker", "--task_index=1", "--steps=3")
     assert other[:2] == said[:2]
-    hosts = [one.partition("=")[2].split(",") for one in said[:2]]
-    assert [len(one) for one in hosts] == [1, 2]
+    hosts = [text.partition("=")[2].split(",") for text in said[:2]]
+    assert [len(host) for host in hosts] == [1, 2]
     assert len({*hosts[0], *hosts[1]}) == 3
 
 
@@ -107,9 +107,9 @@ def test_no_task_outlives_its_owner_that_is_killed(folder: Path) -> None:
     )
     assert owner.stdout is not None
     started = [reaper.find(int(pid)) for pid in owner.stdout.readline().split()]
-    known = {one for one in started if one is not None}
+    expected = {item for item in started if item is not None}
     os.kill(owner.pid, signal.SIGKILL)
     owner.communicate()
 
-    assert len(known) == 2
-    assert reaper.wait_gone(known, 30.0) == set()
+    assert len(expected) == 2
+    assert reaper.wait_gone(expected, 30.0) == set()

@@ -42,17 +42,17 @@ def variable(*shape: int | None, dtype: Any = "f4") -> Op:
 def test_round_robin_gives_each_task_its_turn(n_tasks: int, n_ops: int) -> None:
     strategy = RoundRobinStrategy(n_tasks)
 
-    given = [strategy(Op()) for _ in range(n_ops)]
+    inputs = [strategy(Op()) for _ in range(n_ops)]
 
-    assert given == [i % n_tasks for i in range(n_ops)]
+    assert inputs == [i % n_tasks for i in range(n_ops)]
 
 
 def test_greedy_by_bytes_gives_the_sequence_of_the_original() -> None:
     strategy = GreedyLoadBalancingStrategy(2, byte_size_load_fn)
 
-    given = [strategy(variable(n)) for n in (100, 10, 20, 80, 1, 1)]
+    inputs = [strategy(variable(n)) for n in (100, 10, 20, 80, 1, 1)]
 
-    assert given == [0, 1, 1, 1, 0, 0]
+    assert inputs == [0, 1, 1, 1, 0, 0]
 
 
 def test_greedy_with_negative_loads_stays_on_its_task() -> None:
@@ -79,9 +79,9 @@ def test_greedy_keeps_count_of_loads_beyond_the_digits_of_a_float() -> None:
     strategy = GreedyLoadBalancingStrategy(2, int)
 
     # As floats the first two would be equal, and the third task the first.
-    given = [strategy(load) for load in (2**53 + 1, 2**53, 0)]
+    inputs = [strategy(load) for load in (2**53 + 1, 2**53, 0)]
 
-    assert given == [0, 1, 1]
+    assert inputs == [0, 1, 1]
 
 
 def test_greedy_counts_nothing_for_an_op_whose_load_is_not_known() -> None:

@@ -102,13 +102,13 @@ jobs = st.dictionaries(st.sampled_from(["ps", "worker", "eval"]), indices)
 def test_the_list_names_each_task_once_and_no_other(jobs: dict[str, set[int]]) -> None:
     tasks = [Task(job, index) for job in jobs for index in sorted(jobs[job])]
 
-    found = []
+    result = []
     for text in listed(tasks).split(", ") if tasks else []:
         job, _, span = text.partition(":")
         first, _, last = span.partition("..")
-        found += [Task(job, i) for i in range(int(first), int(last or first) + 1)]
+        result += [Task(job, i) for i in range(int(first), int(last or first) + 1)]
 
-    assert found == tasks
+    assert result == tasks
 
 
 @given(jobs, st.sampled_from(["ps", "worker", "eval", "wrker"]), st.integers(-2, 14))

@@ -71,19 +71,19 @@ def test_an_inner_scope_wins_and_the_turns_are_those_of_the_original(
     graph = Graph()
 
     with graph.device(replica_device_setter(cluster=CLUSTER)):
-        found = [graph.variable(), graph.variable(inner)]
-        found += [graph.op("Const", inner), graph.variable()]
+        result = [graph.variable(), graph.variable(inner)]
+        result += [graph.op("Const", inner), graph.variable()]
 
-    assert found == [v, w, c, x]
+    assert result == [v, w, c, x]
 
 
 def test_an_inner_task_wins_and_uses_up_the_turn() -> None:
     graph = Graph()
 
     with graph.device(replica_device_setter(ps_tasks=3)):
-        found = [graph.variable("/task:2"), graph.variable()]
+        result = [graph.variable("/task:2"), graph.variable()]
 
-    assert found == ["/job:ps/task:2", "/job:ps/task:1"]
+    assert result == ["/job:ps/task:2", "/job:ps/task:1"]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_an_outer_scope_completes_both_kinds_of_ops() -> None:
     graph = Graph()
 
     with graph.device("/gpu:3"), graph.device(replica_device_setter(ps_tasks=1)):
-        found = [graph.variable(), graph.op("Const")]
+        result = [graph.variable(), graph.op("Const")]
 
-    assert found == [f"{PS[0]}/device:GPU:3", f"{WORKER}/device:GPU:3"]
+    assert result == [f"{PS[0]}/device:GPU:3", f"{WORKER}/device:GPU:3"]
 
 
 # Arguments, and where two variables and a constant go; all as the original has it.
@@ -192,9 +192,9 @@ def test_the_standard_types_of_variables_and_tables_go_to_the_ps() -> None:
     tables += ["MutableDenseHashTableV2"]
     kinds = ["Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp", *tables]
 
-    found = devices(*kinds, ps_tasks=1)
+    result = devices(*kinds, ps_tasks=1)
 
-    assert found == [PS[0]] * len(kinds)
+    assert result == [PS[0]] * len(kinds)
     assert set(kinds) == set(STANDARD_PS_OPS)
 
 
@@ -250,9 +250,9 @@ def test_a_strategy_by_name_does_not_depend_on_the_order() -> None:
 def test_variables_take_turns_whatever_ops_are_between_them(
     n_tasks: int, kinds: list[str]
 ) -> None:
-    found = devices(*kinds, ps_tasks=n_tasks)
+    result = devices(*kinds, ps_tasks=n_tasks)
 
-    variables = [device for device in found if device != WORKER]
+    variables = [device for device in result if device != WORKER]
     assert variables == [f"/job:ps/task:{i % n_tasks}" for i in range(len(variables))]
     assert len(variables) == kinds.count("VariableV2")
 

@@ -38,9 +38,9 @@ class Caller:
         if not world.sees(self.asker, target):
             raise DeadlineExceededError("silent")
         target.hears(hash((op, self.asker.history)))
-        found = target.answer(op, values, blob)
+        result = target.answer(op, values, blob)
         self.asker.hears(target.history)
-        return found
+        return result
 
     def close(self) -> None:
         """Let go of nothing."""
@@ -96,20 +96,20 @@ class Running:
         world, machine = self.machine.world, self.machine
         target, turn, short = world.machines[process], self.turn, wanted.op[8:]
 
-        def reply(found: Any, at: float = 0.0) -> None:
-            peer = None if isinstance(found, KitError) else target
+        def reply(result: Any, at: float = 0.0) -> None:
+            peer = None if isinstance(result, KitError) else target
             label = f"{machine.name} is told by {process}: {short}"
-            given = (machine, lambda: self.hear(process, found, turn), peer)
-            world.post(label, *given, at=at)
+            options = (machine, lambda: self.hear(process, result, turn), peer)
+            world.post(label, *options, at=at)
 
         def deliver() -> None:
             values = {"origin": ORIGIN, **wanted.values}
             try:
-                found = target.answer(wanted.op, values)[0]
+                result = target.answer(wanted.op, values)[0]
             except KitError as error:
                 reply(error)
             else:
-                reply(found)
+                reply(result)
 
         if target.is_lost:
             reply(UnavailableError("refused"))
@@ -125,9 +125,9 @@ class Running:
         def give_up() -> None:
             is_late = world.clock >= due
             text = "it did not answer"
-            found = DeadlineExceededError(text) if is_late else LinkLost(text)
+            result = DeadlineExceededError(text) if is_late else LinkLost(text)
             others = self.waiting - {self.machine.name}
-            self.told |= dict.fromkeys(others, found)
+            self.told |= dict.fromkeys(others, result)
             self.waiting -= others
             if not self.waiting:
                 self.go_on(self.told)

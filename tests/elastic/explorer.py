@@ -121,7 +121,7 @@ class Player:
         last = self.told[-1] if self.told else ""
         if self.script and self.script[0][0] == last:
             wanted = self.script.pop(0)[1]
-            move = next(one for one in moves if one.label == wanted)
+            move = next(item for item in moves if item.label == wanted)
         elif point in self.choices:
             move = next(itertools.islice(moves, self.choices[point], None))
         else:
@@ -142,10 +142,10 @@ class Player:
 
     def _branch(self, point: int, moves: Iterator[Move]) -> None:
         used = self.losses, self.delays
-        known = self.seen.setdefault(self.world.state(), set())
-        if any(one[0] <= used[0] and one[1] <= used[1] for one in known):
+        expected = self.seen.setdefault(self.world.state(), set())
+        if any(row[0] <= used[0] and row[1] <= used[1] for row in expected):
             raise _Known
-        known.add(used)
+        expected.add(used)
         if point >= self.bound.depth or used == (self.bound.losses, self.bound.delays):
             return
         for number, move in enumerate(moves, 1):
@@ -168,7 +168,7 @@ class Player:
             may_be = event.where is None or (event.is_link and world.can_happen(event))
             if may_be and event.at > world.clock and event is not later:
                 yield self._move(event, 1)
-        for name in [one.name for one in world.living() if not one.is_stopped]:
+        for name in [item.name for item in world.living() if not item.is_stopped]:
             yield from self._losses(name)
 
     def _reordered(self, machine: Machine | None, skip: int) -> Iterator[Move]:
@@ -207,34 +207,34 @@ def untold() -> AbstractContextManager[Any]:
     return mock.patch.multiple(
         Job,
         to_plain=lambda job: {"job": job},
-        from_plain=staticmethod(lambda told, known=None: told["job"]),
+        from_plain=staticmethod(lambda reply, expected=None: reply["job"]),
     )
 
 
 def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) -> Found:
     """Play all histories within a bound, those with few deviations first."""
-    found, seen, began = Found(), dict[int, set[Any]](), time.process_time()
+    result, seen, began = Found(), dict[int, set[Any]](), time.process_time()
     waiting: list[Choices] = [()]
     with untold():
-        while waiting and len(found.wrong) < most_wrong:
+        while waiting and len(result.wrong) < most_wrong:
             deeper: list[Choices] = []
             for choices in waiting:
                 if time.process_time() - began > limit_s:
-                    found.states, found.is_cut_short = len(seen), True
-                    return found
+                    result.states, result.is_cut_short = len(seen), True
+                    return result
                 player = Player(bound, choices, seen)
-                found.paths += 1
+                result.paths += 1
                 try:
                     player.play()
                 except Exception as error:  # what a coroutine fails with, too
                     text = f"{type(error).__name__}: {error}"
-                    found.wrong.append((text, player.told, choices))
-                    if len(found.wrong) == most_wrong:
+                    result.wrong.append((text, player.told, choices))
+                    if len(result.wrong) == most_wrong:
                         break
                 deeper += player.others
             waiting = deeper
-    found.states = len(seen)
-    return found
+    result.states = len(seen)
+    return result
 
 
 def play(bound: Bound, *script: tuple[str, str]) -> Player:
@@ -257,20 +257,23 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=WAYS)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--wrong", type=int, default=1)
-    given = vars(parser.parse_args())
-    limit, most = given.pop("limit"), given.pop("wrong")
-    bound, began = Bound(**{**given, "kinds": tuple(given["kinds"])}), time.monotonic()
-    found = explore(bound, limit, most)
+    options = vars(parser.parse_args())
+    limit, most = options.pop("limit"), options.pop("wrong")
+    bound, began = (
+        Bound(**{**options, "kinds": tuple(options["kinds"])}),
+        time.monotonic(),
+    )
+    result = explore(bound, limit, most)
     spent = time.monotonic() - began
-    rest = ", and there are more" if found.is_cut_short else ""
-    print(f"{found.paths} histories, {found.states} states, {spent:.1f} s{rest}")
-    for text, told, choices in found.wrong:
+    rest = ", and there are more" if result.is_cut_short else ""
+    print(f"{result.paths} histories, {result.states} states, {spent:.1f} s{rest}")
+    for text, reply, choices in result.wrong:
         deviating = [point for point, _ in choices]
         lines = [
-            f"{'*' if n in deviating else ' '} {one}" for n, one in enumerate(told)
+            f"{'*' if n in deviating else ' '} {item}" for n, item in enumerate(reply)
         ]
         print("\n    ".join([f"WRONG: {text}   {choices}", *lines]))
-    return bool(found.wrong)
+    return bool(result.wrong)
 
 
 if __name__ == "__main__":

@@ -95,8 +95,8 @@ class History:
 
     @property
     def _processes(self) -> tuple[str, ...]:
-        found: tuple[str, ...] = self.run.newest_job.generation.processes
-        return found
+        result: tuple[str, ...] = self.run.newest_job.generation.processes
+        return result
 
     def _settle(self) -> None:
         """Wait until some steps were done since, of which there is a whole copy."""
@@ -117,9 +117,9 @@ class History:
     def _change(self, *what: object) -> Iterator[None]:
         """Wait until that has made another generation."""
         self.told.append(f"{self.run.step}: {' '.join(map(str, what))}")
-        known = len(self.run.history())
+        expected = len(self.run.history())
         yield
-        until(lambda: len(self.run.history()) > known or self.run.done, 40)
+        until(lambda: len(self.run.history()) > expected or self.run.done, 40)
         assert not self.run.done, f"it ended: {self.run.error}"
         self.told[-1] += f" -> {self.run.history()[-1][:5]}"
 
@@ -146,26 +146,28 @@ class History:
     def _restart(self) -> None:
         dead = self.cluster.restart_dead()
         self._gone |= {task.short for task in dead}
-        for one in sorted(self._gone):
-            with self._change("join", one):
-                self.cluster.join(self.run, Task.parse(one))
+        for item in sorted(self._gone):
+            with self._change("join", item):
+                self.cluster.join(self.run, Task.parse(item))
             self._settle()
         self._gone.clear()
 
     def _leave(self) -> None:
-        workers = [one for one in self._processes if one.startswith("worker")]
+        workers = [
+            process for process in self._processes if process.startswith("worker")
+        ]
         if len(workers) > 1:
-            one = self.draw.choice(workers)
-            with self._change("leave", one):
-                self.run.leave(Task.parse(one))
-            self._gone.add(one)
+            first = self.draw.choice(workers)
+            with self._change("leave", first):
+                self.run.leave(Task.parse(first))
+            self._gone.add(first)
 
     def _resize(self) -> None:
         n_tasks = self.draw.randint(1, 5)
         self._spread(f"resize {n_tasks}", lambda: self.run.resize(worker=n_tasks))
 
     def _rebalance(self) -> None:
-        shares = {one: self.draw.randint(1, 3) for one in self._processes}
+        shares = {process: self.draw.randint(1, 3) for process in self._processes}
         self._spread(f"rebalance {shares}", lambda: self.run.rebalance(shares))
 
     def _spread(self, what: str, ask: Callable[[], None]) -> None:

@@ -70,18 +70,18 @@ class Invariants:
         moment, machines = CopyPoint(*values["moment"]), self.world.machines
         here = [machines[name] for name in job.generation.processes]
         held = {
-            one.name: [made for made in one.training.copies.held()]
-            for one in here
-            if not one.is_lost and one.training is not None
+            host.name: [made for made in host.training.copies.held()]
+            for host in here
+            if not host.is_lost and host.training is not None
         }
-        known = self._known[ballot]
+        expected = self._known[ballot]
         held = {
-            name: [one for one in some if one.moment in known]
+            name: [copy for copy in some if copy.moment in expected]
             for name, some in held.items()
         }
-        found = newest_whole(held)
-        if found is not None and found[0] > moment:
-            self.violated(f"{found[0]} is passed over, to begin at {moment}")
+        result = newest_whole(held)
+        if result is not None and result[0] > moment:
+            self.violated(f"{result[0]} is passed over, to begin at {moment}")
         runs = {
             bytes(copy.data)
             for member, (name, of) in values["holders"].items()
@@ -114,48 +114,48 @@ class Invariants:
     def _check_gone(self, machine: Machine) -> None:
         # One that is silent for so long counts as gone.
         seen = [
-            one
-            for one in self.world.living()
-            if self.world.sees(machine, one)
-            and self.world.clock - one.back_at >= SETTINGS.dead_after_s
+            item
+            for item in self.world.living()
+            if self.world.sees(machine, item)
+            and self.world.clock - item.back_at >= SETTINGS.dead_after_s
         ]
         # One that becomes whole after they have told what they hold comes too late.
-        known = self._known.get(machine.training.now.promised, self.whole)
+        expected = self._known.get(machine.training.now.promised, self.whole)
         held = {
-            one.name: [
-                made for made in one.training.copies.held() if made.moment in known
+            host.name: [
+                made for made in host.training.copies.held() if made.moment in expected
             ]
-            for one in seen
+            for host in seen
         }
-        if (found := newest_whole(held)) is not None:
-            self.violated(f"{machine.name} says that copies are gone, but {found} is")
+        if (result := newest_whole(held)) is not None:
+            self.violated(f"{machine.name} says that copies are gone, but {result} is")
 
     def check_end(self, touched: set[str]) -> None:
         """Look at where all have come to when nothing is left to happen."""
         world = self.world
-        errors = {one.name: one.training.now.error for one in world.living()}
-        going = [one for one in world.living() if errors[one.name] is None]
+        errors = {host.name: host.training.now.error for host in world.living()}
+        going = [item for item in world.living() if errors[item.name] is None]
         # One that stood by, was silent and comes back has no link to learn of it; that
         # it asks now and then is not played.
-        newest = max((one.training.now.generation.number for one in going), default=0)
+        newest = max((host.training.now.generation.number for host in going), default=0)
         going = [
-            one
-            for one in going
-            if one.training.now.generation.number == newest
-            or one.name not in one.training.now.generation.standby
+            host
+            for host in going
+            if host.training.now.generation.number == newest
+            or host.name not in host.training.now.generation.standby
         ]
-        runs = {one.training.now.job.run for one in going}
+        runs = {host.training.now.job.run for host in going}
         if len(runs) > 1:
-            self.violated(f"{[one.name for one in going]} are in {len(runs)} runs")
+            self.violated(f"{[item.name for item in going]} are in {len(runs)} runs")
         if going:
             job = going[0].training.now.job
             run = world.runs.get(job.run)
             outside = [
-                one.name for one in going if one.name not in job.generation.processes
+                item.name for item in going if item.name not in job.generation.processes
             ]
             # One that stands by learns of an error from the notebook alone.
-            if {one.name for one in going} <= {*job.generation.standby} and any(
-                errors.get(one) for one in job.generation.places
+            if {item.name for item in going} <= {*job.generation.standby} and any(
+                errors.get(place) for place in job.generation.places
             ):
                 return
             # Who was lost and comes back takes part again.
@@ -166,12 +166,12 @@ class Invariants:
                 self.violated(f"{stayed} were asked to leave, and take part")
             if run is None or not run.is_whole or not run.n_steps or outside:
                 self.violated(
-                    f"{[one.name for one in going]} stand still in generation "
+                    f"{[item.name for item in going]} stand still in generation "
                     f"{job.generation.number}"
                 )
         untouched = set(world.machines) - touched
         may_go_on = 2 * len(untouched) > len(world.machines)
-        said = [str(one) for one in errors.values() if one is not None]
-        is_gone = any("only copies" in one for one in said)
-        if may_go_on and not is_gone and any(errors[one] for one in untouched):
+        said = [str(error) for error in errors.values() if error is not None]
+        is_gone = any("only copies" in text for text in said)
+        if may_go_on and not is_gone and any(errors[item] for item in untouched):
             self.violated(f"those that could go on do not: {errors}")

@@ -53,7 +53,7 @@ def draw(seed: int, tasks: list[str]) -> Kill:
     is_server = task.startswith("ps")
     topology = "ps" if is_server else topology
     point = chance.choice(
-        [one for one in POINTS if not _is_never_reached(one, task, is_server)]
+        [item for item in POINTS if not _is_never_reached(item, task, is_server)]
     )
     at = 0 if point in ONCE else chance.randrange(STEPS)
     if point.startswith("ckpt."):
@@ -75,9 +75,9 @@ def undisturbed(n_workers: int, optimizer: str) -> tuple[Params, list[float]]:
     """Return the parameters as numpy alone has them, and the losses of a quiet run."""
     chosen = OPTIMIZERS[optimizer]
     with local_cluster(worker=n_workers) as cluster:
-        given: Any = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+        options: Any = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
         run = kit.train(
-            fit, initial(), DATA, cluster=cluster, optimizer=chosen, **given
+            fit, initial(), DATA, cluster=cluster, optimizer=chosen, **options
         )
         run.wait(30)
         return replayed(STEPS, n_workers, chosen), losses(run)

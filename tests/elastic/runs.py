@@ -109,14 +109,14 @@ class Run:
     @property
     def places(self) -> tuple[str, ...]:
         """The processes that are to host its members."""
-        found: tuple[str, ...] = self.job.generation.places
-        return found
+        result: tuple[str, ...] = self.job.generation.places
+        return result
 
     @property
     def is_whole(self) -> bool:
-        found = [one.host for one in self.members.values() if not one.is_over]
-        return len(found) == len(self.job.tasks) and all(
-            self.world.sees(one, other) for one in found for other in found
+        result = [member.host for member in self.members.values() if not member.is_over]
+        return len(result) == len(self.job.tasks) and all(
+            self.world.sees(item, other) for item in result for other in result
         )
 
     def add(self, member: Member) -> None:
@@ -125,9 +125,9 @@ class Run:
         world, host = self.world, member.host
         for name in sorted({*self.places}):
             machine = world.machines[name]
-            here = [one for one in self.members.values() if one.host is machine]
+            here = [value for value in self.members.values() if value.host is machine]
             # Nobody listens there, or what has begun there is over already.
-            if machine.is_lost or any(one.is_over for one in here):
+            if machine.is_lost or any(item.is_over for item in here):
                 self.tell_others(machine)
         if len(self.members) < len(self.job.tasks):
 
@@ -207,15 +207,15 @@ class Run:
             return
         values = {"task": name}
         log.append(generation.number, "command", what="leave", values=values)
-        training, told = leads.host.training, log.to_plain()
-        training._processes.run(f"{name} leaves", self._accept(name, training, told))
+        training, reply = leads.host.training, log.to_plain()
+        training._processes.run(f"{name} leaves", self._accept(name, training, reply))
         self.regroup(f"{name} leaves")
 
     def _accept(
-        self, name: str, training: Any, told: dict[str, Any]
+        self, name: str, training: Any, reply: dict[str, Any]
     ) -> Coroutine[None]:
         with suppress(KitError):  # who asked is told so
-            yield from training._succession.share(self.job.run, told)
+            yield from training._succession.share(self.job.run, reply)
             self.world.leaving.add(name)
 
     def tell_others(self, gone: Machine, silent_s: float = 0.0) -> None:
@@ -245,8 +245,8 @@ def start(
     leads = None
     if me == job.coordinator:
         run.step = beginning.step if beginning is not None else 0
-        told = beginning.requests if beginning is not None else None
-        leads = Coordinator(run, log_of(job, told))
+        reply = beginning.requests if beginning is not None else None
+        leads = Coordinator(run, log_of(job, reply))
     server.member = Member(job, me, host, run, leads, beginning)
     server.earlier.append(server.member)
     run.add(server.member)
@@ -254,4 +254,4 @@ def start(
 
 def found_in(server: Machine | StandIn, run: str) -> Member | None:
     """Return the member of a run, if there is one."""
-    return next((one for one in server.earlier if one.job.run == run), None)
+    return next((item for item in server.earlier if item.job.run == run), None)

@@ -89,9 +89,9 @@ def kill(cluster: ProcessCluster, run: kit.Run, task: Task, after: int) -> None:
 
 def losses(run: kit.Run) -> list[float]:
     """Return the loss of each step, each told once."""
-    steps, found = run.trace.losses()
+    steps, result = run.trace.losses()
     assert np.array_equal(steps, np.arange(len(steps)))
-    return [float(one) for one in found]
+    return [float(number) for number in result]
 
 
 def end(run: kit.Run) -> None:
@@ -103,14 +103,14 @@ def end(run: kit.Run) -> None:
 
 def assert_undisturbed(run: kit.Run, n_workers: int) -> None:
     """A training with Adam has the bits and the losses that numpy alone gives."""
-    told: list[float] = []
+    lines: list[float] = []
 
     def of_workers(params: Params, step: int) -> list[Params]:
         parts = np.array_split(rows(step), n_workers)
-        found = [len(part) * fit(params, (X[part], Y[part]))[0] for part in parts]
-        told.append(sum(found) / BATCH)
+        result = [len(part) * fit(params, (X[part], Y[part]))[0] for part in parts]
+        lines.append(sum(result) / BATCH)
         return gradients(params, step, n_workers)
 
     params = replayed(run.step, n_workers, kit.Adam(), of_workers=of_workers)
     assert same_bits(run.params, params)
-    assert losses(run) == told
+    assert losses(run) == lines

@@ -55,23 +55,23 @@ def slowly(params: Any, batch: Any) -> Any:
 
 
 def begin(cluster: Any, step: Any, steps: int, **more: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "optimizer": "adam"}
+    options: dict[str, Any] = {"steps": steps, "batch": BATCH, "optimizer": "adam"}
     return kit.train(
-        step, initial(), DATA, cluster=cluster, topology="ps", **given, **more
+        step, initial(), DATA, cluster=cluster, topology="ps", **options, **more
     )
 
 
 def lose(cluster: ProcessCluster, run: kit.Run, task: Task) -> float:
     """Kill a process and take it back; return the seconds until a new step."""
-    known, at = len(run.history()), time.monotonic()
+    expected, at = len(run.history()), time.monotonic()
     cluster[task].signal(signal.SIGKILL)
-    until(lambda: len(run.history()) > known, 40)
-    seen = run.history()[known].step
+    until(lambda: len(run.history()) > expected, 40)
+    seen = run.history()[expected].step
     until(lambda: run.step > seen, 40)
     took = time.monotonic() - at
     # A busy machine may lose another one with it, which joins again by itself.
-    lost = {*run.history()[known].lost}
-    assert task.short in lost, run.history()[known:]
+    lost = {*run.history()[expected].lost}
+    assert task.short in lost, run.history()[expected:]
     cluster.restart_dead()
     cluster.join(run, task)
 
@@ -86,7 +86,7 @@ def lose(cluster: ProcessCluster, run: kit.Run, task: Task) -> float:
 def soak(minutes: float, every_s: float) -> bool:
     """Train, kill and look; return whether all is as it should be."""
     dice, end = random.Random(0), time.monotonic() + 60 * minutes
-    told: list[tuple[Size, Size]] = []
+    lines: list[tuple[Size, Size]] = []
     with process_cluster(ps=N_PS, worker=N_WORKER) as cluster:
         survivor = cluster.tasks[-1]
         watched = psutil.Process(), psutil.Process(cluster[survivor].pid)
@@ -96,16 +96,16 @@ def soak(minutes: float, every_s: float) -> bool:
         look_at, kill_at, took = time.monotonic(), time.monotonic(), list[float]()
         while time.monotonic() < end:
             if time.monotonic() >= look_at:
-                told.append((size(watched[0]), size(watched[1])))
+                lines.append((size(watched[0]), size(watched[1])))
                 look_at += 60 * minutes / 30
-                print(f"{run.step} steps, {len(took)} kills, {told[-1]}", flush=True)
+                print(f"{run.step} steps, {len(took)} kills, {lines[-1]}", flush=True)
             kill_at = max(kill_at + every_s, time.monotonic())
             took.append(lose(cluster, run, dice.choice(cluster.tasks[:-1])))
             time.sleep(max(0.0, kill_at - time.monotonic()))
         run.stop()
         run.wait(60)
     print(f"{len(took)} kills, {run.step} steps, longest pause {max(took):.2f} s")
-    return all([is_flat(told), is_undisturbed(run)])
+    return all([is_flat(lines), is_undisturbed(run)])
 
 
 def is_flat(told: list[tuple[Size, Size]]) -> bool:
@@ -115,7 +115,7 @@ def is_flat(told: list[tuple[Size, Size]]) -> bool:
     whose = "notebook", "survivor"
     for name, sizes in zip(whose, zip(*told, strict=True), strict=True):
         before, after = (
-            Size(*(statistics.median(one) for one in zip(*some, strict=True)))
+            Size(*(statistics.median(item) for item in zip(*some, strict=True)))
             for some in (sizes[half:last_quarter], sizes[last_quarter:])
         )
         print(f"{name}: {before} in the third quarter, {after} in the last")
@@ -135,8 +135,8 @@ def is_undisturbed(run: kit.Run) -> bool:
 
 def main() -> int:
     """Soak, and say how it went."""
-    given = [float(one) for one in sys.argv[1:]]
-    minutes, every_s = (*given, *(30.0, 5.0)[len(given) :])
+    options = [float(number) for number in sys.argv[1:]]
+    minutes, every_s = (*options, *(30.0, 5.0)[len(options) :])
     return 0 if soak(minutes, every_s) else 1
 
 

@@ -33,8 +33,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ProcessCluster]:
-    with process_cluster(ps=1, worker=2) as found:
-        yield found
+    with process_cluster(ps=1, worker=2) as result:
+        yield result
 
 
 def begin(cluster: ProcessCluster, topology: str, **more: str | float) -> Run:

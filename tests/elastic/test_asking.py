@@ -22,15 +22,15 @@ def test_a_silent_process_is_asked_once_however_often_the_others_are() -> None:
         both = ["silent", "quick"]
         return ask_all(both, ask, has_told, moment_s, unanswered=unanswered)
 
-    def has_told(told: Told) -> bool:
-        return "quick" in told
+    def has_told(reply: Told) -> bool:
+        return "quick" in reply
 
     unanswered: Unanswered = {}
-    told = [ask_again() for _ in range(5)]
+    lines = [ask_again() for _ in range(5)]
     speaks.set()
     last = ask_again(10)
 
-    assert all(isinstance(one["silent"], DeadlineExceededError) for one in told)
+    assert all(isinstance(row["silent"], DeadlineExceededError) for row in lines)
     assert last == {name: {"says": name} for name in ("silent", "quick")}
     assert (asked.count("silent"), asked.count("quick")) == (1, 6)
     assert not unanswered

@@ -50,9 +50,9 @@ def test_they_are_those_of_the_undisturbed_training(
     assert run.checkpoints.n_saved == len(names(tmp_path / "run"))
     assert losses(run) == losses(plain)
     for name in {*names(tmp_path / "run")} & {*names(tmp_path / "plain")}:
-        found = kit.load_checkpoint(tmp_path / "run" / name)
+        result = kit.load_checkpoint(tmp_path / "run" / name)
         wanted = kit.load_checkpoint(tmp_path / "plain" / name)
-        assert same_bits(dict(found), dict(wanted))
+        assert same_bits(dict(result), dict(wanted))
 
 
 @pytest.mark.parametrize("restore", [False, "step-40", None])
@@ -64,8 +64,8 @@ def test_where_it_began_counts_only_once(
     with process_cluster(ps=1, worker=2) as cluster:
         if restore is not False:
             train(cluster, checkpoint=every(folder, 20), steps=80).wait(30)
-        given: dict[str, Any] = {"checkpoint": every(folder, 20), "steps": 200}
-        run = train(cluster, victim=victim, restore=restore, **given)
+        options: dict[str, Any] = {"checkpoint": every(folder, 20), "steps": 200}
+        run = train(cluster, victim=victim, restore=restore, **options)
         kill(cluster, run, victim, 110)
         before = names(folder)
         run.wait(30)
@@ -104,8 +104,8 @@ def test_a_coordinator_that_is_stopped_does_not_keep_the_folder(tmp_path: Path) 
         until(lambda: run.step > run.history()[1].step + 100)
         end(run)
 
-    found = [int(name.removeprefix("step-")) for name in names(tmp_path)]
+    result = [int(name.removeprefix("step-")) for name in names(tmp_path)]
     hundreds = range(100, run.step + 1, 100)
-    assert sorted(found) == sorted({*hundreds, run.step})
+    assert sorted(result) == sorted({*hundreds, run.step})
     saved = kit.load_checkpoint(tmp_path)
     assert same_bits({name: saved[name] for name in run.params}, run.params)

@@ -134,9 +134,9 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
         assert coordinator is not None
         with monkeypatch.context() as patch:
             patch.setattr(Member, "abort", ends_later)
-            told = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
-            assert told["granted"]
-            assert told["noted"]["is_stopped"] is False
+            reply = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
+            assert reply["granted"]
+            assert reply["noted"]["is_stopped"] is False
 
         with pytest.raises(UnavailableError, match="is over"):
             coordinator.command("stop")
@@ -157,11 +157,11 @@ def test_a_request_that_too_few_know_is_asked_again_and_counts_once(
         run.pause()
         until(lambda: run.state == "paused" and not run.halting and run.copied >= 0)
         stands = run.step
-        elastic = [one.trainings.elastic(run.job.run) for one in cluster.servers]
+        elastic = [server.trainings.elastic(run.job.run) for server in cluster.servers]
         with monkeypatch.context() as patch:
             patch.setattr(Member, "abort", lambda *_: None)
-            for one in elastic[1:]:
-                assert one.promise((1, OTHER.short), 0)["granted"]
+            for item in elastic[1:]:
+                assert item.promise((1, OTHER.short), 0)["granted"]
 
         asked = threads.submit(run.advance, 5)
         until(lambda: run.step == stands + 5)
@@ -191,8 +191,8 @@ def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost()
 
     training.begin(ballot, job, CopyPoint(0), {}, log.to_plain())
 
-    told = training.promise((2, LEADER.short), 1)
-    assert DecisionLog.from_plain(told["noted"]).now == log.now
+    reply = training.promise((2, LEADER.short), 1)
+    assert DecisionLog.from_plain(reply["noted"]).now == log.now
 
 
 def test_no_end_comes_before_a_step_that_was_seen() -> None:

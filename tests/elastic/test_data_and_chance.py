@@ -61,9 +61,13 @@ def test_a_step_that_draws() -> None:
     with process_cluster(ps=0, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            options: dict[str, Any] = {
+                "steps": STEPS,
+                "batch": BATCH,
+                "topology": "ring",
+            }
             return kit.train(
-                drawing, initial(), DATA, elastic=True, cluster=cluster, **given
+                drawing, initial(), DATA, elastic=True, cluster=cluster, **options
             )
 
         survives(cluster, begin)
@@ -79,8 +83,14 @@ def test_a_graph_that_draws() -> None:
     with process_cluster(ps=1, worker=2) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": 400, "batch": BATCH, "link": "1gbit,2ms"}
-            return kit.train(loss, {x: X, y: Y}, elastic=True, cluster=cluster, **given)
+            options: dict[str, Any] = {
+                "steps": 400,
+                "batch": BATCH,
+                "link": "1gbit,2ms",
+            }
+            return kit.train(
+                loss, {x: X, y: Y}, elastic=True, cluster=cluster, **options
+            )
 
         survives(cluster, begin)
 
@@ -108,9 +118,13 @@ def test_data_that_are_read_on_the_way(data: Any) -> None:
     with process_cluster(ps=0, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            options: dict[str, Any] = {
+                "steps": STEPS,
+                "batch": BATCH,
+                "topology": "ring",
+            }
             return kit.train(
-                slow_fit, initial(), data, elastic=True, cluster=cluster, **given
+                slow_fit, initial(), data, elastic=True, cluster=cluster, **options
             )
 
         survives(cluster, begin)
@@ -130,9 +144,13 @@ def test_evolution() -> None:
     with process_cluster(ps=0, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": 200, "population": 6, "topology": "ring"}
+            options: dict[str, Any] = {
+                "steps": 200,
+                "population": 6,
+                "topology": "ring",
+            }
             return kit.evolve(
-                fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **given
+                fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **options
             )
 
         survives(cluster, begin)
@@ -152,10 +170,14 @@ def test_a_step_that_carries_a_state(logical: int | None) -> None:
     with process_cluster(ps=1, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+            arguments: dict[str, Any] = {
+                "steps": STEPS,
+                "batch": BATCH,
+                "topology": "ring",
+            }
             options = kit.Elastic(logical_workers=logical)
             return kit.train(
-                carrying, initial(), DATA, elastic=options, cluster=cluster, **given
+                carrying, initial(), DATA, elastic=options, cluster=cluster, **arguments
             )
 
         survives(cluster, begin)
@@ -165,10 +187,14 @@ def test_gradients_that_were_not_sent_yet() -> None:
     with process_cluster(ps=1, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
-            given |= {"compress": kit.TopK(0.05), "elastic": True, "cluster": cluster}
+            options: dict[str, Any] = {
+                "steps": STEPS,
+                "batch": BATCH,
+                "topology": "ring",
+            }
+            options |= {"compress": kit.TopK(0.05), "elastic": True, "cluster": cluster}
             model = carrying_little, compressed.initial(), compressed.DATA
-            return kit.train(*model, **given)
+            return kit.train(*model, **options)
 
         survives(cluster, begin, [LEADER])
 
@@ -186,12 +212,12 @@ def test_the_slots_of_local_steps(topology: str) -> None:
     with process_cluster(ps=1, worker=3) as cluster:
 
         def begin() -> kit.Run:
-            given: dict[str, Any] = {"steps": STEPS, "batch": BATCH}
-            given |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
-            given["topology"] = topology
+            arguments: dict[str, Any] = {"steps": STEPS, "batch": BATCH}
+            arguments |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
+            arguments["topology"] = topology
             options = kit.Elastic(logical_workers=4)
             return kit.train(
-                carrying, initial(), DATA, elastic=options, cluster=cluster, **given
+                carrying, initial(), DATA, elastic=options, cluster=cluster, **arguments
             )
 
         survives(cluster, begin, [LEADER])
@@ -210,10 +236,10 @@ class Signs:
 
 
 def test_the_next_generations_have_an_optimizer_of_ones_own() -> None:
-    given: dict[str, Any] = {"optimizer": Signs()}
+    options: dict[str, Any] = {"optimizer": Signs()}
     with process_cluster(ps=1, worker=3) as cluster:
-        plain = train(cluster, elastic=False, **given).wait(30)
-        run = train(cluster, **given)
+        plain = train(cluster, elastic=False, **options).wait(30)
+        run = train(cluster, **options)
         run.resize(worker=2)
         run.wait(30)
 
@@ -240,8 +266,8 @@ def test_what_is_kept_is_resumed_and_survives_a_loss(
         assert (run.resumed_from.step, len(run.losses)) == (50, 1)
         assert run.loss == plain.loss
         assert same_bits(run.params, plain.params)
-    one, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
-    for task, state in one.states.items():
+    first, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
+    for task, state in first.states.items():
         assert state["n"] == other.states[task]["n"] == STEPS
         assert np.array_equal(state["mean"], other.states[task]["mean"])
 
@@ -254,10 +280,10 @@ def test_a_step_that_depends_on_its_process_is_named() -> None:
         return loss + count[0], gradients
 
     def with_a_loss(cluster: ProcessCluster) -> kit.Run:
-        given: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
+        options: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
         with awaits_its_end(OTHER):
             run = kit.train(
-                counting, initial(), DATA, elastic=True, cluster=cluster, **given
+                counting, initial(), DATA, elastic=True, cluster=cluster, **options
             )
         assert run.unrepeatable == {}
         kill(cluster, run, OTHER, 40)

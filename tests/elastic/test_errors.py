@@ -51,7 +51,7 @@ def batches() -> Any:
 def test_an_error_of_a_step_ends_it(
     error: type[Exception] | None, loses: bool, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"steps": 120, "topology": "ring", "batch": 9}
+    options: dict[str, Any] = {"steps": 120, "topology": "ring", "batch": 9}
     with process_cluster(ps=0, worker=3) as cluster:
 
         def end(run: kit.Run) -> KitError:
@@ -61,20 +61,20 @@ def test_an_error_of_a_step_ends_it(
 
         start = {"w": np.zeros(3, np.float32), "b": np.zeros(2), "scale": np.ones(())}
         start["none"] = np.zeros((0, 2), np.float32)
-        plain = end(kit.train(Fails(error), start, batches, cluster=cluster, **given))
+        plain = end(kit.train(Fails(error), start, batches, cluster=cluster, **options))
         with awaits_its_end(OTHER if loses else None, 90):
             run = kit.train(
-                Fails(error), start, batches, cluster=cluster, elastic=True, **given
+                Fails(error), start, batches, cluster=cluster, elastic=True, **options
             )
         if loses:
             kill(cluster, run, OTHER, 30)
-        found = end(run)
+        result = end(run)
 
     assert len(run.losses) == loses
-    assert type(found) is type(plain)
+    assert type(result) is type(plain)
     if not loses:
-        assert found.step == plain.step == 90
-    assert "step 90" in found.message
+        assert result.step == plain.step == 90
+    assert "step 90" in result.message
 
 
 class Refuses(kit.hooks.SessionRunHook):
@@ -101,8 +101,8 @@ def test_a_fault_of_our_own_on_the_way_to_a_generation_ends_it(
 
     monkeypatch.setattr(ElasticTraining, "promise", broken)
     with local_cluster(ps=0, worker=2) as cluster:
-        given: dict[str, Any] = {"steps": 10**6, "batch": 9, "topology": "ring"}
-        run = kit.train(fit, initial(), DATA, elastic=True, cluster=cluster, **given)
+        options: dict[str, Any] = {"steps": 10**6, "batch": 9, "topology": "ring"}
+        run = kit.train(fit, initial(), DATA, elastic=True, cluster=cluster, **options)
         cluster.servers[1].stop()
 
         with pytest.raises(InternalError, match="RuntimeError: a fault of our own"):

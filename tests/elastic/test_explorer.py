@@ -44,14 +44,14 @@ LONGER = [
 
 @pytest.mark.parametrize(
     "bound",
-    [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in LONGER)],
+    [*QUICK, *(pytest.param(item, marks=pytest.mark.slow) for item in LONGER)],
     ids=str,
 )
 def test_no_small_history_forks_loses_a_copy_or_stands_still(bound: Bound) -> None:
-    found = explore(bound)
+    result = explore(bound)
 
-    assert not found.wrong
-    assert found.paths > 50
+    assert not result.wrong
+    assert result.paths > 50
 
 
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
@@ -80,7 +80,7 @@ def forgets_its_promise(self: ElasticTraining, ballot: Any, number: int) -> Any:
 def takes_parts_for_whole(held: Any) -> Any:
     return _newest_whole(
         {
-            name: [one._replace(writers=(one.member,)) for one in some]
+            name: [copy._replace(writers=(copy.member,)) for copy in some]
             for name, some in held.items()
         }
     )
@@ -189,6 +189,6 @@ def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> Non
     standing.job = replace(standing.job, generation=generation)
 
     with pytest.raises(StopIteration):
-        coroutine.send({one: LinkLost("it ended") for one in asked.processes})
+        coroutine.send({process: LinkLost("it ended") for process in asked.processes})
 
     assert standing.noticed is None

@@ -46,8 +46,8 @@ def test_two_sides_that_share_no_process_never_both_go_on(
     # What each side knows to have ended has ended; it may know different parts of it.
     living = set(NAMES) - ended
     here, there = one & living, (other & living) - one
-    for known in range(len(ended) + 1):
-        some = set(sorted(ended)[:known])
+    for expected in range(len(ended) + 1):
+        some = set(sorted(ended)[:expected])
         both = may_go_on(NAMES, here, ended), may_go_on(NAMES, there, some)
         assert both != (True, True)
 
@@ -70,23 +70,23 @@ held = st.lists(st.builds(Held, moments, st.integers(0, 2), st.just((0, 1, 2))))
 def test_the_newest_whole_copy_is_the_last_step_of_which_nothing_is_missing(
     copies: dict[str, list[Held]],
 ) -> None:
-    found = newest_whole(copies)
+    result = newest_whole(copies)
 
-    every = [one for some in copies.values() for one in some]
+    every = [item for some in copies.values() for item in some]
     whole = [
         moment
-        for moment in {one.moment for one in every}
-        if {one.member for one in every if one.moment == moment} == {0, 1, 2}
+        for moment in {copy.moment for copy in every}
+        if {copy.member for copy in every if copy.moment == moment} == {0, 1, 2}
     ]
     if not whole:
-        assert found is None
+        assert result is None
         return
-    assert found is not None
-    assert found[0] == max(whole)
-    assert found[1].keys() >= {0, 1, 2}
-    for member, (process, moment) in found[1].items():
-        assert any(one[:2] == (moment, member) for one in copies[process])
-        assert moment == found[0] or member not in {0, 1, 2}
+    assert result is not None
+    assert result[0] == max(whole)
+    assert result[1].keys() >= {0, 1, 2}
+    for member, (process, moment) in result[1].items():
+        assert any(copy[:2] == (moment, member) for copy in copies[process])
+        assert moment == result[0] or member not in {0, 1, 2}
 
 
 def test_copies_of_one_step_but_of_two_epochs_make_no_whole() -> None:
@@ -137,8 +137,8 @@ def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
 def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> Shard:
     ranges = (Range(lo, lo + data.nbytes // 2),)
     sizes = data.nbytes, 0, 0, 0
-    found = data.view(np.uint8)
-    return Shard(CopyPoint(step), member, (0, 1), ranges, {}, sizes, found)
+    result = data.view(np.uint8)
+    return Shard(CopyPoint(step), member, (0, 1), ranges, {}, sizes, result)
 
 
 def test_copies_of_all_members_make_the_whole_state() -> None:
@@ -147,10 +147,10 @@ def test_copies_of_all_members_make_the_whole_state() -> None:
     halves = np.array([[0, 1, 10, 11], [2, 3, 12, 13]], float)
     copies = [copy_of(5, n, 16 * n, halves[n]) for n in range(2)]
 
-    found = values_of(copies, layout, ["momentum"])
+    result = values_of(copies, layout, ["momentum"])
 
-    assert found["w"].tolist() == [0, 1, 2, 3]
-    assert found["w/momentum"].tolist() == [10, 11, 12, 13]
+    assert result["w"].tolist() == [0, 1, 2, 3]
+    assert result["w/momentum"].tolist() == [10, 11, 12, 13]
 
 
 @given(
@@ -168,12 +168,12 @@ def test_a_member_reads_what_it_owns_from_whoever_has_copied_it(
 
     def shares() -> list[list[Range]]:
         """Give each range of the parameters to some member."""
-        found: list[list[Range]] = [[] for _ in range(n_members)]
+        result: list[list[Range]] = [[] for _ in range(n_members)]
         for part in leaves:
             middle = part.lo + dice.randrange(part.size) // 8 * 8  # whole elements
             for piece in Range(part.lo, middle), Range(middle, part.hi):
-                dice.choice(found).append(piece)
-        return found
+                dice.choice(result).append(piece)
+        return result
 
     before, writers = Memory(layout), shares()
     for region in (NOW, *range(SLOT, SLOT + n_slots)):
@@ -211,7 +211,7 @@ def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:
             copies.keep(copy_of(step, member, 0, nothing))
 
     def kept() -> set[tuple[int, int]]:
-        return {(one.moment.step, one.member) for one in copies.held()}
+        return {(copy.moment.step, copy.member) for copy in copies.held()}
 
     assert kept() == {(4, 0), (4, 1), (8, 0), (8, 1)}
     copies.drop_after(4)
@@ -223,13 +223,13 @@ def test_each_step_is_told_once_however_often_and_in_which_order_it_comes(
     told: list[list[int]],
 ) -> None:
     once, rest = Once(), (0, 0.5, 1, 0, 0, 0, 0, 0)
-    found: list[int] = []
+    result: list[int] = []
     for steps in told:
         unique = dict.fromkeys(steps)  # a member tells a step once in a generation
         table = rows(STEP, [(0, step, *rest) for step in unique])
-        found += once.new(table)["step"].tolist()
+        result += once.new(table)["step"].tolist()
 
-    assert sorted(found) == sorted({step for steps in told for step in steps})
+    assert sorted(result) == sorted({step for steps in told for step in steps})
 
 
 def test_measures_of_one_step_do_not_hide_each_other() -> None:

@@ -43,13 +43,15 @@ SIX = kit.Elastic(logical_workers=6)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ProcessCluster]:
-    with process_cluster(ps=1, worker=3) as found:
-        yield found
+    with process_cluster(ps=1, worker=3) as result:
+        yield result
 
 
 def hosts_of(run: Run) -> set[str]:
     assert run.newest_job.generation is not None
-    return {place for place in run.newest_job.generation.places if place != "ps:0"}
+    return {
+        position for position in run.newest_job.generation.places if position != "ps:0"
+    }
 
 
 def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_workers(
@@ -143,7 +145,7 @@ def test_a_spare_takes_over_at_once() -> None:
         assert len(run.job.workers) == 3
         kill(cluster, run, victim, 30)
         run.wait(30)
-        assert [one.lost for one in run.losses] == [("worker:1",)]
+        assert [loss.lost for loss in run.losses] == [("worker:1",)]
         assert hosts_of(run) == {"worker:0", "worker:2", "worker:3"}
         assert_undisturbed(run, 3)
 
@@ -226,7 +228,7 @@ def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> Non
             cluster[spare].signal(number)
             lost.add(spare.short)
             # A busy machine may lose the other one with it.
-            until(lambda: lost <= {name for one in run.losses for name in one.lost})
+            until(lambda: lost <= {name for loss in run.losses for name in loss.lost})
         end(run)
         assert len(losses(run)) == run.step
         for spare in Task("worker", 1), Task("worker", 2):

@@ -97,9 +97,9 @@ def test_hooks_go_on_in_another_process_when_theirs_is_lost(
     assert numbers(book, "created") == [0, 0]
     assert numbers(book, "end") == [n]
     assert [line[0] for line in book].count("begin") == 2
-    told = numbers(book, "after")
-    assert sorted(set(told)) == list(range(n))
-    assert len(told) <= n + 1, "the step under way may be told again"
+    reply = numbers(book, "after")
+    assert sorted(set(reply)) == list(range(n))
+    assert len(reply) <= n + 1, "the step under way may be told again"
 
 
 def test_lines_of_hooks_are_told_once() -> None:
@@ -117,12 +117,12 @@ def test_lines_of_a_lost_process_stay() -> None:
     with process_cluster(ps=0, worker=3) as cluster:
         run = train(cluster, steps=ENDLESS, hooks=[hook])
         until(lambda: len(run.messages) >= 4)
-        told = run.messages
+        reply = run.messages
         kill(cluster, run, LEADER, 30)
         until(lambda: len(run.losses) == 1)
         assert run.losses[0].lost == (LEADER.short,)
         end(run)
-    assert run.messages[: len(told)] == told
+    assert run.messages[: len(reply)] == reply
     assert len(set(run.messages)) == len(run.messages)
 
 

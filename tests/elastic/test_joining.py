@@ -29,8 +29,8 @@ pytestmark = [
 @pytest.fixture(scope="module", params=["unix", "tcp"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
     chosen = Settings(transport=request.param)
-    with process_cluster(ps=1, worker=2, settings=chosen) as found:
-        yield found
+    with process_cluster(ps=1, worker=2, settings=chosen) as result:
+        yield result
 
 
 def slowly(params: Any, batch: Any) -> Any:
@@ -49,8 +49,8 @@ def assert_like_the_undisturbed(cluster: ProcessCluster, run: Run) -> None:
     quiet = begin(cluster, fit, steps=run.step).wait(60)
     for name, value in run.params.items():
         np.testing.assert_array_equal(value, quiet.params[name], strict=True)
-    for told, expected in zip(run.trace.losses(), quiet.trace.losses(), strict=True):
-        np.testing.assert_array_equal(told, expected)
+    for reply, expected in zip(run.trace.losses(), quiet.trace.losses(), strict=True):
+        np.testing.assert_array_equal(reply, expected)
 
 
 def end_soon(run: Run) -> None:

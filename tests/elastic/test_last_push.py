@@ -68,7 +68,7 @@ def test_the_push_of_a_worker_that_dies_counts_once_if_it_was_complete(
 
         AsyncServer(PartRole(context, StepEvents(context, ()), Plan((), ()))).run(0)
 
-        found = np.frombuffer(context.parameters(), np.float64)
+        result = np.frombuffer(context.parameters(), np.float64)
         moved = np.concatenate([server.memory.typed(SLOT, part) for part in shard])
 
     parameter, momentum, counted = 0.0, 0.0, [OF_THE_LIVING]
@@ -76,5 +76,5 @@ def test_the_push_of_a_worker_that_dies_counts_once_if_it_was_complete(
         momentum = DECAY * momentum + gradient
         parameter -= RATE * momentum
     assert context.step == 1 + is_complete
-    assert found[:3].tolist() == [parameter] * 3
+    assert result[:3].tolist() == [parameter] * 3
     assert moved[:3].tolist() == [momentum] * 3

@@ -129,7 +129,7 @@ def test_a_member_that_is_ended_before_it_waits_for_arenas_does_not_wait_for_the
 
     class Joining:
         def join(self, streams: dict[int, Any], deadline: float) -> dict[int, Any]:
-            assert [one.is_shut for one in streams.values()] == [True]
+            assert [stream.is_shut for stream in streams.values()] == [True]
             raise PeerLost("it was shut down.")
 
     with ExitStack() as stack:
@@ -180,9 +180,9 @@ def test_generations_that_fail_as_soon_as_they_begin_end_after_a_while() -> None
         return error
 
     assert error_after(give_up_s - 0.1) is None
-    found = error_after(give_up_s + 0.1)
-    assert isinstance(found, PeerLost)
-    assert "a line is cut" in found.message
+    result = error_after(give_up_s + 0.1)
+    assert isinstance(result, PeerLost)
+    assert "a line is cut" in result.message
     assert error_after(give_up_s + 0.1, failing_since=None) is None
 
 

@@ -43,12 +43,12 @@ def test_each_member_is_hosted_by_a_process_that_is_here_and_by_its_own_if_that_
     placing = Placing(workers=most)
     hosts = hosting(here, placing)
 
-    found = placed(TASKS, here, placing)
+    result = placed(TASKS, here, placing)
 
-    assert set(found) <= set(hosts) <= here
+    assert set(result) <= set(hosts) <= here
     assert len(workers_of(hosts)) == min(most or 8, len(workers_of(here)))
-    for place, name in zip(found, NAMES, strict=True):
-        assert place == name or name not in hosts
+    for position, name in zip(result, NAMES, strict=True):
+        assert position == name or name not in hosts
 
 
 @given(processes)
@@ -56,11 +56,11 @@ def test_members_are_spread_evenly_over_the_processes_of_their_kind(
     some: set[str],
 ) -> None:
     here = some | {"ps:0", "worker:0"}
-    found = placed(TASKS, here, Placing())
+    result = placed(TASKS, here, Placing())
 
     for kind in "ps", "worker":
         own = [name for name in here if name.startswith(kind)]
-        of_kind = [p for p, n in zip(found, NAMES, strict=True) if n.startswith(kind)]
+        of_kind = [p for p, n in zip(result, NAMES, strict=True) if n.startswith(kind)]
         assert set(of_kind) <= set(own)
         counts = [of_kind.count(name) for name in own]
         assert max(counts) - min(counts) <= 1
@@ -77,14 +77,14 @@ def test_a_process_has_the_members_of_its_share_give_or_take_one_of_each_other(
 ) -> None:
     here = ["worker:0", "worker:1", "worker:2"]
     tasks = [Task("worker", n) for n in range(n_members)]
-    found = placed(tasks, here, Placing(shares=dict(given_shares)))
+    result = placed(tasks, here, Placing(shares=dict(given_shares)))
 
-    counts = {name: found.count(name) for name in here}
+    counts = {name: result.count(name) for name in here}
     share = {name: given_shares.get(name, 1) for name in here}
-    for one in here:
+    for item in here:
         for other in here:
-            if counts[one] > 1:  # nobody has one too many while another has too few
-                with_less = Fraction(counts[one], share[one])
+            if counts[item] > 1:  # nobody has one too many while another has too few
+                with_less = Fraction(counts[item], share[item])
                 assert with_less <= Fraction(counts[other] + 1, share[other])
 
 
@@ -96,12 +96,12 @@ def test_the_next_generation_is_on_all_that_are_here_and_have_not_left(
     first = Generation.first("a" * 32, TASKS, NAMES, Placing())
     placing = Placing(workers=most, left=tuple(sorted(left)))
 
-    found = next_generation(first, TASKS, here, placing, NOTHING)
+    result = next_generation(first, TASKS, here, placing, NOTHING)
 
-    assert set(found.processes) == here - left
-    assert set(found.standby) == set(found.processes) - set(found.places)
-    assert set(found.known) == here | set(NAMES)
-    assert found.number == 1
+    assert set(result.processes) == here - left
+    assert set(result.standby) == set(result.processes) - set(result.places)
+    assert set(result.known) == here | set(NAMES)
+    assert result.number == 1
 
 
 def test_a_spare_takes_over_for_a_lost_task_until_that_is_back() -> None:

@@ -46,14 +46,14 @@ class Scene:
 
     def begin_epoch(self, step: int) -> None:
         assert self.meet(step) is Verdict.PREPARE
-        for one in EVERYBODY:
-            self.coordinator.prepared(one, self._number - 1, None, 0.0)
+        for item in EVERYBODY:
+            self.coordinator.prepared(item, self._number - 1, None, 0.0)
 
     def meet(self, step: int, without: Collection[int] = ()) -> Verdict:
         """Let the members come to the next boundary, before `step`."""
-        for one in EVERYBODY:
-            if one not in without:
-                answer = self.coordinator.arrive(one, self._number, step, 0.0)
+        for item in EVERYBODY:
+            if item not in without:
+                answer = self.coordinator.arrive(item, self._number, step, 0.0)
         self._number += 1
         return answer.verdict
 
@@ -64,16 +64,16 @@ class Scene:
         return self.coordinator.arrive(FIRST, number, step, 0.0).verdict
 
     def copied(self, step: int, by: Collection[int] = EVERYBODY) -> None:
-        for one in by:
-            self.coordinator.copied(one, step)
+        for item in by:
+            self.coordinator.copied(item, step)
 
     def beat(self, *, after_s: float) -> None:
         """Let that much time pass, with signs of life of all."""
         for _ in range(round(after_s)):
             self.now += 1.0
-            for one in EVERYBODY:
-                if one not in self.coordinator.lost:
-                    self.coordinator.beat(one)
+            for item in EVERYBODY:
+                if item not in self.coordinator.lost:
+                    self.coordinator.beat(item)
 
 
 def test_the_late_word_of_a_copy_is_not_taken_for_that_of_the_last_one() -> None:

@@ -56,9 +56,9 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
     for what, where in story:
         taken = buffers.take(1)
         held = [
-            copies.find(one.moment, 0).data
+            copies.find(each.moment, 0).data
             for copies in holders.values()
-            for one in copies.held()
+            for each in copies.held()
         ]
         assert all(data is not taken for data in held)
 
@@ -69,8 +69,8 @@ def test_no_buffer_is_written_while_a_process_holds_the_copy_in_it(
         if what in ("epoch", "back"):
             n_epochs += 1
             buffers.begin(CopyPoint(step, n_epochs))
-            for one in late:
-                buffers.kept(*one)
+            for item in late:
+                buffers.kept(*item)
             late.clear()
         step += what != "again"
         copy = copy_of(step, taken, epoch=n_epochs)
@@ -119,8 +119,8 @@ class Keeper:
 
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
-    yield (found := Keeper())
-    found.copies.clear()  # each holds a descriptor
+    yield (result := Keeper())
+    result.copies.clear()  # each holds a descriptor
 
 
 @pytest.fixture
@@ -182,8 +182,8 @@ def test_what_was_shown_gives_way_to_the_arenas_of_another_epoch(
         link.keep(question(copy), 5, copy)
         arena.close()
 
-    values = [np.frombuffer(one.parts[0], np.uint8) for one in keeper.copies]
-    assert [int(one[0]) for one in values] == [*range(200)]
+    values = [np.frombuffer(item.parts[0], np.uint8) for item in keeper.copies]
+    assert [int(item[0]) for item in values] == [*range(200)]
 
 
 @pytest.mark.parametrize("arena", [[0, SIZE, 0], [3, SIZE, 0]])
@@ -207,8 +207,8 @@ def test_copies_of_very_many_members_are_sent_where_no_more_can_be_shown(
         copy = copy_of(value, data, arena)
         link.keep(question(copy), 5, copy)
 
-    values = [np.frombuffer(one.parts[0], np.uint8) for one in keeper.copies]
-    assert [int(one[0]) for one in values] == [*range(70)]
+    values = [np.frombuffer(item.parts[0], np.uint8) for item in keeper.copies]
+    assert [int(item[0]) for item in values] == [*range(70)]
     for arena, _ in arenas:
         arena.close()
 
@@ -269,7 +269,7 @@ def test_a_large_state_survives_the_process_that_made_the_copies(
             until(lambda n=number: len(run.losses) == n, 20)  # type: ignore[misc]
         run.resume()
         run.wait(60)
-        found = run.params
+        result = run.params
 
     def gradients(params: dict[str, Array], number: int) -> list[dict[str, Array]]:
         return [step(params, (half,))[1] for half in np.split(data[number][0], 2)]
@@ -279,4 +279,4 @@ def test_a_large_state_survives_the_process_that_made_the_copies(
         return np.asarray(now - state["a"] * np.float32(0.125))
 
     expected = replay.train(initial, STEPS, gradients, update)
-    np.testing.assert_array_equal(found["w"], expected["w"], strict=True)
+    np.testing.assert_array_equal(result["w"], expected["w"], strict=True)

@@ -76,8 +76,8 @@ class Machine:
         self.training.ended(member)
 
     def begin(self, job: Job, work: Work) -> None:
-        given: Any = (job, work, self, self, ModelProcesses, lambda: self.world.clock)
-        self.training = ElasticTraining(*given)
+        options: Any = (job, work, self, self, ModelProcesses, lambda: self.world.clock)
+        self.training = ElasticTraining(*options)
 
     # -- as the way to others -------------------------------------------------------
 
@@ -143,11 +143,11 @@ class World:
             settings=SETTINGS,
         )
         self.machines = {name: Machine(self, name, 0) for name in names}
-        for one in self.machines.values():
-            one.begin(self.job, self.work())
-            one.training.prepare()
-        for one in self.machines.values():
-            one.training.begin_first(self.job, self.work())
+        for value in self.machines.values():
+            value.begin(self.job, self.work())
+            value.training.prepare()
+        for value in self.machines.values():
+            value.training.begin_first(self.job, self.work())
 
     @staticmethod
     def work() -> Work:
@@ -187,7 +187,8 @@ class World:
     def state(self) -> int:
         """Return a number for all that decides what happens from here on."""
         machines = [
-            (one.history, one.is_lost, one.is_stopped) for one in self.machines.values()
+            (machine.history, machine.is_lost, machine.is_stopped)
+            for machine in self.machines.values()
         ]
         events = [(event.key, event.at) for event in self.events]
         cuts = frozenset(self.cuts)
@@ -206,16 +207,18 @@ class World:
     def ready(self) -> list[Event]:
         """Return what can happen at once."""
         return [
-            one
-            for one in self.events
-            if self.can_happen(one) and (one.at <= self.clock or one.is_ready())
+            event
+            for event in self.events
+            if self.can_happen(event) and (event.at <= self.clock or event.is_ready())
         ]
 
     def later(self) -> Event | None:
         """Return what happens next when there is nothing to happen at once."""
-        found = [one for one in self.events if self.can_happen(one)]
-        found = [one for one in found if one.at > self.clock and not one.is_ready()]
-        return min(found, key=lambda one: one.at, default=None)
+        result = [event for event in self.events if self.can_happen(event)]
+        result = [
+            item for item in result if item.at > self.clock and not item.is_ready()
+        ]
+        return min(result, key=lambda item: item.at, default=None)
 
     def happen(self, event: Event, *, early: bool = False) -> None:
         """Let an event happen; `early`: before others that could happen at once."""
@@ -229,7 +232,7 @@ class World:
         self.invariants.check()
 
     def living(self) -> Iterator[Machine]:
-        return (one for one in self.machines.values() if not one.is_lost)
+        return (machine for machine in self.machines.values() if not machine.is_lost)
 
     def leave(self, name: str) -> None:
         """Ask that the newest generation goes on without a process."""
@@ -243,19 +246,19 @@ class World:
         """Lose a process; none takes its place."""
         machine = self.machines[name]
         machine.is_lost = True
-        mine = [one for one in self.events if one.where is machine]
-        self.events = [one for one in self.events if one.where is not machine]
-        for one in mine:
-            one.dropped(LinkLost("it ended"))
+        mine = [event for event in self.events if event.where is machine]
+        self.events = [event for event in self.events if event.where is not machine]
+        for item in mine:
+            item.dropped(LinkLost("it ended"))
         self._break(machine)
         self.post("the notebook looks", None, self._watch, at=SETTINGS.dead_after_s)
 
     def _watch(self) -> None:
         """Tell those that stand by that those that host members are gone."""
-        jobs = [one.training.now.job for one in self.living()]
-        job = max(jobs, key=lambda one: one.generation.number, default=self.job)
+        jobs = [host.training.now.job for host in self.living()]
+        job = max(jobs, key=lambda item: item.generation.number, default=self.job)
         generation: Any = job.generation
-        if all(self.machines[one].is_lost for one in generation.places):
+        if all(self.machines[place].is_lost for place in generation.places):
             for name in generation.standby:
                 if not self.machines[name].is_lost:
                     self.machines[name].training.lose(generation.number, "nobody")
@@ -263,8 +266,8 @@ class World:
     def restart(self, name: str) -> None:
         """Start the process of a lost task again; it asks to take part."""
         self.n_starts += 1
-        known = [one.training.now.job for one in self.living()]
-        job = max(known, key=lambda one: one.generation.number, default=self.job)
+        expected = [host.training.now.job for host in self.living()]
+        job = max(expected, key=lambda item: item.generation.number, default=self.job)
         self.machines[name] = machine = Machine(self, name, self.n_starts)
         machine.begin(job, self.work())
         machine.training.join(job)
@@ -301,7 +304,7 @@ class World:
 
     def isolate(self, name: str) -> None:
         """Cut a process from all others."""
-        others = [one for one in self.machines if one != name]
+        others = [machine for machine in self.machines if machine != name]
         self.cut(*(frozenset((name, other)) for other in others))
 
     def _see_again(self, *names: str) -> None:

@@ -274,9 +274,9 @@ def test_two_n_minus_one_messages_a_bucket_are_metered(name: str, n: int) -> Non
     with local_group(layout, n) as members:
         start = threading.Barrier(n)
         run_together(members, lambda m: work(m, specs, layout, group, [name], start))
-        found = [member.meter.totals() for member in members]
+        result = [member.meter.totals() for member in members]
 
-    for totals in found:
+    for totals in result:
         steps = totals[totals["kind"] != int(TransferKind.BROADCAST)]
         assert steps["messages"].sum() == 3 * 2 * (n - 1)
         assert steps["bytes"].sum() == 2 * 240 * (n - 1) / n

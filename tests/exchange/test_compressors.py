@@ -44,37 +44,37 @@ class Group:
     def mean(self, gradients: Sequence[Arrays], step: int) -> Arrays:
         """Return the mean gradient of a step, as worker 0 has it."""
         running = [
-            Feedback(one, self.specs, self.stages, kept, "worker").exchange(
+            Feedback(item, self.specs, self.stages, kept, "worker").exchange(
                 own, Turn(step, rank, self.n)
             )
-            for rank, (one, kept, own) in enumerate(
+            for rank, (item, kept, own) in enumerate(
                 zip(self._compressors, self.kept, gradients, strict=True)
             )
         ]
-        sent, self.sums, self.given = [next(one) for one in running], [], []
+        sent, self.sums, self.given = [next(item) for item in running], [], []
         for number in range(len(self.stages)):
             self.given.append(sent)
             self.sums.append(total(sent))
             is_last = number == len(self.stages) - 1
-            results = [self._result(one, is_last=is_last) for one in running]
+            results = [self._result(item, is_last=is_last) for item in running]
             sent = results
         return sent[0]
 
     def _result(self, running: Any, *, is_last: bool) -> Arrays:
         try:
-            found: Arrays = running.send(self.sums[-1])
+            result: Arrays = running.send(self.sums[-1])
         except StopIteration as end:
             assert is_last
-            found = end.value
-        return found
+            result = end.value
+        return result
 
 
 def total(sent: Sequence[Arrays]) -> Arrays:
-    found = {name: np.array(value) for name, value in sent[0].items()}
-    for one in sent[1:]:
-        for name, value in one.items():
-            np.add(found[name], value, out=found[name])
-    return found
+    result = {name: np.array(value) for name, value in sent[0].items()}
+    for text in sent[1:]:
+        for name, value in text.items():
+            np.add(result[name], value, out=result[name])
+    return result
 
 
 @pytest.mark.slow
@@ -139,13 +139,15 @@ def test_no_sum_of_8_bits_overflows_and_each_is_within_half_a_step(
     n = len(given_arrays)
     group = Group(Int8(), {"w": given_arrays[0]}, n)
 
-    mean = group.mean([{"w": one} for one in given_arrays], 0)["w"]
+    mean = group.mean([{"w": given_array} for given_array in given_arrays], 0)["w"]
 
-    exact = np.sum([one["w"].astype(int) for one in group.given[1]], axis=0)
+    exact = np.sum([row["w"].astype(int) for row in group.given[1]], axis=0)
     assert np.array_equal(group.sums[1]["w"], exact)
-    most = sum(float(np.abs(one).max()) for one in given_arrays)
+    most = sum(float(np.abs(given_array).max()) for given_array in given_arrays)
     step = most / (126 - n / 2)
-    wanted = np.mean([one.astype(float) for one in given_arrays], axis=0)
+    wanted = np.mean(
+        [given_array.astype(float) for given_array in given_arrays], axis=0
+    )
     assert np.all(np.abs(mean - wanted) <= step * 0.501)
 
 
@@ -158,9 +160,9 @@ def test_the_largest_are_chosen_and_of_equal_ones_the_first(case: Any) -> None:
     values, k = case
     order = sorted(range(len(values)), key=lambda at: (-abs(values[at]), at))
 
-    found = largest(np.array(values, np.float32), k)
+    result = largest(np.array(values, np.float32), k)
 
-    assert found.tolist() == sorted(order[:k])
+    assert result.tolist() == sorted(order[:k])
 
 
 @given(some.arrays(np.float64, (7, 3), elements=numbers))
@@ -168,7 +170,7 @@ def test_columns_are_orthonormal_or_zero_and_span_the_same(matrix: Any) -> None:
     basis = orthonormal(matrix)
 
     lengths = np.sqrt((basis**2).sum(axis=0))
-    assert all(abs(one - 1) < 1e-12 or one == 0 for one in lengths)
+    assert all(abs(length - 1) < 1e-12 or length == 0 for length in lengths)
     inner = basis.T @ basis
     assert np.allclose(inner, np.diag(np.diag(inner)), atol=1e-12)
     scale = np.abs(matrix).max(initial=0)
@@ -183,7 +185,7 @@ def test_nothing_is_lost_but_late(compressor: Compressor) -> None:
     group, whole, taken = Group(compressor, like, n), total([like]), total([like])
     for step in range(20):
         gradients = [
-            {name: dice.normal(size=one.shape) for name, one in like.items()}
+            {name: dice.normal(size=tensor.shape) for name, tensor in like.items()}
             for _ in range(n)
         ]
         mean = group.mean(gradients, step)
@@ -304,11 +306,11 @@ def pytorch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
 
 @pytest.mark.slow
 def test_float16_gives_what_the_hook_of_pytorch_gives(pytorch: Any) -> None:
-    for found, own in zip(pytorch["fp16"], GRADIENTS, strict=True):
+    for result, own in zip(pytorch["fp16"], GRADIENTS, strict=True):
         group = Group(Float16(), {"w": own[0]}, 2)  # the hook has no error feedback
-        mean = group.mean([{"w": one} for one in own], 0)["w"]
+        mean = group.mean([{"w": item} for item in own], 0)["w"]
 
-        np.testing.assert_allclose(mean, found, rtol=2**-10, atol=2**-14)
+        np.testing.assert_allclose(mean, result, rtol=2**-10, atol=2**-14)
 
 
 @pytest.mark.slow
@@ -316,8 +318,8 @@ def test_power_sgd_gives_what_the_hook_of_pytorch_gives(pytorch: Any) -> None:
     group = Group(kit.PowerSGD(2), {"w": GRADIENTS[0, 0]}, 2)
     for kept in group.kept:
         kept["state/w"] = pytorch["start"]
-    for step, (found, own) in enumerate(zip(pytorch["power"], GRADIENTS, strict=True)):
-        mean = group.mean([{"w": one} for one in own], step)["w"]
+    for step, (result, own) in enumerate(zip(pytorch["power"], GRADIENTS, strict=True)):
+        mean = group.mean([{"w": item} for item in own], step)["w"]
 
-        np.testing.assert_allclose(mean, found, atol=1e-5)
+        np.testing.assert_allclose(mean, result, atol=1e-5)
         assert np.abs(mean - own.mean(axis=0)).max() > 0.1  # it is no plain mean

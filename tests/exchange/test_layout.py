@@ -21,8 +21,8 @@ def test_buckets_cover_each_parameter_exactly_once(
     layout = lay_out(specs, n, bucket)
 
     covered = np.zeros(layout.n_bytes, int)
-    for one in layout.buckets:
-        for chunk in one.chunks:
+    for item in layout.buckets:
+        for chunk in item.chunks:
             covered[chunk.lo : chunk.hi] += 1
     wanted = np.zeros(layout.n_bytes, int)
     for leaf in layout.leaves:
@@ -36,10 +36,10 @@ def test_buckets_cover_each_parameter_exactly_once(
 def test_chunks_of_a_bucket_differ_by_one_item_at_most(
     specs: list[Spec], n: int, bucket: int
 ) -> None:
-    for one in lay_out(specs, n, bucket).buckets:
-        sizes = {chunk.size for chunk in one.chunks}
-        assert max(sizes) - min(sizes) <= ITEMSIZE[one.dtype]
-        assert len(one.chunks) == n
+    for tensor in lay_out(specs, n, bucket).buckets:
+        sizes = {chunk.size for chunk in tensor.chunks}
+        assert max(sizes) - min(sizes) <= ITEMSIZE[tensor.dtype]
+        assert len(tensor.chunks) == n
 
 
 @given(models(), WORKERS)
@@ -57,18 +57,18 @@ def test_stretches_are_all_bytes_of_a_dtype_and_no_others(
 ) -> None:
     layout = lay_out(specs, n, bucket)
 
-    found = [
+    result = [
         {
             byte
             for leaf in layout.leaves
             for byte in range(*leaf.range)
             if leaf.spec.dtype == dtype
         }
-        for dtype in dict.fromkeys(one.dtype for one in layout.buckets)
+        for dtype in dict.fromkeys(item.dtype for item in layout.buckets)
     ]
 
     assert [set(range(*part)) for part in layout.stretches if part.size] == [
-        bytes_ for bytes_ in found if bytes_
+        bytes_ for bytes_ in result if bytes_
     ]
 
 

@@ -44,8 +44,8 @@ def test_a_sum_has_the_bits_of_numpy_wherever_it_begins(
     memory = dice.standard_normal((3, skip + size + 20)).astype(kind)
     memory *= kind(10.0) ** dice.integers(-30, 30, memory.shape)
     memory[0, ::7], memory[1, ::14] = np.inf, -np.inf
-    a, b, apart = (row[skip : skip + size] for row in memory)
-    out = {"a": a, "b": b, "apart": apart}[target]
+    a, b, is_apart = (row[skip : skip + size] for row in memory)
+    out = {"a": a, "b": b, "apart": is_apart}[target]
     with np.errstate(all="ignore"):
         want, around = a + b, memory.copy()
     endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
@@ -96,9 +96,9 @@ def test_a_rule_derived_from_gradient_descent_is_not_taken_for_it() -> None:
     single = np.dtype(np.float32)
     assert MeanUpdate(Other(0.1), 2).descent(single) is None
     assert MeanUpdate(Momentum(0.1), 2).descent(single) is None
-    found = MeanUpdate(GradientDescent(0.1), 2).descent(single)
-    assert found is not None
-    assert tuple(map(float, found)) == (0.5, float(np.float32(0.1)))
+    result = MeanUpdate(GradientDescent(0.1), 2).descent(single)
+    assert result is not None
+    assert tuple(map(float, result)) == (0.5, float(np.float32(0.1)))
 
 
 def steps(name: str, *, native: bool) -> list[LocalMember]:
@@ -140,36 +140,36 @@ def waited(meter: Meter) -> int:
 def test_it_records_what_python_records(name: str) -> None:
     compiled, plain = (steps(name, native=native) for native in (True, False))
 
-    for one, other in zip(compiled, plain, strict=True):
-        assert one.meter.totals().tolist() == other.meter.totals().tolist()
+    for first, other in zip(compiled, plain, strict=True):
+        assert first.meter.totals().tolist() == other.meter.totals().tolist()
         for log, times in (("spans", 2), ("transfers", 2)):
-            rows, _ = getattr(one.meter, log).since(0)
+            rows, _ = getattr(first.meter, log).since(0)
             want, _ = getattr(other.meter, log).since(0)
             names = list(rows.dtype.names[:-times])
             assert rows[names].tolist() == want[names].tolist()
             assert (rows["start"] <= rows["end"]).all()
-        spans, _ = one.meter.spans.since(0)
+        spans, _ = first.meter.spans.since(0)
         assert (spans["start"] > 0).all()
 
 
 @has_loop
 def test_a_wait_in_vain_names_the_task_and_keeps_the_account_of_what_came() -> None:
     with local_group(LAYOUT, 3, deadline_s=0.05) as members:
-        one, other = members[0], members[1]
+        first, other = members[0], members[1]
         ops = (
             Receive(1, GRAD, FIRST, TransferKind.REDUCE),
             Receive(1, GRAD, SECOND, TransferKind.REDUCE),
         )
         program = Program(
-            Plan((ops,), ()), one.endpoint, one.memory, one.meter, once=True
+            Plan((ops,), ()), first.endpoint, first.memory, first.meter, once=True
         )
         other.endpoint.ports[0].post(GRAD, FIRST)
 
         with pytest.raises(DeadlineExceededError, match="task:1, which sent nothing"):
             program.reduce(0)
 
-        (total,) = one.meter.totals()
-        rows, _ = one.meter.transfers.since(0)
+        (total,) = first.meter.totals()
+        rows, _ = first.meter.transfers.since(0)
         assert (int(total["bytes"]), int(total["messages"])) == (FIRST.size, 1)
         assert rows["bytes"].tolist() == [FIRST.size]
 
@@ -177,22 +177,22 @@ def test_a_wait_in_vain_names_the_task_and_keeps_the_account_of_what_came() -> N
 @has_loop
 def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
     with local_group(LAYOUT, 2) as members:
-        one, other = members
+        first, other = members
         ops = (
             Receive(1, GRAD, FIRST, TransferKind.REDUCE),
             Send(1, GRAD, FIRST, TransferKind.REDUCE),
         )
         program = Program(
-            Plan((ops, ops[::-1]), ()), one.endpoint, one.memory, one.meter
+            Plan((ops, ops[::-1]), ()), first.endpoint, first.memory, first.meter
         )
         port = other.endpoint.ports[0]
-        found: list[bool] = []
+        result: list[bool] = []
 
         def post_when_it_sleeps() -> None:
             end = time.monotonic() + 10
-            while not one.endpoint._asleep[0] and time.monotonic() < end:
+            while not first.endpoint._asleep[0] and time.monotonic() < end:
                 os.sched_yield()
-            found.append(bool(one.endpoint._asleep[0]))
+            result.append(bool(first.endpoint._asleep[0]))
             port.post(GRAD, FIRST)
 
         thread = threading.Thread(target=post_when_it_sleeps)
@@ -200,16 +200,16 @@ def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
         program.reduce(0)
         thread.join()
 
-        assert found == [True]  # so the loop had been left
+        assert result == [True]  # so the loop had been left
         assert port.n_arrived() == 1
 
 
 @has_loop
 def test_posting_rings_for_a_member_that_sleeps_and_for_no_other() -> None:
     with local_group(LAYOUT, 2) as members:
-        one, other = members
+        first, other = members
         ops = (Send(1, GRAD, FIRST, TransferKind.REDUCE),)
-        program = Program(Plan((ops,), ()), one.endpoint, one.memory, one.meter)
+        program = Program(Plan((ops,), ()), first.endpoint, first.memory, first.meter)
         program.reduce(0)
         with pytest.raises(BlockingIOError):
             os.eventfd_read(other.endpoint.doorbell)
@@ -223,10 +223,10 @@ def test_posting_rings_for_a_member_that_sleeps_and_for_no_other() -> None:
 @has_loop
 def test_a_halt_travels_with_the_messages() -> None:
     with local_group(LAYOUT, 2) as members:
-        one, other = members
-        one.endpoint.stamp.halt = 7
+        first, other = members
+        first.endpoint.stamp.halt = 7
         for member, op in (
-            (one, Send(1, GRAD, FIRST, TransferKind.REDUCE)),
+            (first, Send(1, GRAD, FIRST, TransferKind.REDUCE)),
             (other, Receive(0, GRAD, FIRST, TransferKind.REDUCE)),
         ):
             plan = Plan(((op,),), ())

@@ -157,10 +157,10 @@ def test_a_switch_gives_each_new_owner_its_slots_once(
     handed = state_transfer.handover(before, after, n_slots, group)
 
     had: set[tuple[int, int]] = {
-        (m, at) for one in before for m in one.members for at in range(*one.range)
+        (m, at) for copy in before for m in copy.members for at in range(*copy.range)
     }
     needs = {
-        (m, at) for one in after for m in one.members for at in range(*one.range)
+        (m, at) for copy in after for m in copy.members for at in range(*copy.range)
     } - had
     for slot in range(n_slots):
         got = [
@@ -181,26 +181,26 @@ def test_what_first_owners_have_read_comes_to_all_that_need_it(
     owners = by_name(name).owners(layout, group)
     regions = [NOW, *range(SLOT, SLOT + n_slots)]
     has = {
-        (one.members[0], region, at)
-        for one in owners
+        (owner.members[0], region, at)
+        for owner in owners
         for region in regions
-        for at in range(*one.range)
+        for at in range(*owner.range)
     }
-    whole = {at for one in owners for at in range(*one.range)}
+    whole = {at for owner in owners for at in range(*owner.range)}
 
     for move in state_transfer.resumed(owners, group, n_slots):
         moved = {(move.region, at) for at in range(*move.range)}
-        assert {(move.source, *one) for one in moved} <= has
-        assert not {(move.target, *one) for one in moved} & has  # nothing comes twice
-        has |= {(move.target, *one) for one in moved}
+        assert {(move.source, *item) for item in moved} <= has
+        assert not {(move.target, *item) for item in moved} & has  # nothing comes twice
+        has |= {(move.target, *item) for item in moved}
 
     assert has >= {(worker, NOW, at) for worker in group.workers for at in whole}
     assert has >= {
         (member, region, at)
-        for one in owners
-        for member in one.members
+        for owner in owners
+        for member in owner.members
         for region in regions
-        for at in range(*one.range)
+        for at in range(*owner.range)
     }
 
 

@@ -33,7 +33,7 @@ from tests.exchange.models import SHAPES, models
 STEPS = 3
 ARRAYS = st.lists(
     st.tuples(SHAPES, st.sampled_from([*ITEMSIZE])), min_size=1, max_size=5
-).map(lambda found: tuple(Spec(f"a{n}", *one) for n, one in enumerate(found)))
+).map(lambda result: tuple(Spec(f"a{n}", *item) for n, item in enumerate(result)))
 
 
 def values(specs: Any, worker: int, step: int, stage: int) -> dict[str, Any]:
@@ -51,7 +51,9 @@ def values(specs: Any, worker: int, step: int, stage: int) -> dict[str, Any]:
     specs_of=st.lists(ARRAYS, min_size=1, max_size=3).map(tuple),
     n=st.integers(1, 6),
     n_ps=st.integers(1, 3),
-    name=st.sampled_from([one.name for one in registered() if one.agrees]),
+    name=st.sampled_from(
+        [topology.name for topology in registered() if topology.agrees]
+    ),
     bucket=st.sampled_from([0, 3, 64]),
     in_place=st.booleans(),
     overwrites=st.booleans(),
@@ -92,20 +94,23 @@ def test_each_stage_hands_its_sum_to_every_worker(
             stamp.step, stamp.parity = step, step & 1
             for stage, arrays in enumerate(specs_of):
                 if member.number in workers:
-                    given = values(arrays, member.number - n_ps, step, stage)
+                    inputs = values(arrays, member.number - n_ps, step, stage)
                     places = memory.stage(stamp.where(GRAD), stage)
-                    for one, value in given.items():
-                        np.copyto(places[one], value)
+                    for item, value in inputs.items():
+                        np.copyto(places[item], value)
                 program.reduce(stage)
                 program.finish()
                 if member.number in workers:
-                    found = memory.stage(stamp.where(NEXT), stage)
-                    for one, value in wanted[step][stage].items():
+                    result = memory.stage(stamp.where(NEXT), stage)
+                    for item, value in wanted[step][stage].items():
                         if has_own_order(topology) and n > 2:  # of other last bits
                             most = 1e-2 if value.dtype == np.float16 else 1e-4
-                            np.testing.assert_allclose(found[one], value, most, most)
+                            np.testing.assert_allclose(result[item], value, most, most)
                         else:
-                            assert found[one].tobytes() == value.tobytes(), (stage, one)
+                            assert result[item].tobytes() == value.tobytes(), (
+                                stage,
+                                item,
+                            )
 
     with local_group(layout, n_ps + n, in_place=in_place) as members:
         run_together(members, work)

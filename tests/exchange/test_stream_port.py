@@ -89,8 +89,8 @@ def test_a_whole_frame_is_taken_byte_by_byte() -> None:
     with two(partial(damaging_pair, -1, sliced)) as (near, far):
         carry(near, far, Expected(GRAD, WHOLE, apart=True))
 
-        found = far.endpoint.ports[0].window(GRAD, WHOLE, apart=True)
-        np.testing.assert_array_equal(found, np.arange(25))
+        result = far.endpoint.ports[0].window(GRAD, WHOLE, apart=True)
+        np.testing.assert_array_equal(result, np.arange(25))
 
 
 def test_a_frame_without_payload_is_checked_too() -> None:
@@ -108,8 +108,8 @@ def test_what_is_final_lies_in_the_receivers_own_memory(region: int) -> None:
 
         carry(near, far, Expected(region, WHOLE))
 
-        found = far.memory.typed(region, WHOLE)
-        np.testing.assert_array_equal(found, np.arange(25))
+        result = far.memory.typed(region, WHOLE)
+        np.testing.assert_array_equal(result, np.arange(25))
 
 
 @pytest.mark.parametrize("topology", ["ring", "mesh"])

@@ -74,12 +74,12 @@ def test_a_post_stays_before_a_wait_and_before_work_of_another_size() -> None:
     with local_group(LAYOUT, 2) as members:
         port = members[0].endpoint.ports[1]
         post, take = Post(port, GRAD, FIRST), Take(port, 1, Expected(GRAD, FIRST))
-        one, two = Sum(small, small, small), Sum(large, large, large)
+        first, two = Sum(small, small, small), Sum(large, large, large)
 
         orders: list[list[BoundOp]] = [
-            [post, one],
-            [one, post, take, one],
-            [one, post, two],
+            [post, first],
+            [first, post, take, first],
+            [first, post, two],
         ]
         for ops in orders:
             assert gathered(ops) == ops

@@ -59,9 +59,9 @@ def test_rates_that_made_the_times_are_found_again(name: str, rates: Rates) -> N
     made = CostModel({(name, Sharing.NONE): rates}, MANY_CORES)
     points = [Point(case, made.predict(case)) for case in grid(name)]
 
-    found = fit(points, MANY_CORES).rates[name, Sharing.NONE]
+    result = fit(points, MANY_CORES).rates[name, Sharing.NONE]
 
-    assert list(found) == pytest.approx(list(rates), rel=1e-5)
+    assert list(result) == pytest.approx(list(rates), rel=1e-5)
 
 
 @settings(max_examples=settings().max_examples // 3)
@@ -75,11 +75,11 @@ def test_what_made_the_times_is_predicted_for_what_was_not_measured(
     made = CostModel(rates, cores)
     points = [Point(case, made.predict(case)) for name in ALL for case in grid(name)]
 
-    found = fit(points[::2], cores)
+    result = fit(points[::2], cores)
 
     # Where all tasks share one core, bytes moved and worked on grow alike: the rates of
     # a parameter server cannot be told apart, but the times are right.
-    assert found.error(points[1::2]) < 1e-6
+    assert result.error(points[1::2]) < 1e-6
 
 
 def test_times_that_scatter_give_rates_near_those_that_made_them() -> None:
@@ -92,21 +92,21 @@ def test_times_that_scatter_give_rates_near_those_that_made_them() -> None:
         for case in grid("ring") * 5
     ]
 
-    found = fit(points, MANY_CORES)
+    result = fit(points, MANY_CORES)
 
     wanted = list(made.rates["ring", Sharing.NONE])
-    assert list(found.rates["ring", Sharing.NONE]) == pytest.approx(wanted, rel=0.25)
-    assert found.error(points) < 0.05
+    assert list(result.rates["ring", Sharing.NONE]) == pytest.approx(wanted, rel=0.25)
+    assert result.error(points) < 0.05
 
 
 def test_rates_are_never_negative() -> None:
     # A step that gets faster with each worker: a plain fit would pay for messages.
     points = [Point(case, 1e-3 / case.n_workers) for case in grid("mesh")]
 
-    found = fit(points, MANY_CORES).rates["mesh", Sharing.NONE]
+    result = fit(points, MANY_CORES).rates["mesh", Sharing.NONE]
 
-    assert min(found) >= 0
-    assert max(found) > 0
+    assert min(result) >= 0
+    assert max(result) > 0
 
 
 @given(
@@ -141,7 +141,7 @@ def test_formulas_count_what_the_plan_of_a_worker_does(name: str, n: int) -> Non
     plan: Any = topology.plan(layout, group, 0)
     n_buckets = len(layout.buckets)
 
-    found = load(Case(name, n, 8 * 4 * 840, 0, n_buckets), MANY_CORES)
+    result = load(Case(name, n, 8 * 4 * 840, 0, n_buckets), MANY_CORES)
 
     carrying = [op for op in plan.ops if isinstance(op, Receive) and op.range.size]
     added = sum(
@@ -149,9 +149,9 @@ def test_formulas_count_what_the_plan_of_a_worker_does(name: str, n: int) -> Non
     )
     applied = sum(op.range.size for op in plan.ops if isinstance(op, Apply))
     assert n_buckets == 8
-    assert found.messages == len(carrying)
-    assert found.moved == per_member(topology.traffic(layout, group), 0)[1]
-    assert found.worked == added + applied
+    assert result.messages == len(carrying)
+    assert result.moved == per_member(topology.traffic(layout, group), 0)[1]
+    assert result.worked == added + applied
 
 
 @for_each("n_ps", [1, 2, 4])
@@ -164,16 +164,16 @@ def test_formulas_of_a_server_count_its_plan_and_then_a_worker_s(
     server: Any = by_name("ps").plan(layout, group, 0)
     worker: Any = by_name("ps").plan(layout, group, n_ps)
 
-    found = load(Case("ps", n, 8 * 4 * 840, n_ps, 8), MANY_CORES)
+    result = load(Case("ps", n, 8 * 4 * 840, n_ps, 8), MANY_CORES)
 
     taken = [op for op in server.ops + worker.ops if isinstance(op, Receive)]
     added = sum(
         (len(op.terms) - 1) * op.range.size for op in server.ops if isinstance(op, Add)
     )
     applied = sum(op.range.size for op in server.ops if isinstance(op, Apply))
-    assert found.messages == len(taken)
-    assert found.moved == sum(op.range.size for op in taken)
-    assert found.worked == added + applied
+    assert result.messages == len(taken)
+    assert result.moved == sum(op.range.size for op in taken)
+    assert result.worked == added + applied
     assert any(isinstance(op, Copy) for op in worker.ops)
 
 

@@ -33,15 +33,15 @@ from tests.cases import for_each
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", registered(), ids=lambda one: one.name)
+@pytest.mark.parametrize("topology", registered(), ids=lambda item: item.name)
 def test_our_topologies_keep_the_contract(topology: Topology) -> None:
     check_topology(topology)
 
 
-AGREEING = [one for one in registered() if one.agrees]
+AGREEING = [topology for topology in registered() if topology.agrees]
 
 
-@pytest.mark.parametrize("topology", AGREEING, ids=lambda one: one.name)
+@pytest.mark.parametrize("topology", AGREEING, ids=lambda item: item.name)
 def test_our_plans_let_parameters_overwrite_gradients(topology: Topology) -> None:
     layout = lay_out([Spec("w", (9,), "float32")], 3)
     group = (
@@ -238,7 +238,7 @@ def is_send(op: Op) -> bool:
         (Cheap(), r"loads says moved=\d+ of all tasks; the plans have"),
         (Doubled(), r"rows are \(\(0, 1, 2\), \(0, 1, 2\)\); give each member"),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, Topology) else "",
+    ids=lambda item: type(item).__name__ if isinstance(item, Topology) else "",
 )
 def test_what_a_topology_breaks_is_named(topology: Topology, said: str) -> None:
     servers = [1] if topology.needs_ps else [0]
@@ -258,7 +258,7 @@ def test_another_graph_of_gossip_is_another_neighbourhood() -> None:
         def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
             rank = group.workers.index(worker)
             ranks = sorted({rank, *(rank ^ bit for bit in (1, 2, 4))})
-            return tuple(group.workers[one] for one in ranks)
+            return tuple(group.workers[item] for item in ranks)
 
     tried = [[Spec("w", (24,), "float32")]]
     check_topology(Cube(), workers=[8], servers=[0, 1], models=tried)

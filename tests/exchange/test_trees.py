@@ -60,7 +60,11 @@ def test_messages_in_a_row_grow_with_the_logarithm(n: int) -> None:
 
 
 def test_only_these_have_an_order_of_their_own() -> None:
-    own = {one.name for one in registered() if one.agrees and has_own_order(one)}
+    own = {
+        topology.name
+        for topology in registered()
+        if topology.agrees and has_own_order(topology)
+    }
 
     assert own == {"tree", "recursive-doubling"}
 
@@ -108,8 +112,8 @@ def summed(shares: list[Any], order: Any) -> Any:
     if isinstance(order, int):
         return shares[order].copy()
     total = summed(shares, order[0])
-    for one in order[1:]:
-        total += summed(shares, one)
+    for item in order[1:]:
+        total += summed(shares, item)
     return total
 
 
@@ -122,10 +126,10 @@ def replayed(steps: int, name: str, n: int) -> Params:
     for step in range(steps):
         own = gradients(params, step, n)
         for key, value in params.items():
-            total = summed([one[key] for one in own], ORDERS[name, n])
+            total = summed([row[key] for row in own], ORDERS[name, n])
             mean = total * total.dtype.type(1 / n)
             out = np.empty(value.size, value.dtype)
-            kept = [one.ravel() for one in slots[key]]
+            kept = [slot.ravel() for slot in slots[key]]
             optimizer.apply(value.ravel(), mean.ravel(), kept, out, step)
             params[key] = out.reshape(value.shape)
     return params
@@ -148,9 +152,9 @@ def test_a_training_has_the_bits_of_its_order_and_switches(name: str) -> None:
 
 
 def test_a_recommendation_leaves_them_out_and_says_why() -> None:
-    found = kit.recommend(4000, worker=4)
+    result = kit.recommend(4000, worker=4)
 
-    assert "order of its own" in found.left_out["tree"]
+    assert "order of its own" in result.left_out["tree"]
     with pytest.raises(InvalidArgumentError, match="no topology is called 'trie'"):
         kit.rehearse(4000, worker=4, topology="trie")
     assert kit.rehearse(4000, worker=4, topology="tree").n_bytes == 2 * 3 * 4000

@@ -35,17 +35,17 @@ def runs() -> Iterator[dict[str, kit.Run]]:
         return (*fit(params, batch), {"accuracy": 0.5})
 
     with quick_cluster(1, 2) as cluster:
-        found = {"ps": begin(cluster, steps=STEPS).wait(30)}
-        found["ring"] = begin(cluster, telling, topology="ring", steps=2 * STEPS).wait(
+        result = {"ps": begin(cluster, steps=STEPS).wait(30)}
+        result["ring"] = begin(cluster, telling, topology="ring", steps=2 * STEPS).wait(
             30
         )
-        found["async"] = begin(cluster, sync=False, steps=STEPS).wait(30)
-        found["none"] = begin(cluster, steps=0).wait(30)
+        result["async"] = begin(cluster, sync=False, steps=STEPS).wait(30)
+        result["none"] = begin(cluster, steps=0).wait(30)
         fails.left = 9  # type: ignore[attr-defined]
-        found["failed"] = begin(cluster, fails, steps=STEPS)
+        result["failed"] = begin(cluster, fails, steps=STEPS)
         with pytest.raises(kit.errors.StepFailed):
-            found["failed"].wait(30)
-        yield found
+            result["failed"].wait(30)
+        yield result
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_the_frame_has_each_step_of_each_run_with_its_bytes(
     assert ps["step"].tolist() == list(range(STEPS))
     assert ps["bytes"].tolist() == [4 * SIZE * (k + 1) for k in range(STEPS)]
     assert ring["bytes"].tolist() == [2 * SIZE * (k + 1) for k in range(2 * STEPS)]
-    assert ps["loss"].tolist() == [one["loss"] for one in runs["ps"].metrics]
+    assert ps["loss"].tolist() == [metric["loss"] for metric in runs["ps"].metrics]
     assert ps["loss"].tolist() == ring["loss"].tolist()[:STEPS]  # the same bits
     assert (ring["accuracy"] == 0.5).all()
     assert ps["accuracy"].isna().all()
@@ -89,12 +89,12 @@ def test_the_table_has_a_row_for_each_run_however_it_went(
 def test_a_comparison_is_readable_as_text_and_as_html(
     runs: dict[str, kit.Run],
 ) -> None:
-    found = kit.compare(runs["ps"], runs["failed"], names=["<a>", "b"])
+    result = kit.compare(runs["ps"], runs["failed"], names=["<a>", "b"])
 
-    lines = [line.split()[0] for line in repr(found).splitlines()]
+    lines = [line.split()[0] for line in repr(result).splitlines()]
     assert lines == ["run", "<a>", "b", "they"]  # used other numbers of examples
-    assert "no more" in repr(found)
-    assert '<th scope="row">&lt;a&gt;</th>' in found._repr_html_()
+    assert "no more" in repr(result)
+    assert '<th scope="row">&lt;a&gt;</th>' in result._repr_html_()
 
 
 @pytest.mark.slow
@@ -103,16 +103,16 @@ def test_a_run_that_goes_on_is_compared_as_it_is_then() -> None:
     with quick_cluster(1, 2) as cluster:
         done = begin(cluster, steps=3).wait(30)
         live = begin(cluster, step, steps=5)
-        found = kit.compare(done, live)
+        result = kit.compare(done, live)
 
-        before = found.table()
+        before = result.table()
         step.go.set()
         live.wait(30)
 
         assert before["steps"].tolist() == [3, 0]
         assert before["state"].tolist() == ["done", "running"]
-        assert found.table()["steps"].tolist() == [3, 5]
-        assert found.names == ("ps", "ps (2)")
+        assert result.table()["steps"].tolist() == [3, 5]
+        assert result.names == ("ps", "ps (2)")
 
 
 @pytest.mark.slow
@@ -160,20 +160,21 @@ def test_no_two_runs_have_the_same_name(given: list[str], expected: list[str]) -
 def test_a_resumed_curve_begins_where_the_first_one_began(tmp_path: Path) -> None:
     with quick_cluster(1, 2) as cluster:
         hook = kit.hooks.ValidationHook(fit, DATA, every=2)
-        given: dict[str, Any] = {"checkpoint": tmp_path, "hooks": [hook]}
-        first = begin(cluster, steps=4, **given).wait(30)
-        second = begin(cluster, steps=7, **given).wait(30)
-        third = begin(cluster, steps=9, **given).wait(30)
+        options: dict[str, Any] = {"checkpoint": tmp_path, "hooks": [hook]}
+        first = begin(cluster, steps=4, **options).wait(30)
+        second = begin(cluster, steps=7, **options).wait(30)
+        third = begin(cluster, steps=9, **options).wait(30)
         whole = begin(cluster, steps=9, hooks=[hook]).wait(30)
 
-    found = kit.compare(third, whole, names=["resumed", "whole"])
-    frame = found.frame()
-    resumed, at_once = (frame[frame["run"] == name] for name in found.names)
+    result = kit.compare(third, whole, names=["resumed", "whole"])
+    frame = result.frame()
+    resumed, at_once = (frame[frame["run"] == name] for name in result.names)
     assert resumed["step"].tolist() == [*range(9)]
     for column in ("loss", "bytes"):
         assert resumed[column].tolist() == at_once[column].tolist()
     measured, here = (
-        one.set_index("step")["validation_loss"].dropna() for one in (resumed, at_once)
+        item.set_index("step")["validation_loss"].dropna()
+        for item in (resumed, at_once)
     )
     # The end of the second was measured, too.
     assert measured.drop(6).to_dict() == here.to_dict()
@@ -182,7 +183,7 @@ def test_a_resumed_curve_begins_where_the_first_one_began(tmp_path: Path) -> Non
     assert second.frame()["validation_loss"].dropna().index.tolist() == [1, 3, 5, 6]
     assert first.frame().index.tolist() == [*range(4)]
     # What moved in each step is of the steps that this run made.
-    assert found.table()["bytes_per_step"].tolist() == [4 * SIZE] * 2
+    assert result.table()["bytes_per_step"].tolist() == [4 * SIZE] * 2
 
 
 @pytest.mark.slow

@@ -22,21 +22,21 @@ SIZES = st.lists(st.integers(0, 10**9).map(lambda half: 2 * half), max_size=30)
 
 
 def test_seconds_begin_with_the_first_step_and_end_with_the_last_worker() -> None:
-    found = curves(trace_of([3.0, 2.0, 1.0]))
+    result = curves(trace_of([3.0, 2.0, 1.0]))
 
-    assert found.step.tolist() == [0, 1, 2]
-    assert found.loss.tolist() == [3.0, 2.0, 1.0]
-    assert found.seconds == pytest.approx([0.01, 0.02, 0.03])
-    assert found.step_seconds == pytest.approx([0.01] * 3)
+    assert result.step.tolist() == [0, 1, 2]
+    assert result.loss.tolist() == [3.0, 2.0, 1.0]
+    assert result.seconds == pytest.approx([0.01, 0.02, 0.03])
+    assert result.step_seconds == pytest.approx([0.01] * 3)
 
 
 @given(SIZES)
 def test_bytes_up_to_a_step_are_the_sum_of_those_of_the_steps(sizes: list[int]) -> None:
     epochs = (PS, RING) if len(sizes) > 3 else (PS,)
 
-    found = curves(trace_of([1.0] * len(sizes), sizes, epochs=epochs))
+    result = curves(trace_of([1.0] * len(sizes), sizes, epochs=epochs))
 
-    assert found.bytes.tolist() == np.cumsum(np.array(sizes, float)).tolist()
+    assert result.bytes.tolist() == np.cumsum(np.array(sizes, float)).tolist()
 
 
 @given(
@@ -48,11 +48,11 @@ def test_dropped_transfers_change_no_byte_of_steps_that_all_move_the_same(
     sizes = [2 * size] * before + [size - size % 2] * after
     epochs = (PS, RING._replace(first_step=before))
 
-    found = curves(
+    result = curves(
         trace_of([1.0] * len(sizes), sizes, epochs=epochs, keep_from=keep_from)
     )
 
-    assert found.bytes == pytest.approx(np.cumsum(sizes))
+    assert result.bytes == pytest.approx(np.cumsum(sizes))
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**9)), min_size=1))
@@ -67,12 +67,12 @@ def test_seconds_never_go_back_however_updates_end(
         ],
     )
 
-    found = curves(Trace(TASKS, (PS._replace(topology="ps-async"),), steps=table))
+    result = curves(Trace(TASKS, (PS._replace(topology="ps-async"),), steps=table))
 
-    assert (np.diff(found.seconds) >= 0).all()
+    assert (np.diff(result.seconds) >= 0).all()
     whole = max(a + b for a, b in times) - min(a for a, _ in times)
-    assert found.seconds[-1] == pytest.approx(whole * 1e-9)
-    assert found.step_seconds == pytest.approx([took * 1e-9 for _, took in times])
+    assert result.seconds[-1] == pytest.approx(whole * 1e-9)
+    assert result.step_seconds == pytest.approx([took * 1e-9 for _, took in times])
 
 
 def test_a_step_that_was_done_again_counts_once_and_its_bytes_twice() -> None:
@@ -85,19 +85,19 @@ def test_a_step_that_was_done_again_counts_once_and_its_bytes_twice() -> None:
         totals=rows(TOTAL, [(*push, 0, 200, 2), (*push, 1, 100, 1)]),
     )
 
-    found = curves(trace)
+    result = curves(trace)
 
-    assert found.step.tolist() == [0, 1]
-    assert found.bytes.tolist() == [100, 300]
+    assert result.step.tolist() == [0, 1]
+    assert result.bytes.tolist() == [100, 300]
 
 
 def test_what_was_measured_now_and_then_is_nan_in_between() -> None:
     trace = measured(trace_of([4.0, 3.0, 2.0]), "validation_loss", {0: 5.0, 2: 2.5})
 
-    found = curves(trace).measures["validation_loss"]
+    result = curves(trace).measures["validation_loss"]
 
-    assert found[[0, 2]].tolist() == [5.0, 2.5]
-    assert np.isnan(found[1])
+    assert result[[0, 2]].tolist() == [5.0, 2.5]
+    assert np.isnan(result[1])
 
 
 TAKEN = ("run", "step", "loss", "state", "steps", "error", "seconds", "bytes_per_step")
@@ -108,54 +108,54 @@ def test_what_was_measured_hides_no_column_however_it_is_called() -> None:
     trace = plain
     for number, name in enumerate(TAKEN):
         trace = measured(trace, name, {2: 100.0 + number})
-    both = [RunSummary("mine", one, "done", 3, "ps") for one in (plain, trace)]
+    both = [RunSummary("mine", item, "done", 3, "ps") for item in (plain, trace)]
 
     columns = curves(trace).measures
-    expected, found = (row(one) for one in both)
+    expected, result = (row(item) for item in both)
 
     assert {*columns}.isdisjoint({"run", "step", "loss", "seconds"})
-    assert {name: found[name] for name in expected} == expected
-    more = [value for name, value in found.items() if name not in expected]
+    assert {name: result[name] for name in expected} == expected
+    more = [value for name, value in result.items() if name not in expected]
     assert sorted(map(str, more)) == sorted(str(100.0 + n) for n in range(len(TAKEN)))
 
 
 def test_a_task_that_computes_a_quarter_of_each_step_does_so_in_its_bar() -> None:
-    found = phases(trace_of([1.0, 1.0, 1.0]))
+    result = phases(trace_of([1.0, 1.0, 1.0]))
 
-    assert list(found) == ["worker"]  # the server has told nothing
-    assert found["worker"][Phase.COMPUTE] == pytest.approx(2.5)
-    assert found["worker"][Phase.WAIT] == pytest.approx(7.0)  # 7.5 and 6.5
-    assert found["worker"][Phase.APPLY] == 0
+    assert list(result) == ["worker"]  # the server has told nothing
+    assert result["worker"][Phase.COMPUTE] == pytest.approx(2.5)
+    assert result["worker"][Phase.WAIT] == pytest.approx(7.0)  # 7.5 and 6.5
+    assert result["worker"][Phase.APPLY] == 0
 
 
 def test_the_row_has_the_numbers_of_the_whole_run() -> None:
     trace = trace_of([3.0, 2.0, 1.0, 0.5], [60] * 3 + [20], epochs=(PS, RING))
 
-    found = row(RunSummary("both", trace, "done", 4, "ps"))
+    result = row(RunSummary("both", trace, "done", 4, "ps"))
 
-    assert found["run"] == "both"
-    assert found["topology"] == "ps to ring"
-    assert found["link"] == "full speed to 1gbit"
-    assert found["tasks"] == "1 ps, 2 worker"
-    assert found["loss"] == 0.5
-    assert found["bytes_per_step"] == 50
-    assert found["ms_per_step"] == pytest.approx(10)
-    assert found["steps_per_second"] == pytest.approx(100)
-    assert found["seconds"] == pytest.approx(0.04)
-    assert found["compute_ms"] == pytest.approx(2.5)
+    assert result["run"] == "both"
+    assert result["topology"] == "ps to ring"
+    assert result["link"] == "full speed to 1gbit"
+    assert result["tasks"] == "1 ps, 2 worker"
+    assert result["loss"] == 0.5
+    assert result["bytes_per_step"] == 50
+    assert result["ms_per_step"] == pytest.approx(10)
+    assert result["steps_per_second"] == pytest.approx(100)
+    assert result["seconds"] == pytest.approx(0.04)
+    assert result["compute_ms"] == pytest.approx(2.5)
 
 
 @for_each("trace", [Trace(TASKS), Trace(TASKS, (PS,)), trace_of([], ())])
 def test_a_run_without_a_step_has_a_row_of_what_is_not_known(trace: Trace) -> None:
-    found = row(RunSummary("none", trace, "failed", 0, "ps", error="StepFailed: no"))
+    result = row(RunSummary("none", trace, "failed", 0, "ps", error="StepFailed: no"))
 
     assert len(curves(trace).step) == 0
-    assert (found["steps"], found["state"], found["topology"]) == (0, "failed", "ps")
+    assert (result["steps"], result["state"], result["topology"]) == (0, "failed", "ps")
     unknown = ("loss", "bytes_per_step", "ms_per_step", "steps_per_second", "wait_ms")
-    assert all(np.isnan(found[name]) for name in unknown)  # type: ignore[call-overload]
+    assert all(np.isnan(result[name]) for name in unknown)  # type: ignore[call-overload]
 
 
 def test_a_loss_that_is_nan_at_the_end_is_not_hidden() -> None:
-    found = row(RunSummary("lost", trace_of([1.0, np.nan]), "done", 2, "ps"))
+    result = row(RunSummary("lost", trace_of([1.0, np.nan]), "done", 2, "ps"))
 
-    assert np.isnan(found["loss"])  # type: ignore[call-overload]
+    assert np.isnan(result["loss"])  # type: ignore[call-overload]

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.lasting("descriptor")  # of the cluster's trainings
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster(1, 2) as found:
-        yield found
+    with quick_cluster(1, 2) as result:
+        yield result
 
 
 class Trainer:
@@ -67,8 +67,8 @@ def driven(polling: Polling[kit.Sweep], is_time: Callable[[], bool]) -> kit.Swee
                 pause_s = next(polling)
     except StopIteration as end:
         assert is_pressed
-        found: kit.Sweep = end.value
-        return found
+        result: kit.Sweep = end.value
+        return result
 
 
 def swept(train: Any, folder: Path | None = None, **more: Any) -> kit.Sweep:
@@ -90,18 +90,18 @@ def test_each_combination_is_run_once_in_order_and_has_a_row(
 ) -> None:
     train = Trainer(cluster)
 
-    found = swept(train)
+    result = swept(train)
 
-    frame = found.frame()
+    frame = result.frame()
     assert train.calls == [("ps", 10), ("ps", 6), ("ring", 10), ("ring", 6)]
     assert frame[["topology", "batch"]].values.tolist() == [
-        [*one] for one in train.calls
+        [*call] for call in train.calls
     ]
     assert (frame["state"] == "done").all()
     assert (frame["steps"] == STEPS).all()
     moved = frame["bytes_per_step"].tolist()
     assert moved == [2 * moved[2], 2 * moved[2], moved[2], moved[2]]
-    assert found.compare().names == tuple(f"{a}, batch={b}" for a, b in train.calls)
+    assert result.compare().names == tuple(f"{a}, batch={b}" for a, b in train.calls)
 
 
 @pytest.mark.slow
@@ -134,15 +134,15 @@ def test_a_combination_that_fails_is_told_and_ends_no_other(
             return "no run"
         return begin(cluster, topology=topology, batch=batch, steps=STEPS)
 
-    found = kit.sweep(
+    result = kit.sweep(
         train, topology=["rign", "ring"], batch=[BATCH, 6], folder=tmp_path
     )
 
-    frame = found.frame()
+    frame = result.frame()
     assert frame["state"].tolist() == ["failed", "failed", "done", "failed"]
     assert "rign" in frame["error"][0]
     assert "returned str" in frame["error"][3]
-    assert found.best() == {"topology": "ring", "batch": BATCH}
+    assert result.best() == {"topology": "ring", "batch": BATCH}
     kept = json.loads(file_of(tmp_path, topology="rign", batch=BATCH).read_text())
     assert kept["state"] == "failed"
     with pytest.raises(InvalidArgumentError, match="rign") as caught:
@@ -186,13 +186,13 @@ def test_the_stop_button_ends_the_run_between_two_steps_and_keeps_the_rest(
     polling = sweeping._polling(
         train, 1, tmp_path, "record", {"batch": [BATCH, 6, 4]}, is_async=False
     )
-    found = driven(polling, lambda: len(runs) == 2 and runs[1].step > 0)
+    result = driven(polling, lambda: len(runs) == 2 and runs[1].step > 0)
 
-    assert [trial.state for trial in found.trials] == ["done", "stopped", "waiting"]
+    assert [trial.state for trial in result.trials] == ["done", "stopped", "waiting"]
     assert runs[1].state == "done"
     assert runs[1].error is None
-    assert 0 < found.frame()["steps"][1] < 1_000_000
-    assert found.count() == "1 of 3 combinations done, 1 stopped, 1 waiting"
+    assert 0 < result.frame()["steps"][1] < 1_000_000
+    assert result.count() == "1 of 3 combinations done, 1 stopped, 1 waiting"
     assert json.loads(file_of(tmp_path, batch=6).read_text())["state"] == "stopped"
     assert len([*tmp_path.glob("*.json")]) == 3  # with the one about all
 
@@ -204,9 +204,9 @@ def test_a_sweep_can_be_awaited_with_an_async_function(
     async def train(batch: int) -> kit.Run:
         return await begin(cluster, batch=batch, steps=STEPS)
 
-    found = asyncio.run(kit.sweep_async(train, batch=[BATCH, 6]))
+    result = asyncio.run(kit.sweep_async(train, batch=[BATCH, 6]))
 
-    assert (found.frame()["state"] == "done").all()
+    assert (result.frame()["state"] == "done").all()
     with pytest.raises(InvalidArgumentError, match="sweep_async"):
         kit.sweep(train, batch=[BATCH])
     hidden = kit.sweep(lambda batch: train(batch), batch=[BATCH])
@@ -224,14 +224,14 @@ def test_repeats_are_numbered_and_the_best_is_that_of_their_median(
         how = {"optimizer": kit.GradientDescent(rate), "seed": repeat}
         return begin(cluster, steps=STEPS, **how)
 
-    found = kit.sweep(train, rate=[0.0, 0.05], repeat=3)
+    result = kit.sweep(train, rate=[0.0, 0.05], repeat=3)
 
     assert seeds == [0, 1, 2] * 2
-    assert found.frame()["repeat"].tolist() == seeds
-    assert found.best("loss") == {"rate": 0.05}
-    assert found.best("loss", most=True) == {"rate": 0.0}
+    assert result.frame()["repeat"].tolist() == seeds
+    assert result.best("loss") == {"rate": 0.05}
+    assert result.best("loss", most=True) == {"rate": 0.0}
     with pytest.raises(InvalidArgumentError, match="'los'; there are"):
-        found.best("los")
+        result.best("los")
 
 
 @for_each(
@@ -304,17 +304,17 @@ def test_combinations_are_compared_at_the_same_number_of_examples(
         step.done = 0  # type: ignore[attr-defined]
         return begin(cluster, step, steps=STEPS, batch=batch, topology="ring")
 
-    given: dict[str, Any] = {"batch": [4, 8], "repeat": 2}
-    for found in (
-        kit.sweep(train, folder=tmp_path, **given),
-        kit.sweep(never_twice, folder=tmp_path, **given),
+    options: dict[str, Any] = {"batch": [4, 8], "repeat": 2}
+    for result in (
+        kit.sweep(train, folder=tmp_path, **options),
+        kit.sweep(never_twice, folder=tmp_path, **options),
         kit.load_sweep(tmp_path),
     ):
         # After 16 examples: the last loss of one, the second one of the other.
-        assert found.frame()["examples"].tolist() == [16, 16, 32, 32]
-        assert "used 16 to 32 examples" in repr(found)
-        assert found.best("loss") == {"batch": 4}
-        bands = found.bands(along="examples")
+        assert result.frame()["examples"].tolist() == [16, 16, 32, 32]
+        assert "used 16 to 32 examples" in repr(result)
+        assert result.best("loss") == {"batch": 4}
+        bands = result.bands(along="examples")
         wide = bands[bands["run"] == "batch=8"]
         assert wide["examples"].tolist() == [8, 16, 24, 32]
         assert wide["mean"].tolist() == [7.5, 5.5, 3.5, 1.5]
@@ -322,7 +322,7 @@ def test_combinations_are_compared_at_the_same_number_of_examples(
         assert np.allclose(wide["high"] - wide["mean"], spread)
         assert np.allclose(wide["mean"] - wide["low"], spread)
     with pytest.raises(InvalidArgumentError, match="no 'accuracy' along 'step'"):
-        found.bands("accuracy")
+        result.bands("accuracy")
 
 
 def never_twice(batch: int, repeat: int) -> Any:
@@ -362,17 +362,17 @@ def test_a_number_that_is_not_known_comes_back_from_the_folder_as_nan(
     kept = json.loads(path.read_text()) | {"state": "done", "result": {"loss": None}}
     path.write_text(json.dumps(kept))
 
-    found = kit.sweep(never, batch=[1], folder=tmp_path)
+    result = kit.sweep(never, batch=[1], folder=tmp_path)
 
-    assert np.isnan(found.frame()["loss"][0])
+    assert np.isnan(result.frame()["loss"][0])
 
 
 def test_nothing_is_best_of_a_sweep_in_which_all_failed() -> None:
-    found = kit.sweep(lambda batch: None, batch=[1, 2])
+    result = kit.sweep(lambda batch: None, batch=[1, 2])
 
     calls: list[tuple[Callable[[], object], str]] = [
-        (found.best, "none of 2"),
-        (found.compare, "0 of 2"),
+        (result.best, "none of 2"),
+        (result.compare, "0 of 2"),
     ]
     for call, said in calls:
         with pytest.raises(FailedPreconditionError, match=said):

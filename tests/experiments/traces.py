@@ -51,7 +51,7 @@ def trace_of(
     return Trace(
         TASKS,
         tuple(epochs),
-        rows(TRANSFER, [one for one in moved if one[4] >= keep_from]),
+        rows(TRANSFER, [row for row in moved if row[4] >= keep_from]),
         rows(SPAN, spans),
         rows(STEP, steps),
         rows(
@@ -67,6 +67,6 @@ def measured(trace: Trace, name: str, values: dict[int, float]) -> Trace:
     """Return a trace in which the first worker measured something at some steps."""
     from dataclasses import replace
 
-    found = [(1, step, name.encode(), value, 1, 0) for step, value in values.items()]
-    both = np.concatenate([trace.measures, rows(MEASURE, found)])
+    result = [(1, step, name.encode(), value, 1, 0) for step, value in values.items()]
+    both = np.concatenate([trace.measures, rows(MEASURE, result)])
     return replace(trace, measures=both)

@@ -94,7 +94,7 @@ def end(run: kit.Run) -> list[list[int]]:
     made_of = ranks(run)
     assert run.state == "done"
     assert run.step == len(made_of) > AT
-    assert {len(one) for one in made_of} == {R}
+    assert {len(item) for item in made_of} == {R}
     assert model.same_bits(run.params, replayed(made_of))
     return made_of
 
@@ -102,7 +102,7 @@ def end(run: kit.Run) -> list[list[int]]:
 def assert_agreed(folder: Path) -> None:
     """All have the same bits after each step that they took; late ones skip some."""
     events = history.read(folder)
-    assert [one for one in history.check(events) if not one.startswith("I2")] == []
+    assert [text for text in history.check(events) if not text.startswith("I2")] == []
     for task in {event["task"] for event in events}:
         own = [e["step"] for e in events if (e["task"], e["event"]) == (task, "step")]
         assert own == sorted(set(own))

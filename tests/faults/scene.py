@@ -91,19 +91,19 @@ def assert_epochs_are_prefixes(events: list[dict[str, Any]]) -> None:
     """All or none: one list of epochs, of which nobody lacks more than the last."""
     lists = epochs_by_task(events).values()
     longest = max(lists, key=len, default=[])
-    for one in lists:
-        assert one == longest[: len(one)]
-        assert len(longest) - len(one) <= 1
+    for item in lists:
+        assert item == longest[: len(item)]
+        assert len(longest) - len(item) <= 1
 
 
 def epochs_by_task(events: list[dict[str, Any]]) -> dict[str, list[tuple[int, str]]]:
     """Return the epochs that each task has begun, in their order."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    result: dict[str, list[tuple[int, str]]] = {}
     for event in events:
         if event["event"] == "epoch":
             row = (event["epoch"], event["topology"])
-            found.setdefault(event["task"], []).append(row)
-    return found
+            result.setdefault(event["task"], []).append(row)
+    return result
 
 
 def is_running(pid: int) -> bool:

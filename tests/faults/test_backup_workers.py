@@ -51,11 +51,11 @@ def test_backup_worker_that_stops_holds_nobody_up_and_comes_back(
         steps_more(run, 40)
     awake_from = run.step
     # Not in so many steps: on a busy machine the two others may long be quicker.
-    until(lambda: any(2 in one for one in ranks(run)[awake_from:]), 20)
+    until(lambda: any(2 in rank for rank in ranks(run)[awake_from:]), 20)
 
     made_of = finish(cluster, run, tmp_path)
     assert run.lost == {}
-    assert any(2 in one for one in made_of[awake_from:])
+    assert any(2 in text for text in made_of[awake_from:])
     # A gradient of its was there when it stopped, so some came 60 steps too late.
     rows = run.trace.steps
     assert rows["staleness"].max() >= 60
@@ -73,7 +73,7 @@ def test_backup_worker_that_stops_for_good_is_lost_and_the_training_ends_well(
     made_of = finish(cluster, run, tmp_path)
 
     assert list(run.lost) == [BACKUP.short]
-    assert all(2 not in one for one in made_of[-50:])
+    assert all(2 not in text for text in made_of[-50:])
 
 
 @pytest.mark.parametrize("which", ["cluster", "over_tcp"])
@@ -141,6 +141,6 @@ def test_worker_that_wakes_after_it_was_lost_ends_its_part_alone(
     until(lambda: scene.news(cluster, run, BACKUP)["state"] == "failed", 5)
     steps_more(run)
 
-    found = scene.news(cluster, run, BACKUP)["error"]
-    assert "the training goes on without it" in found["message"]
+    result = scene.news(cluster, run, BACKUP)["error"]
+    assert "the training goes on without it" in result["message"]
     finish(cluster, run, tmp_path)

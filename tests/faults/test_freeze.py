@@ -40,7 +40,7 @@ def freeze(cluster: ProcessCluster, folder: Path, task: str, point: str) -> None
     assert isinstance(error, PeerLost)
     assert error.task == str(frozen)
     assert str(frozen) in error.message
-    others = [one for one in cluster.tasks if one != frozen]
+    others = [item for item in cluster.tasks if item != frozen]
     scene.assert_over_naming(cluster, run, frozen, others)
     assert model.same_bits(run.params, model.replayed(run.step, 2))
     assert run.step in (AT, AT + 1)

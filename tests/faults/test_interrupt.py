@@ -83,9 +83,9 @@ def test_ctrl_c_pauses_between_two_steps_and_resume_goes_on(tmp_path: Path) -> N
             kernel.kill()
 
     assert kernel.returncode == 0, errors
-    found = json.loads(output)
-    assert found["states"] == ["paused", "done"]
-    assert found["end"] > found["at"] > 0
-    assert found["paused"] is True
-    assert found["ended"] is True
+    result = json.loads(output)
+    assert result["states"] == ["paused", "done"]
+    assert result["end"] > result["at"] > 0
+    assert result["paused"] is True
+    assert result["ended"] is True
     assert history.check(history.read(tmp_path)) == []

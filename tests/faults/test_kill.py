@@ -29,7 +29,7 @@ pytestmark = [
 
 def cases(tasks: list[str], without: set[str]) -> list[tuple[str, str]]:
     # Those of a checkpoint, and of copies, are not reached without them.
-    points = [one for one in POINTS if not one.startswith(("ckpt.", "copy."))]
+    points = [text for text in POINTS if not text.startswith(("ckpt.", "copy."))]
     return [(task, point) for task in tasks for point in points if point not in without]
 
 
@@ -39,7 +39,7 @@ def kill(
     """Train with a crash plan and check everything that is promised about its end."""
     cluster.restart_dead()
     lost = Task.parse(task)
-    survivors = [one for one in cluster.tasks if one != lost]
+    survivors = [item for item in cluster.tasks if item != lost]
     at = "0" if point in ONCE else f"{AT}+"
     plan = f"{task}@{at}:{point}:SIGKILL"
     synchronous = bool(how.get("sync", True))

@@ -20,7 +20,7 @@ from kit.training.train import train
 from tests.faults import model, scene
 
 EVERY, AT, STEPS = 5, 10, 15
-SAVING = [one for one in POINTS if one.startswith("ckpt.")]
+SAVING = [text for text in POINTS if text.startswith("ckpt.")]
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,9 +60,9 @@ def saved(folder: Path) -> list[str]:
 
 def is_right(folder: Path, step: int, n_workers: int) -> bool:
     """Whether a checkpoint has the bits that plain numpy has after as many steps."""
-    found, want = kit.load_checkpoint(folder), model.replayed(step, n_workers)
-    values = {name: found[name] for name in want}
-    return found.step == step and model.same_bits(values, want)
+    result, want = kit.load_checkpoint(folder), model.replayed(step, n_workers)
+    values = {name: result[name] for name in want}
+    return result.step == step and model.same_bits(values, want)
 
 
 def kill(
@@ -70,7 +70,7 @@ def kill(
 ) -> None:
     """Save 5 steps, die over the save of 10, go on, and check all that is promised."""
     cluster.restart_dead()
-    n, lost = sum(one.job == "worker" for one in cluster.tasks), Task.parse(task)
+    n, lost = sum(item.job == "worker" for item in cluster.tasks), Task.parse(task)
     begin(cluster, folder, topology=topology, steps=EVERY).wait(30)
 
     plan = f"{task}@{AT}:{point}:SIGKILL"

@@ -40,10 +40,10 @@ def test_an_error_carries_the_stacks_of_all_processes_frozen_ones_too() -> None:
 
     (note,) = caught.value.__notes__
     by_task = note.split("--- ")[1:]
-    assert [one.split()[0] for one in by_task] == ["ps:0", "worker:0", "worker:1"]
-    assert all(re.search(r"task_process\.py.* in host\b", one) for one in by_task)
+    assert [text.split()[0] for text in by_task] == ["ps:0", "worker:0", "worker:1"]
+    assert all(re.search(r"task_process\.py.* in host\b", item) for item in by_task)
     # None of them goes on after its frames were looked at.
-    assert [one.wait_for_death(0) for one in processes] == 3 * [-signal.SIGABRT]
+    assert [process.wait_for_death(0) for process in processes] == 3 * [-signal.SIGABRT]
 
 
 class Printing:
@@ -96,7 +96,7 @@ def test_no_two_processes_draw_the_same(tmp_path: Path) -> None:
     draws = "random.random(), numpy.random.random()"
 
     with processes_in(tmp_path, 3) as processes:
-        drawn = [word for one in processes for word in said(one, draws).split()]
+        drawn = [word for process in processes for word in said(process, draws).split()]
 
     assert len(set(drawn)) == 6
 

@@ -85,7 +85,7 @@ def contributes_again(run: kit.Run, times: int = 1) -> None:
 
 
 def joins(run: kit.Run) -> list[str]:
-    return [one.joined for one in run.trace.epochs if one.joined]
+    return [epoch.joined for epoch in run.trace.epochs if epoch.joined]
 
 
 @pytest.mark.parametrize("which", ["cluster", "over_tcp"])
@@ -94,8 +94,8 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
 ) -> None:
     cluster: ProcessCluster = request.getfixturevalue(which)
     record = tmp_path / "run" if which == "cluster" else None
-    told = tmp_path / "told"
-    run = begin(cluster, tmp_path, record=record, hooks=[Told(told)])
+    reply = tmp_path / "told"
+    run = begin(cluster, tmp_path, record=record, hooks=[Told(reply)])
     steps_more(run)
 
     for times in (1, 2):
@@ -108,10 +108,10 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
     made_of = finish(cluster, run, tmp_path)
     assert run.lost == {}
     mine = [step for step, ranks in enumerate(made_of) if 0 in ranks]
-    assert [int(step) for step in told.read_text().split()] == mine
+    assert [int(step) for step in reply.read_text().split()] == mine
     assert all(measured == formula for _, measured, formula in run.moved_once)
     last = run.trace.epochs[-1].number
-    assert all(one.agrees for one in run.traffic if one.epoch == last)
+    assert all(topology.agrees for topology in run.traffic if topology.epoch == last)
     if record is not None:
         again = kit.replay(record, step=model.step, data=endless)
         assert model.same_bits(again.params, run.params)
@@ -261,11 +261,11 @@ def test_of_two_processes_of_a_task_the_one_that_asked_last_takes_part(
 def end_of(way: Caller, run: str) -> KitError:
     """Return what a process says that its part in a training has failed with."""
     question = {"run": run, "cursors": [0, 0, 0, 0]}
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def has_failed() -> bool:
-        found.update(way.call("run.poll", 10, question)[0])
-        return bool(found["state"] == "failed")
+        result.update(way.call("run.poll", 10, question)[0])
+        return bool(result["state"] == "failed")
 
     until(has_failed, 30)
-    return from_plain(found["error"])
+    return from_plain(result["error"])

@@ -65,9 +65,9 @@ def test_lost_worker_keeps_nobody_from_saving_what_the_others_do(
     assert values.step == run.step
     assert model.same_bits(run.params, replayed(made_of))
     for step in {saved.step, values.step}:
-        found = kit.load_checkpoint(tmp_path / f"step-{step}")
+        result = kit.load_checkpoint(tmp_path / f"step-{step}")
         want = replayed(made_of[:step])
-        assert model.same_bits({name: found[name] for name in want}, want)
+        assert model.same_bits({name: result[name] for name in want}, want)
 
     cluster.restart_dead()
     again = begin(cluster, tmp_path, run.step + 5, "").wait(30)

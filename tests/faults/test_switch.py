@@ -43,7 +43,7 @@ def test_a_task_killed_while_switching_leaves_all_in_one_list_of_epochs(
     error = scene.failure(run)
     assert isinstance(error, PeerLost)
     assert error.task == str(lost)
-    survivors = [one for one in with_ps.tasks if one != lost]
+    survivors = [item for item in with_ps.tasks if item != lost]
     scene.assert_over_naming(with_ps, run, lost, survivors)
     events = scene.assert_history_holds(tmp_path)
     begun = scene.epochs_by_task(events)
@@ -84,8 +84,8 @@ def test_two_hundred_switches_change_no_bit_and_every_byte_is_accounted_for(
             batch=3,
             cluster=cluster,
         )
-        for place, name in zip(places, names, strict=True):
-            run.switch(name, at=place)
+        for position, name in zip(places, names, strict=True):
+            run.switch(name, at=position)
         may_begin.set()
         run.wait(50)
 

@@ -32,21 +32,21 @@ def graph() -> Iterator[Graph]:
 
 
 def name_of(case: Case) -> str:
-    return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
+    return f"{case.op}-{'-'.join(str(list(array.shape)) for array in case.arrays)}"
 
 
 @for_each("case", all_cases(), ids=name_of)
 @in_a_new_graph()
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
-    xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
+    xs = [kit.placeholder(array.dtype, array.shape) for array in case.arrays]
     results: dict[str, list[Any]] = {}
     for device in (GPU, "/device:CPU:0"):
         with kit.device(device):
             made = listed(case.build(*xs))
             if case.has_slope:
                 floats = [x for x in xs if x.static.dtype.kind == "f"]
-                found = kit.gradients(made, floats)
-                made += [dense(one) for one in found if one is not None]
+                result = kit.gradients(made, floats)
+                made += [dense(item) for item in result if item is not None]
         results[device] = made
     feeds = dict(zip(xs, case.arrays, strict=True))
 
@@ -63,9 +63,9 @@ def test_the_devices_are_those_that_cupy_counts() -> None:
     kit.constant(1)
 
     with Session() as session:
-        gpus = [one for one, _ in session.list_devices() if one.type == "GPU"]
+        gpus = [item for item, _ in session.list_devices() if item.type == "GPU"]
 
-    assert [one.index for one in gpus] == list(
+    assert [gpu.index for gpu in gpus] == list(
         range(cupy.cuda.runtime.getDeviceCount())
     )
 
@@ -81,8 +81,8 @@ def trained(device: str) -> Any:
         loss = np.mean(nn.sparse_softmax_cross_entropy(labels, hidden @ v))
         slopes = kit.gradients(loss, [w, v])
         steps = [
-            one.assign_sub(0.1 * slope)
-            for one, slope in zip((w, v), slopes, strict=True)
+            item.assign_sub(0.1 * slope)
+            for item, slope in zip((w, v), slopes, strict=True)
         ]
         rng = np.random.default_rng(1)
         data = {x: rng.normal(size=(64, 20)), labels: rng.integers(0, 10, 64)}
@@ -98,8 +98,8 @@ def test_training_on_a_gpu_follows_training_on_the_cpu() -> None:
 
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
-    for one, other in zip(params, expected_params, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    for first, other in zip(params, expected_params, strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-3, atol=1e-5)
 
 
 def test_clients_in_several_threads_share_a_variable_on_a_gpu() -> None:

@@ -40,25 +40,25 @@ def test_zeros_stay_zeros_and_have_a_gradient() -> None:
     x = constant([0.0, 0.0])
     clipped = clip_by_norm(x, 1.0)
 
-    found = value([clipped, gradients(clipped, x)[0]])
+    result = value([clipped, gradients(clipped, x)[0]])
 
-    np.testing.assert_array_equal(found[0], [0.0, 0.0])
-    np.testing.assert_array_equal(found[1], [1.0, 1.0])
+    np.testing.assert_array_equal(result[0], [0.0, 0.0])
+    np.testing.assert_array_equal(result[1], [1.0, 1.0])
 
 
 def test_a_length_along_axes_is_each_row_s_own() -> None:
     x = constant([[3.0, 4.0], [0.3, 0.4]])
 
-    found = value(clip_by_norm(x, 1.0, axes=[1]))
+    result = value(clip_by_norm(x, 1.0, axes=[1]))
 
-    np.testing.assert_allclose(found, [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(result, [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
 
 
 def test_rows_are_clipped_by_the_length_of_the_rows() -> None:
-    found = value(clip_by_norm(rows([3.0, 0.0], [0.0, 4.0]), 2.5))
+    result = value(clip_by_norm(rows([3.0, 0.0], [0.0, 4.0]), 2.5))
 
-    np.testing.assert_allclose(found.values, [[1.5, 0.0], [0.0, 2.0]])
-    np.testing.assert_array_equal(found.indices, [0, 1])
+    np.testing.assert_allclose(result.values, [[1.5, 0.0], [0.0, 2.0]])
+    np.testing.assert_array_equal(result.indices, [0, 1])
 
 
 def test_the_global_norm_is_over_all_and_passes_over_none() -> None:
@@ -73,10 +73,10 @@ def test_all_are_scaled_by_one_factor() -> None:
     clipped, length = clip_by_global_norm(xs, 2.5)
 
     assert clipped[1] is None
-    found = value([clipped[0], clipped[2], length])
-    np.testing.assert_allclose(found[0], [1.5, 0.0])
-    np.testing.assert_allclose(found[1], [[2.0]])
-    assert found[2] == pytest.approx(5.0)
+    result = value([clipped[0], clipped[2], length])
+    np.testing.assert_allclose(result[0], [1.5, 0.0])
+    np.testing.assert_allclose(result[1], [[2.0]])
+    assert result[2] == pytest.approx(5.0)
 
 
 def test_gradients_that_are_short_together_are_kept() -> None:

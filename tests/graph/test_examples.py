@@ -20,9 +20,9 @@ def test_what_is_no_example_is_refused(record: bytes) -> None:
 def test_fields_that_nobody_knows_are_left_out() -> None:
     unknown = b"\x10\x07" + b"\x1a\x01a" + b"\x25" + bytes(4) + b"\x29" + bytes(8)
 
-    found = decode(unknown + WHOLE + unknown)
+    result = decode(unknown + WHOLE + unknown)
 
-    assert {name: one.tolist() for name, one in found.items()} == {
+    assert {name: array.tolist() for name, array in result.items()} == {
         "n": [1, -1],
         "x": [0.5],
         "s": [b"a"],

@@ -24,10 +24,10 @@ def shape_after(x: Tensor, wanted: Any) -> Any:
 
 
 def test_the_shape_of_a_known_shape_is_a_known_value() -> None:
-    found = shape.shape_of(placeholder("float32", (2, 3))).static
+    result = shape.shape_of(placeholder("float32", (2, 3))).static
 
-    assert found.value is not None
-    np.testing.assert_array_equal(found.value, [2, 3])
+    assert result.value is not None
+    np.testing.assert_array_equal(result.value, [2, 3])
 
 
 def test_a_size_taken_from_a_shape_is_known() -> None:

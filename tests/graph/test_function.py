@@ -43,11 +43,11 @@ def test_function_gets_arrays_and_its_results_are_tensors() -> None:
     inputs = [x, constant("begin"), constant(3)]
     total, texts = py_function(both, inputs, ["float64", "string"], [[2], None])
 
-    found = run([total * 2, texts], {x: [[1, 2], [3, 4]]})
+    result = run([total * 2, texts], {x: [[1, 2], [3, 4]]})
 
     assert (total.shape, texts.shape) == ((2,), None)
-    assert found[0].tolist() == [8, 12]
-    assert found[1].tolist() == [b"begin", b"end"]
+    assert result[0].tolist() == [8, 12]
+    assert result[1].tolist() == [b"begin", b"end"]
     assert isinstance(seen[0], np.ndarray)
     assert (type(seen[1]), type(seen[2])) == (bytes, np.int32)
 
@@ -63,10 +63,10 @@ def test_function_is_called_once_in_each_run_and_never_before() -> None:
     before = len(calls)
 
     with Session() as session:
-        found = [session.run([counted + 1, counted]) for _ in range(3)]
+        result = [session.run([counted + 1, counted]) for _ in range(3)]
 
     assert before == 0
-    assert found == [[2, 1], [3, 2], [4, 3]]
+    assert result == [[2, 1], [3, 2], [4, 3]]
 
 
 def test_function_without_results_is_an_op(graph: Graph) -> None:

@@ -65,7 +65,7 @@ def test_gradients_of_one_task_are_added_there_and_travel_as_one() -> None:
 
         (total,) = gradients(parts, w, colocate=True)
 
-    sums = {one.op.device: one for one in total.op.inputs}
+    sums = {item.op.device: item for item in total.op.inputs}
     assert total.op.device == "/job:ps/task:0"
     assert sorted(sums) == ["/job:worker/task:0", "/job:worker/task:1"]
     assert sums["/job:worker/task:1"].op.type == "AddN"
@@ -179,11 +179,11 @@ def test_gathered_rows_give_rows(graph: Graph) -> None:
     assert isinstance(by_v, IndexedSlices)
     with Session() as session:
         session.run(initialize_all())
-        found = session.run(by_v)
+        result = session.run(by_v)
         whole = session.run(dense(by_v))
         once = session.run(rows.sum_rows(by_v))
-    np.testing.assert_array_equal(found.indices, [2, 0, 2])
-    np.testing.assert_array_equal(found.values, [[8, 10], [0, 2], [8, 10]])
+    np.testing.assert_array_equal(result.indices, [2, 0, 2])
+    np.testing.assert_array_equal(result.values, [[8, 10], [0, 2], [8, 10]])
     np.testing.assert_array_equal(whole, [[0, 2], [0, 0], [16, 20]])
     np.testing.assert_array_equal(once.indices, [0, 2])
     np.testing.assert_array_equal(once.values, [[0, 2], [16, 20]])
@@ -203,8 +203,8 @@ def test_rows_of_rows_are_made_dense_where_an_op_needs_all() -> None:
 
     (by_x,) = gradients(np.sum(rows.gather(x * x, [1, 1])), x)
 
-    found = value(by_x, x=np.full((3, 2), 5.0))
-    np.testing.assert_array_equal(found[:, 0], [0, 20, 0])
+    result = value(by_x, x=np.full((3, 2), 5.0))
+    np.testing.assert_array_equal(result[:, 0], [0, 20, 0])
 
 
 def test_a_variable_has_a_gradient_through_each_way_to_read_it() -> None:
@@ -283,8 +283,8 @@ def test_the_gradient_of_any_chain_is_its_slope(chain: list[int], seed: int) -> 
     with Graph().as_default():
         x = placeholder("float64", (None, 3), name="x")
         (by_x,) = gradients(loss(x), x)
-        found = value(by_x, x=start)
+        result = value(by_x, x=start)
 
     expected = slopes(lambda x: float(loss(x)), start)
     close = 1e-6 * max(1.0, abs(expected).max())
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=close)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=close)

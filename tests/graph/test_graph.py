@@ -27,7 +27,7 @@ def test_names_that_differ_in_case_only_are_one_name(graph: Graph) -> None:
 
 
 def test_a_number_that_is_taken_is_passed_over(graph: Graph) -> None:
-    names = [constant(1.0, name=one).op.name for one in ("a", "a_1", "a")]
+    names = [constant(1.0, name=item).op.name for item in ("a", "a_1", "a")]
 
     assert names == ["a", "a_1", "a_2"]
 
@@ -46,7 +46,7 @@ def test_a_name_scope_stands_before_the_names_in_it(graph: Graph) -> None:
     with graph.name_scope(scope):
         third = constant(1.0, name="y")
 
-    names = [one.op.name for one in (first, second, third)]
+    names = [tensor.op.name for tensor in (first, second, third)]
     assert names == ["layer/inner/x", "layer_1/x", "layer/y"]
 
 
@@ -69,8 +69,8 @@ def test_a_scope_ends_when_its_block_raises(graph: Graph) -> None:
         fail()
 
     op = no_op(name="after")
-    found = (op.name, op.device, op.control_inputs, op.container)
-    assert found == ("after", "", (), "")
+    result = (op.name, op.device, op.control_inputs, op.container)
+    assert result == ("after", "", (), "")
 
 
 def test_device_scopes_complete_each_other(graph: Graph) -> None:
@@ -203,13 +203,13 @@ def test_an_op_knows_the_line_that_made_it(graph: Graph) -> None:
 
 
 def test_a_thread_begins_without_the_scopes_of_another(graph: Graph) -> None:
-    found: list[str] = []
+    result: list[str] = []
     with graph.device("/job:ps"), graph.name_scope("layer"):
-        thread = Thread(target=lambda: found.append(_made_in(graph)))
+        thread = Thread(target=lambda: result.append(_made_in(graph)))
         thread.start()
         thread.join(5)
 
-    assert found == ["x on ''"]
+    assert result == ["x on ''"]
 
 
 def _made_in(graph: Graph) -> str:
@@ -231,12 +231,12 @@ def test_shapes_in_conflict_are_told_when_the_line_is_written(graph: Graph) -> N
 
 
 def test_a_constant_keeps_its_value_when_the_array_it_came_from_changes() -> None:
-    given = np.ones(3, np.float32)
+    inputs = np.ones(3, np.float32)
     with Graph().as_default():
-        kept, added = constant(given), constant(1.0) + given
-        given += 5
+        kept, added = constant(inputs), constant(1.0) + inputs
+        inputs += 5
 
         with Session() as session:
-            one, two = session.run([kept, added])
+            first, two = session.run([kept, added])
 
-    assert (one.tolist(), two.tolist()) == ([1.0] * 3, [2.0] * 3)
+    assert (first.tolist(), two.tolist()) == ([1.0] * 3, [2.0] * 3)

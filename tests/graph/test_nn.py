@@ -101,9 +101,9 @@ def test_label_that_is_no_class_is_named_in_a_run() -> None:
 def test_classes_may_be_on_any_axis_that_is_known() -> None:
     logits = np.log([[0.25, 0.5], [0.75, 0.5]])
 
-    found = run(nn.softmax_cross_entropy([[1.0, 0.0], [0.0, 1.0]], logits, axis=0))
+    result = run(nn.softmax_cross_entropy([[1.0, 0.0], [0.0, 1.0]], logits, axis=0))
 
-    assert found == pytest.approx(-np.log([0.25, 0.5]))
+    assert result == pytest.approx(-np.log([0.25, 0.5]))
     with pytest.raises(ValueError, match="set_shape"):
         nn.softmax_cross_entropy(placeholder("float32"), [[1.0]], axis=0)
 
@@ -272,10 +272,10 @@ def split_by(strategy: str, n: int) -> list[Tensor]:
 def test_rows_of_a_table_in_parts_are_those_of_the_whole(strategy: str, n: int) -> None:
     parts = split_by(strategy, n)
 
-    found = nn.embedding_lookup(parts, IDS, strategy)
+    result = nn.embedding_lookup(parts, IDS, strategy)
 
-    assert found.shape == (2, 3, 2)
-    assert np.array_equal(run(found), TABLE[IDS])
+    assert result.shape == (2, 3, 2)
+    assert np.array_equal(run(result), TABLE[IDS])
 
 
 @pytest.mark.parametrize("strategy", ["mod", "div"])
@@ -285,9 +285,9 @@ def test_gradients_of_parts_are_the_rows_that_were_used(strategy: str) -> None:
     whole = np.zeros_like(TABLE)
     np.add.at(whole, IDS, weights)
 
-    found = gradients(nn.embedding_lookup(parts, IDS, strategy) * weights, parts)
+    result = gradients(nn.embedding_lookup(parts, IDS, strategy) * weights, parts)
 
-    values = run([dense(one) for one in found])
+    values = run([dense(item) for item in result])
     for value, part in zip(values, cut(whole, strategy, 3), strict=True):
         assert np.array_equal(value, part)
 
@@ -296,9 +296,9 @@ def test_ids_and_parts_of_unknown_sizes_are_found_in_a_run() -> None:
     ids = placeholder("int64", (None, None))
     parts = [placeholder("float64", (None, 2)) for _ in range(2)]
 
-    found = nn.embedding_lookup(parts, ids, "div")
+    result = nn.embedding_lookup(parts, ids, "div")
 
-    value = run(found, {ids: IDS, parts[0]: TABLE[:6], parts[1]: TABLE[6:]})
+    value = run(result, {ids: IDS, parts[0]: TABLE[:6], parts[1]: TABLE[6:]})
     assert np.array_equal(value, TABLE[IDS])
 
 
@@ -307,10 +307,10 @@ def test_ids_and_parts_of_unknown_sizes_are_found_in_a_run() -> None:
 @for_each("n", [1, 2])
 def test_id_that_is_no_row_ends_a_run(bad: int, strategy: str, n: int) -> None:
     ids = placeholder("int32", (1,))
-    found = nn.embedding_lookup(split_by(strategy, n), ids, strategy)
+    result = nn.embedding_lookup(split_by(strategy, n), ids, strategy)
 
     with pytest.raises(InvalidArgumentError, match="is not in"):
-        run(found, {ids: [bad]})
+        run(result, {ids: [bad]})
 
 
 def test_each_function_of_kit_nn_is_called_what_it_is_exported_as() -> None:

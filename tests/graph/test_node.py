@@ -53,7 +53,9 @@ def test_a_model_with_scopes_and_gradients_comes_back_whole(graph: Graph) -> Non
         assert (node.name, node.type, node.device) == (op.name, op.type, op.device)
         assert (node.container, node.place) == (op.container, op.place)
         assert node.inputs == tuple((x.op.name, x.index) for x in op.inputs)
-        assert node.control == tuple(one.name for one in op.control_inputs)
+        assert node.control == tuple(
+            control_input.name for control_input in op.control_inputs
+        )
         assert node.colocation == op.colocation
         assert all(same(op.attrs[key], node.attrs[key]) for key in op.attrs)
         assert op.attrs.keys() == node.attrs.keys()
@@ -70,7 +72,7 @@ def test_every_case_of_the_table_can_travel(graph: Graph) -> None:
 
 
 def build(case: Case) -> list[Any]:
-    return listed(case.build(*[constant(one) for one in case.arrays]))
+    return listed(case.build(*[constant(array) for array in case.arrays]))
 
 
 PLAIN = st.recursive(

@@ -30,19 +30,19 @@ SMALL = np.array([1.5, 2.5, -3.25], np.float32)
 
 def on_tensors(code: Code, *arrays: npt.NDArray[Any]) -> list[Any]:
     """Run the code on placeholders in a session."""
-    xs = [placeholder(one.dtype, one.shape) for one in arrays]
+    xs = [placeholder(array.dtype, array.shape) for array in arrays]
     results = listed(code(*xs))
     with Session() as session:
-        found: list[Any] = session.run(results, dict(zip(xs, arrays, strict=True)))
-    return found
+        result: list[Any] = session.run(results, dict(zip(xs, arrays, strict=True)))
+    return result
 
 
 def agree(code: Code, *arrays: npt.NDArray[Any]) -> None:
     expected = listed(code(*arrays))
 
-    found = on_tensors(code, *arrays)
+    result = on_tensors(code, *arrays)
 
-    for value, wanted in zip(found, expected, strict=True):
+    for value, wanted in zip(result, expected, strict=True):
         assert np.asarray(value).dtype == np.asarray(wanted).dtype
         assert np.shape(value) == np.shape(wanted)
         np.testing.assert_allclose(value, wanted, rtol=1e-6, atol=1e-7)
@@ -199,7 +199,9 @@ def programs(draw: st.DrawFn) -> tuple[list[tuple[int, ...]], list[str], int]:
 @given(programs())
 def test_a_program_of_numpy_is_the_same_on_tensors(program: Any) -> None:
     steps, dtypes, seed = program
-    arrays = [(numbers(seed + i, 3, 3) * 3).astype(one) for i, one in enumerate(dtypes)]
+    arrays = [
+        (numbers(seed + i, 3, 3) * 3).astype(item) for i, item in enumerate(dtypes)
+    ]
 
     def code(*xs: Any) -> list[Any]:
         values = list(xs)
@@ -211,7 +213,7 @@ def test_a_program_of_numpy_is_the_same_on_tensors(program: Any) -> None:
     with np.errstate(all="ignore"):
         expected = code(*arrays)
     with Graph().as_default():
-        xs = [placeholder(one.dtype, one.shape) for one in arrays]
+        xs = [placeholder(array.dtype, array.shape) for array in arrays]
         results = code(*xs)
         with np.errstate(all="ignore"):
             found = evaluate(np, results, dict(zip(xs, arrays, strict=True)))
@@ -261,10 +263,13 @@ def test_two_tensors_are_equal_only_if_they_are_one() -> None:
 
 
 def test_an_unknown_size_is_a_tensor_and_a_known_one_a_number() -> None:
-    known, unknown = placeholder("float64", (3, 4)), placeholder("float64", (None, 4))
+    expected, unknown = (
+        placeholder("float64", (3, 4)),
+        placeholder("float64", (None, 4)),
+    )
 
-    assert np.shape(known) == (3, 4)
-    assert np.size(known) == 12
+    assert np.shape(expected) == (3, 4)
+    assert np.size(expected) == 12
     assert np.size(unknown, 1) == 4
     (value,) = evaluate(np, [np.size(unknown)], {unknown: np.zeros((5, 4))})  # type: ignore[list-item]
     assert value == 20

@@ -67,10 +67,10 @@ def test_graphs_seed_repeats_a_program_whose_ops_differ(
 
 @each_draw
 def test_equal_seeds_give_equal_numbers_at_two_ops(draw: Callable[..., Any]) -> None:
-    one, other, third = run([draw(seed=5), draw(seed=5), draw(seed=6)])
+    first, other, third = run([draw(seed=5), draw(seed=5), draw(seed=6)])
 
-    assert np.array_equal(one, other)
-    assert not np.array_equal(one, third)
+    assert np.array_equal(first, other)
+    assert not np.array_equal(first, third)
 
 
 def test_op_that_is_used_twice_is_drawn_once_in_a_run() -> None:
@@ -109,11 +109,11 @@ def test_tensors_as_bounds_are_used_as_they_are_fed() -> None:
     numbers = random.uniform([300, 2], low, high, seed=1)
     whole = random.integers([300], least, most, seed=2)
 
-    found, counted = run([numbers, whole], {low: 5, high: [6, 9], least: 4, most: 6})
+    result, counted = run([numbers, whole], {low: 5, high: [6, 9], least: 4, most: 6})
 
     assert numbers.shape == (300, 2)
-    assert found.min() >= 5
-    assert found.max(axis=0) == pytest.approx([6, 9], abs=0.1)
+    assert result.min() >= 5
+    assert result.max(axis=0) == pytest.approx([6, 9], abs=0.1)
     assert set(counted.tolist()) == {4, 5}
 
 
@@ -126,8 +126,8 @@ def test_shape_may_be_a_tensor_of_which_the_graph_knows_what_can_be_known() -> N
 
     assert (like.shape, whole.shape) == ((4, 2), (None, None, None))
     assert rows.shape == (None, 4)
-    found = run([rows, whole], {x: np.zeros((7, 4)), shape: [1, 0, 2]})
-    assert [one.shape for one in found] == [(7, 4), (1, 0, 2)]
+    result = run([rows, whole], {x: np.zeros((7, 4)), shape: [1, 0, 2]})
+    assert [tensor.shape for tensor in result] == [(7, 4), (1, 0, 2)]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -140,10 +140,10 @@ def test_dtype_is_the_one_asked_for(dtype: str) -> None:
 def test_shuffle_moves_whole_rows() -> None:
     rows = np.arange(60).reshape(20, 3)
 
-    found = run(random.shuffle(rows, seed=1))
+    result = run(random.shuffle(rows, seed=1))
 
-    assert not np.array_equal(found, rows)
-    assert sorted(found.tolist()) == rows.tolist()
+    assert not np.array_equal(result, rows)
+    assert sorted(result.tolist()) == rows.tolist()
 
 
 def test_seeds_of_any_size_travel_as_plain_data(graph: Graph) -> None:
@@ -154,7 +154,7 @@ def test_seeds_of_any_size_travel_as_plain_data(graph: Graph) -> None:
     plain, arrays = to_plain([node_of(op) for op in graph.ops])
     back = from_plain(plain, arrays)
 
-    assert [one.attrs for one in back] == [op.attrs for op in graph.ops]
+    assert [item.attrs for item in back] == [op.attrs for op in graph.ops]
     assert drawn.op.attrs["seeds"][1] == -5
 
 

@@ -25,9 +25,9 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 def along(kind: str, axis: Any, keepdims: bool = False) -> Any:
     where = placeholder("int32")
-    found = reduce_along(kind, X, where, keepdims)
+    result = reduce_along(kind, X, where, keepdims)
     with Session() as session:
-        return session.run(found, {where: np.asarray(axis, np.int32)})
+        return session.run(result, {where: np.asarray(axis, np.int32)})
 
 
 @for_each("axis", [0, -1, [0, 2], []], ids=str)

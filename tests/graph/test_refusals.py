@@ -170,7 +170,7 @@ def test_texts_are_compared_joined_and_taken_apart() -> None:
     x = constant(["a", "b"])
 
     with Session() as session:
-        found = session.run(
+        result = session.run(
             [
                 equal(x, ["a", "c"]),
                 x + "!",
@@ -182,13 +182,13 @@ def test_texts_are_compared_joined_and_taken_apart() -> None:
             ]
         )
 
-    assert found[0].tolist() == [True, False]
-    assert found[1].tolist() == [b"a!", b"b!"]
-    assert found[2].tolist() == [b"a-a", b"b-b"]
-    assert found[3] == b"b"
-    assert found[4].tolist() == [b"a", b"b", b"a"]
-    assert found[5].tolist() == [b"1", b"2"]
-    assert found[6].tolist() == [b"true"]
+    assert result[0].tolist() == [True, False]
+    assert result[1].tolist() == [b"a!", b"b!"]
+    assert result[2].tolist() == [b"a-a", b"b-b"]
+    assert result[3] == b"b"
+    assert result[4].tolist() == [b"a", b"b", b"a"]
+    assert result[5].tolist() == [b"1", b"2"]
+    assert result[6].tolist() == [b"true"]
 
 
 def test_python_values_become_arrays_of_their_kind() -> None:

@@ -57,17 +57,17 @@ def test_a_scatter_changes_its_rows_alone(
 def test_an_index_that_occurs_twice_is_applied_twice(
     v: Variable, session: Session
 ) -> None:
-    found = session.run(scatter("add", v.ref, [1, 1], ONES))
+    result = session.run(scatter("add", v.ref, [1, 1], ONES))
 
-    np.testing.assert_array_equal(found[1], [5, 6])
+    np.testing.assert_array_equal(result[1], [5, 6])
 
 
 def test_one_number_is_added_to_every_element_of_the_rows(
     v: Variable, session: Session
 ) -> None:
-    found = session.run(scatter("add", v.ref, [1], 10.0))
+    result = session.run(scatter("add", v.ref, [1], 10.0))
 
-    np.testing.assert_array_equal(found, [[1, 2], [13, 14], [5, 6]])
+    np.testing.assert_array_equal(result, [[1, 2], [13, 14], [5, 6]])
 
 
 @pytest.mark.parametrize("index", [3, -1])

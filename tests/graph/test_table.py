@@ -52,14 +52,14 @@ SUMMARIES |= {"TensorSummaryV2"}
 
 
 def name_of(case: Case) -> str:
-    return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
+    return f"{case.op}-{'-'.join(str(list(array.shape)) for array in case.arrays)}"
 
 
 def placeholders(case: Case, *, known: bool = True) -> list[Tensor]:
     """Return a placeholder for each input, with all sizes or with none."""
     return [
-        placeholder(one.dtype, one.shape if known else (None,) * one.ndim)
-        for one in case.arrays
+        placeholder(array.dtype, array.shape if known else (None,) * array.ndim)
+        for array in case.arrays
     ]
 
 
@@ -112,7 +112,7 @@ def test_unknown_sizes_change_nothing_in_a_value(case: Case) -> None:
 def weights_of(case: Case) -> list[Host]:
     """Return a weight for each number of the result, to make one number of all."""
     expected = listed(case.expect(*case.arrays))
-    return [numbers(50 + i, *np.shape(one)) for i, one in enumerate(expected)]
+    return [numbers(50 + i, *np.shape(item)) for i, item in enumerate(expected)]
 
 
 def slopes_of(case: Case, number: int) -> Host:
@@ -123,7 +123,7 @@ def slopes_of(case: Case, number: int) -> Host:
         arrays = [*case.arrays[:number], x, *case.arrays[number + 1 :]]
         results = listed(case.expect(*arrays))
         return float(
-            sum((w * one).sum() for w, one in zip(weights, results, strict=True))
+            sum((w * item).sum() for w, item in zip(weights, results, strict=True))
         )
 
     return slopes(weighted, case.arrays[number])
@@ -132,8 +132,8 @@ def slopes_of(case: Case, number: int) -> Host:
 def gradients_of(case: Case, xs: list[Tensor]) -> list[Any]:
     results = listed(case.build(*xs))
     weighted = [
-        reduce_sum(multiply(one, w))
-        for one, w in zip(results, weights_of(case), strict=True)
+        reduce_sum(multiply(item, w))
+        for item, w in zip(results, weights_of(case), strict=True)
     ]
     return gradients(add_n(weighted), xs)
 
@@ -146,10 +146,10 @@ def test_a_gradient_is_the_slope(case: Case, known: bool) -> None:
     if case.needs_shape and not known:
         return
     xs = placeholders(case, known=known)
-    found = gradients_of(case, xs)
+    result = gradients_of(case, xs)
     feeds = dict(zip(xs, case.arrays, strict=True))
 
-    for i, (x, gradient) in enumerate(zip(xs, found, strict=True)):
+    for i, (x, gradient) in enumerate(zip(xs, result, strict=True)):
         if x.static.dtype.kind != "f":
             assert gradient is None
         elif gradient is None:
@@ -181,8 +181,8 @@ def compare_modules(case: Case, xp: ModuleType) -> None:
     xs = placeholders(case)
     results = listed(case.build(*xs))
     if case.has_slope:
-        found = [one for one in gradients_of(case, xs) if one is not None]
-        results += [dense(one) for one in found]
+        result = [item for item in gradients_of(case, xs) if item is not None]
+        results += [dense(item) for item in result]
     feeds = dict(zip(xs, case.arrays, strict=True))
 
     mine, theirs = evaluate(np, results, feeds), evaluate(xp, results, feeds)

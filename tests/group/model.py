@@ -81,7 +81,7 @@ def summed(step: Step, values: Sequence[Any], first: int | None = None) -> Any:
     if step.what == "all_reduce" and step.algorithm in ORDERS:
         whole = _bracketed(ORDERS[step.algorithm][n - 1], values, ufunc)
         return whole / n if step.op == "mean" else whole
-    cuts = [np.array_split(one, n) for one in values]
+    cuts = [np.array_split(item, n) for item in values]
     done = []
     for c in range(n):
         start = c if first is None else first
@@ -96,7 +96,7 @@ def summed(step: Step, values: Sequence[Any], first: int | None = None) -> Any:
 def _bracketed(order: Any, values: Sequence[Any], ufunc: Any) -> Any:
     if isinstance(order, int):
         return values[order]
-    return reduce(ufunc, [_bracketed(one, values, ufunc) for one in order])
+    return reduce(ufunc, [_bracketed(item, values, ufunc) for item in order])
 
 
 def _all_values(step: Step, n: int) -> list[Any]:
@@ -130,9 +130,9 @@ def _play_messages(group: kit.Group, step: Step) -> Any:
     n, ahead = group.size, 1 + step.root % max(1, group.size - 1)
     to, source = (group.rank + ahead) % n, (group.rank - ahead) % n
     pending = group.isend(_own(step, group.rank), to, tag=step.seed)
-    found = group.receive(source, tag=step.seed)
+    result = group.receive(source, tag=step.seed)
     pending.wait()
-    return found
+    return result
 
 
 def _play_anyone(group: kit.Group, step: Step) -> Any:
@@ -145,7 +145,7 @@ def _play_anyone(group: kit.Group, step: Step) -> Any:
     group.barrier()
     if group.rank != step.root:
         return None
-    return [one.value for one in sorted(messages, key=lambda one: one.source)]
+    return [message.value for message in sorted(messages, key=lambda item: item.source)]
 
 
 def _results(step: Step, n: int) -> list[Any]:
@@ -231,9 +231,9 @@ def play(program: Sequence[Step]) -> Callable[[kit.Group], list[Any]]:
     """Return a task's program; ends with a barrier."""
 
     def run(group: kit.Group) -> list[Any]:
-        found = [PLAYED[step.what](group, step) for step in program]
+        result = [PLAYED[step.what](group, step) for step in program]
         group.barrier()
-        return found
+        return result
 
     return run
 

@@ -33,11 +33,11 @@ class Scene:
 
     def play(self, *programs: Program) -> list[Any]:
         """Return the results of programs that all end well."""
-        return [one.result(60) for one in self.begin(*programs)]
+        return [future.result(60) for future in self.begin(*programs)]
 
     def errors(self, *programs: Program) -> list[BaseException | None]:
         """Return what the programs raise."""
-        return [one.exception(60) for one in self.begin(*programs)]
+        return [future.exception(60) for future in self.begin(*programs)]
 
 
 @contextmanager
@@ -46,10 +46,10 @@ def scene(
 ) -> Iterator[Scene]:
     """Give a group of n tasks, with `given` settings."""
     with settings(**QUICK, **(given or {})), local_cluster(0, n) as cluster:
-        found = Scene(cluster, **options)
+        result = Scene(cluster, **options)
         try:
-            yield found
+            yield result
         finally:
-            for group in found.groups:
+            for group in result.groups:
                 group.close()
-            found.pool.shutdown()
+            result.pool.shutdown()

@@ -37,23 +37,23 @@ def names() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def stage() -> Any:
-    with scene(N) as found:
-        yield found
+    with scene(N) as result:
+        yield result
 
 
 def played(stage: Scene, program: Any) -> tuple[list[Any], int]:
     """Return what all tasks return, and the bytes that they have moved."""
 
     def with_barrier(group: kit.Group) -> Any:
-        found = program(group)
+        results = program(group)
         group.barrier()
-        return found
+        return results
 
     before = stage.groups[0].traffic.measured
-    found = stage.play(with_barrier)
+    result = stage.play(with_barrier)
     after = stage.groups[0].traffic
     assert after.measured == after.formula
-    return found, after.measured - before
+    return result, after.measured - before
 
 
 @pytest.mark.lasting("descriptor", "thread")
@@ -61,21 +61,21 @@ def test_ping_pong_takes_the_latency_and_the_bytes_of_its_link(
     names: dict[str, Any],
 ) -> None:
     with scene(2, link="80mbit,20ms") as two:
-        found, moved = played(two, lambda g: names["ping_pong"](g, 100_000, rounds=2))
+        result, moved = played(two, lambda g: names["ping_pong"](g, 100_000, rounds=2))
 
     assert moved == 2 * 2 * 100_000
-    assert found[0] >= 0.02 + 0.01
+    assert result[0] >= 0.02 + 0.01
 
 
 @pytest.mark.lasting("descriptor", "thread")
 def test_tree_sum_adds_pairs_of_pairs(stage: Scene, names: dict[str, Any]) -> None:
     shares = np.random.default_rng(1).standard_normal((N, 100)) * 1e3
 
-    found, moved = played(stage, lambda g: names["tree_sum"](g, shares[g.rank]))
+    result, moved = played(stage, lambda g: names["tree_sum"](g, shares[g.rank]))
 
     wanted = (shares[0] + shares[1]) + (shares[2] + shares[3])
-    assert found[0].tobytes() == wanted.tobytes()
-    assert found[1:] == [None] * 3
+    assert result[0].tobytes() == wanted.tobytes()
+    assert result[1:] == [None] * 3
     assert moved == (N - 1) * 100 * 8
 
 
@@ -83,13 +83,13 @@ def test_tree_sum_adds_pairs_of_pairs(stage: Scene, names: dict[str, Any]) -> No
 def test_jacobi_on_a_rod_is_that_of_one_task(
     stage: Scene, names: dict[str, Any]
 ) -> None:
-    found, moved = played(stage, lambda g: names["jacobi_1d"](g, 11, 30))
+    result, moved = played(stage, lambda g: names["jacobi_1d"](g, 11, 30))
 
     rod = [0.0] * 12 + [1.0]
     for _ in range(30):
         means = [(rod[i - 1] + rod[i + 1]) / 2 for i in range(1, 12)]
         rod = [0.0, *means, 1.0]
-    assert np.concatenate(found).tolist() == rod[1:-1]
+    assert np.concatenate(result).tolist() == rod[1:-1]
     assert moved == 30 * 2 * (N - 1) * 8
 
 
@@ -100,7 +100,7 @@ def test_jacobi_on_a_plate_is_that_of_one_task(
 ) -> None:
     side, sweeps = 8, 10
 
-    found, moved = played(stage, lambda g: names["jacobi_2d"](g, side, sweeps, grid))
+    result, moved = played(stage, lambda g: names["jacobi_2d"](g, side, sweeps, grid))
 
     plate = np.zeros((side + 2, side + 2))
     plate[0] = 1.0
@@ -110,7 +110,7 @@ def test_jacobi_on_a_plate_is_that_of_one_task(
             for j in range(1, side + 1):
                 across = last[i, j - 1] + last[i, j + 1]
                 plate[i, j] = (across + (last[i - 1, j] + last[i + 1, j])) / 4
-    rows = [found[at : at + grid[1]] for at in range(0, N, grid[1])]
+    rows = [result[at : at + grid[1]] for at in range(0, N, grid[1])]
     assert np.array_equal(np.block(rows), plate[1:-1, 1:-1])
     cuts = (grid[0] - 1) + (grid[1] - 1)
     assert moved == sweeps * 2 * 8 * side * cuts
@@ -118,17 +118,17 @@ def test_jacobi_on_a_plate_is_that_of_one_task(
 
 def from_each(roads: Any) -> Any:
     """Return the lengths of all shortest paths, by Dijkstra's algorithm."""
-    n, found = len(roads), np.full(roads.shape, 10**9)
+    n, result = len(roads), np.full(roads.shape, 10**9)
     for start in range(n):
         queue = [(0, start)]
         while queue:
             length, at = heapq.heappop(queue)
-            if length >= found[start, at]:
+            if length >= result[start, at]:
                 continue
-            found[start, at] = length
+            result[start, at] = length
             for to in range(n):
                 heapq.heappush(queue, (length + int(roads[at, to]), to))
-    return found
+    return result
 
 
 def whole(parts: list[Any]) -> Any:
@@ -172,11 +172,11 @@ def test_elimination_solves_what_numpy_solves(
     n = 10
     system = np.random.default_rng(4).random((n, n + 1)) + 9 * np.eye(n, n + 1)
 
-    found, moved = played(
+    result, moved = played(
         stage, lambda g: names["eliminate"](g, system[g.rank :: N].copy())
     )
 
-    triangle = whole(found)
+    triangle = whole(result)
     assert np.abs(np.tril(triangle[:, :n], -1)).max() < 1e-12
     np.testing.assert_allclose(
         np.linalg.solve(np.triu(triangle[:, :n]), triangle[:, n]),
@@ -191,13 +191,13 @@ def test_sample_sort_sorts_all_that_there_is(
 ) -> None:
     numbers = np.random.default_rng(5).standard_normal((N, 50))
 
-    found, moved = played(stage, lambda g: names["sample_sort"](g, numbers[g.rank]))
+    result, moved = played(stage, lambda g: names["sample_sort"](g, numbers[g.rank]))
 
-    parts = [part for part, _ in found]
+    parts = [part for part, _ in result]
     assert np.array_equal(np.concatenate(parts), np.sort(numbers.ravel()))
     pairs = zip(parts, numbers, strict=True)
     stays = sum(np.isin(part, own).sum() for part, own in pairs)
-    assert stays == sum(stayed for _, stayed in found)
+    assert stays == sum(stayed for _, stayed in result)
     assert moved == 8 * N * N * (N - 1) + 8 * (numbers.size - stays)
     assert max(map(len, parts)) < 2 * 50
 
@@ -214,14 +214,14 @@ def test_branch_and_bound_finds_the_best_of_all_tours(
         which = names["worker"] if group.rank else names["master"]
         return which(group, lengths)
 
-    found, moved = played(stage, program)
+    result, moved = played(stage, program)
 
     def length(tour: Any) -> float:
         return float(sum(lengths[a, b] for a, b in pairwise((0, *tour, 0))))
 
     best = min(map(length, permutations(range(1, n))))
-    assert found[0][0] == pytest.approx(best)
-    assert length(found[0][1][1:]) == pytest.approx(best)
+    assert result[0][0] == pytest.approx(best)
+    assert length(result[0][1][1:]) == pytest.approx(best)
     beginnings = (n - 1) * (n - 2)
-    assert sum(found[1:]) == beginnings
+    assert sum(result[1:]) == beginnings
     assert moved == (beginnings + N - 1) * (8 * (n + 1) + 32)

@@ -51,7 +51,11 @@ def test_two_that_wait_for_each_other_while_a_third_works_are_named() -> None:
 
         errors = stage.errors(ahead)
 
-        assert [type(one) for one in errors] == [AbortedError, AbortedError, type(None)]
+        assert [type(error) for error in errors] == [
+            AbortedError,
+            AbortedError,
+            type(None),
+        ]
         assert "deadlock: worker:0" in str(errors[0])
         assert "worker:2" not in str(errors[0])
 
@@ -65,9 +69,9 @@ def test_large_messages_both_ways_are_no_deadlock() -> None:
             group.send(big + group.rank, to=1 - group.rank)
             return group.receive(1 - group.rank)
 
-        found = stage.play(swap)
+        result = stage.play(swap)
 
-    assert all(np.array_equal(found[n], big + 1 - n) for n in (0, 1))
+    assert all(np.array_equal(result[n], big + 1 - n) for n in (0, 1))
 
 
 @pytest.mark.slow
@@ -121,7 +125,7 @@ def test_error_of_one_task_in_a_call_ends_it_on_all() -> None:
         assert isinstance(begun[0].exception(20), InvalidArgumentError)
         # It goes on with another call, and the others hear of that.
         other = stage.pool.submit(stage.groups[0].barrier)
-        errors = [one.exception(20) for one in (*begun[1:], other)]
+        errors = [future.exception(20) for future in (*begun[1:], other)]
 
     for error in errors:
         assert "worker:0 is in barrier()" in str(error)
@@ -194,9 +198,9 @@ def test_link_slows_collectives_and_messages() -> None:
             group.sendrecv(x, other, other)
             return [*at, time.perf_counter()]
 
-        found = stage.play(timed)
+        result = stage.play(timed)
 
-    for (begun, reduced, ended), (_, sent, _) in permutations(found):
+    for (begun, reduced, ended), (_, sent, _) in permutations(result):
         # 8 Mbit/s are a byte in a microsecond. Two halves, one after the other:
         assert reduced - begun > 2 * (0.025 + 0.02)
         assert ended - sent > 0.05 + 0.02  # since the other one began to send

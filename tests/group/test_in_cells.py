@@ -31,7 +31,7 @@ def cluster() -> Iterator[kit.Cluster]:
 
 
 def said(cluster: kit.Cluster, code: str) -> list[str]:
-    return [one.stdout.strip() for one in cluster.on("worker", code)]
+    return [output.stdout.strip() for output in cluster.on("worker", code)]
 
 
 def failed(cluster: kit.Cluster, code: str) -> str:
@@ -40,7 +40,7 @@ def failed(cluster: kit.Cluster, code: str) -> str:
     shown = "\n".join(rendered(caught.value.failures))
     assert "/kit/groups/" not in shown, shown  # no frame of ours
     assert "contextlib" not in shown, shown
-    return "\n".join(one.line for one in caught.value.failures)
+    return "\n".join(failure.line for failure in caught.value.failures)
 
 
 def answers(cluster: kit.Cluster) -> bool:
@@ -104,10 +104,10 @@ def test_bits_are_those_of_a_training(cluster: kit.Cluster) -> None:
         topology="ring",
         cluster=cluster,
     ).wait(60)
-    found = cluster.call("worker", total)[0]
+    result = cluster.call("worker", total)[0]
 
     weight = np.float32(1 / 3)
-    assert np.array_equal(run.params["w"], -(found * weight) * np.float32(1.0))
+    assert np.array_equal(run.params["w"], -(result * weight) * np.float32(1.0))
 
 
 @pytest.mark.lasting("descriptor", "thread")

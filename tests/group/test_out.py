@@ -27,8 +27,8 @@ def test_results_are_put_into_given_arrays() -> None:
         return total, whole, got, first, mine, x
 
     with scene(2) as stage:
-        for rank, found in enumerate(stage.play(program)):
-            total, whole, got, first, mine, scattered = found
+        for rank, result in enumerate(stage.play(program)):
+            total, whole, got, first, mine, scattered = result
             x = np.arange(4.0)
             assert np.array_equal(total, x + 0.5)
             assert np.array_equal(whole, [x, x + 1])
@@ -42,7 +42,7 @@ def test_room_that_does_not_fit_is_refused() -> None:
     with scene(2) as stage:
         errors = stage.errors(lambda group: group.broadcast(1.0, out=np.zeros(3)))
 
-        assert all(isinstance(one, InvalidArgumentError) for one in errors)
+        assert all(isinstance(error, InvalidArgumentError) for error in errors)
         assert "room for [3] numbers, and the results have [1]" in str(errors[0])
 
 

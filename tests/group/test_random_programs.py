@@ -28,10 +28,10 @@ def test_results_and_bytes_are_those_of_a_model_in_one_process(
         @given(programs(n))
         def check(program: list[Step]) -> None:
             before = stage.groups[0].traffic.measured
-            found = stage.play(play(program))
+            result = stage.play(play(program))
 
             for task, wanted in enumerate(results(program, n)):
-                assert same(found[task], wanted), (task, program)
+                assert same(result[task], wanted), (task, program)
             traffic = stage.groups[0].traffic
             assert traffic.measured - before == n_bytes(program, n), program
             assert traffic.measured == traffic.formula
@@ -48,9 +48,9 @@ def test_memory_grows_on_all_tasks_together(monkeypatch: pytest.MonkeyPatch) -> 
         def check(program: list[Step]) -> None:
             for group in stage.groups:  # begins again with little memory
                 group._state._close_links()
-            found = stage.play(play(program))
+            result = stage.play(play(program))
             for task, wanted in enumerate(results(program, 3)):
-                assert same(found[task], wanted), (task, program)
+                assert same(result[task], wanted), (task, program)
 
         check()
 
@@ -108,7 +108,7 @@ def test_wrong_program_ends_on_all_tasks_and_is_named(n: int) -> None:
             programs(n), st.integers(0, n - 1), st.integers(0, 9), st.sampled_from(HOW)
         )
         def check(program: list[Step], who: int, at: int, how: str) -> None:
-            only = [one._replace(what=COLLECTIVE[one.seed % 8]) for one in program]
+            only = [item._replace(what=COLLECTIVE[item.seed % 8]) for item in program]
             wrong = _wrong(only, at, how)
             assume([*map(_called, wrong)] != [*map(_called, only)])
             each = [play(only)] * n

@@ -25,14 +25,14 @@ LISTS = [[np.full(2, 10.0 * n + m) for m in range(N)] for n in range(N)]
 
 
 def played(what: str, values: Any, **options: Any) -> ReplayedCall:
-    given = []
+    inputs = []
     for value in values:
-        one = taken(value, what)
-        data = b"".join(array.tobytes() for array in one.arrays)
-        given.append(GivenValue(one.form, data))
-    found = replayed(3, NAMES[: len(given)], what, options, given)
-    assert found is not None
-    return found
+        first = taken(value, what)
+        data = b"".join(array.tobytes() for array in first.arrays)
+        inputs.append(GivenValue(first.form, data))
+    result = replayed(3, NAMES[: len(inputs)], what, options, inputs)
+    assert result is not None
+    return result
 
 
 def at_end(call: ReplayedCall, task: int) -> list[float]:
@@ -125,9 +125,9 @@ def test_who_waited_for_whom_is_added_up_and_what_never_came_is_first() -> None:
         ],
     )
 
-    found = waits_in(Trace(("worker:0", "worker:1"), calls=(), receipts=table))
+    result = waits_in(Trace(("worker:0", "worker:1"), calls=(), receipts=table))
 
-    assert [one.words for one in found] == [
+    assert [item.words for item in result] == [
         "worker:0 waited in vain for a message of anyone (line 9).",
         "worker:1 waited 5 ms for 2 messages of worker:0 (line 4).",
         "worker:0 waited 0 ms for a message of worker:1 (line 7).",

@@ -55,13 +55,13 @@ def ended(cluster: kit.Cluster) -> Iterator[None]:
 
 
 def said(cluster: kit.Cluster, code: str) -> list[str]:
-    return [one.stdout.strip() for one in cluster.on("worker", code)]
+    return [output.stdout.strip() for output in cluster.on("worker", code)]
 
 
 def failed(cluster: kit.Cluster, code: str) -> str:
     with pytest.raises(CellFailed) as caught:
         cluster.on("worker", code, timeout_s=60)
-    return "\n".join(one.line for one in caught.value.failures)
+    return "\n".join(failure.line for failure in caught.value.failures)
 
 
 def both(
@@ -69,8 +69,8 @@ def both(
 ) -> list[tuple[Any, Any]]:
     """Return what each task got with psring, and with Gloo."""
     store = str(folder / "gloo")
-    found: list[Any] = cluster.call("worker", torch_programs.with_both, program, store)
-    return found
+    result: list[Any] = cluster.call("worker", torch_programs.with_both, program, store)
+    return result
 
 
 @pytest.mark.parametrize("name", ["collectives", "between_all", "messages"])
@@ -95,8 +95,8 @@ def test_compressors_of_ours_are_hooks_of_ddp(cluster: kit.Cluster) -> None:
     plain, whole, _ = cluster.call("worker", torch_programs.compressed, None)[0]
     shares = {"float16": 0.51, "int8": 0.26, kit.TopK(0.05): 0.11}
     for compress, share in shares.items():
-        found = cluster.call("worker", torch_programs.compressed, compress)[0]
-        losses, n_bytes, as_formula = found
+        result = cluster.call("worker", torch_programs.compressed, compress)[0]
+        losses, n_bytes, as_formula = result
 
         assert losses[-1] == pytest.approx(plain[-1], rel=0.5), compress
         assert 0.5 * share * whole < n_bytes < share * whole + 11_000, compress

@@ -30,9 +30,9 @@ def program(group: kit.Group) -> Any:
     group.send(np.ones(1 + group.rank), to=(group.rank + 1) % N, tag=7)
     group.receive((group.rank - 1) % N)
     group.barrier()
-    found = group.trace, group.traffic
+    result = group.trace, group.traffic
     group.barrier()
-    return found
+    return result
 
 
 def test_a_call_has_the_place_of_a_step_with_its_bytes_beside_the_formula() -> None:
@@ -61,9 +61,9 @@ def test_messages_are_noted_with_who_waited_and_how_long() -> None:
             group.receive(0, tag=5)
             group.send(2.0, to=0)  # nobody asks for it
         group.barrier()
-        found = group.trace
+        result = group.trace
         group.barrier()
-        return found
+        return result
 
     with scene(2) as stage:
         trace = stage.play(late)[0]
@@ -85,7 +85,7 @@ def test_message_that_never_came_is_noted_with_whom_it_was_asked_of() -> None:
     waiting = group_moment.moment(alone).numbers.waiting
     assert waiting is not None
     assert 0.5 < waiting <= 1  # both, nearly all the time
-    assert all(isinstance(one, AbortedError) for one in errors)
+    assert all(isinstance(error, AbortedError) for error in errors)
     asked = trace.receipts[["source", "destination", "bytes"]].tolist()
     assert asked == [(1, 0, -1), (0, 1, -1)]
 
@@ -107,7 +107,7 @@ def test_saved_trace_of_a_group_has_the_same_board(tmp_path: Path) -> None:
     trace.save(tmp_path / "group.json")
 
     before, after = (
-        beat_of(one) for one in (trace, kit.Trace.load(tmp_path / "group.json"))
+        beat_of(item) for item in (trace, kit.Trace.load(tmp_path / "group.json"))
     )
 
     assert snapshot.text(after) == snapshot.text(before)

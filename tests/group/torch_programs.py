@@ -43,10 +43,10 @@ def collectives() -> Any:
     import torch.distributed as dist
 
     rank = dist.get_rank()
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def keep(name: str, *tensors: Any) -> None:
-        found[name] = [one.float().tolist() for one in tensors]
+        result[name] = [tensor.float().tolist() for tensor in tensors]
 
     ops = dist.ReduceOp
     for dtype in (
@@ -73,7 +73,7 @@ def collectives() -> Any:
     dist.reduce(x, dst=1)
     if rank == 1:
         keep("reduce", x)
-    return found
+    return result
 
 
 def between_all() -> Any:
@@ -82,10 +82,10 @@ def between_all() -> Any:
     import torch.distributed as dist
 
     rank, n = dist.get_rank(), dist.get_world_size()
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def keep(name: str, *tensors: Any) -> None:
-        found[name] = [one.float().tolist() for one in tensors]
+        result[name] = [tensor.float().tolist() for tensor in tensors]
 
     parts = [torch.zeros(2, 2) for _ in range(n)]
     dist.all_gather(parts, torch.full((2, 2), float(rank)))
@@ -97,11 +97,13 @@ def between_all() -> Any:
     dist.gather(torch.full((3,), float(rank)), parts or None, dst=0)
     keep("gather", *parts)
     mine = torch.zeros(3)
-    each = [torch.full((3,), float(one)) for one in range(n)] if rank == 1 else None
+    each = (
+        [torch.full((3,), float(number)) for number in range(n)] if rank == 1 else None
+    )
     dist.scatter(mine, each, src=1)
     keep("scatter", mine)
     mine = torch.zeros(3)
-    dist.reduce_scatter(mine, [torch.arange(3.0) + one + rank for one in range(n)])
+    dist.reduce_scatter(mine, [torch.arange(3.0) + item + rank for item in range(n)])
     keep("reduce_scatter", mine)
     mine = torch.zeros(2)
     dist.reduce_scatter_tensor(mine, torch.arange(2.0 * n) * (rank + 1))
@@ -109,7 +111,7 @@ def between_all() -> Any:
     mine = torch.zeros(n * 2)
     dist.all_to_all_single(mine, torch.arange(2.0 * n) + 100 * rank)
     keep("all_to_all_single", mine)
-    sizes = [one + 1 for one in range(n)]
+    sizes = [item + 1 for item in range(n)]
     mine = torch.zeros(n * (rank + 1))
     dist.all_to_all_single(
         mine, torch.arange(float(sum(sizes))) + 100 * rank, [rank + 1] * n, sizes
@@ -118,7 +120,7 @@ def between_all() -> Any:
     x, mine = torch.arange(5.0) + rank, torch.full((3,), float(rank))
     work = dist.all_reduce(x, async_op=True)
     other = dist.all_reduce(mine, async_op=True)
-    found["future"] = [one.tolist() for one in other.get_future().wait()]
+    result["future"] = [array.tolist() for array in other.get_future().wait()]
     work.wait()
     assert work.is_completed()
     keep("async", x, mine)
@@ -126,9 +128,9 @@ def between_all() -> Any:
     dist.all_gather_object(objects, {"rank": rank})
     listed = [f"of {rank}", rank]
     dist.broadcast_object_list(listed, src=1)
-    found["objects"] = objects, listed
+    result["objects"] = objects, listed
     dist.barrier()
-    return found
+    return result
 
 
 def messages() -> Any:
@@ -138,13 +140,13 @@ def messages() -> Any:
 
     rank, n = dist.get_rank(), dist.get_world_size()
     after, before = (rank + 1) % n, (rank - 1) % n
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     sends = [dist.isend(torch.full((4,), rank + 10.0 * k), after) for k in range(3)]
     mine = [torch.zeros(4) for _ in range(3)]
-    receives = [dist.irecv(one, before) for one in mine]
+    receives = [dist.irecv(each, before) for each in mine]
     for work in (*receives[::-1], *sends):
         work.wait()
-    found["in order"] = [one.tolist() for one in mine]
+    result["in order"] = [array.tolist() for array in mine]
     if rank == 0:
         for work in [dist.isend(torch.arange(3) + tag, 1, tag=tag) for tag in (5, 6)]:
             work.wait()
@@ -152,27 +154,27 @@ def messages() -> Any:
         first, second = torch.zeros(3, dtype=torch.int64), torch.zeros(3).long()
         dist.recv(second, 0, tag=6)
         dist.recv(first, 0, tag=5)
-        found["tags"] = first.tolist(), second.tolist()
+        result["tags"] = first.tolist(), second.tolist()
     if rank:
         dist.send(torch.tensor([float(rank)]), 0)
     else:
-        one = torch.zeros(1)
-        sources = [(dist.recv(one), one.item()) for _ in range(n - 1)]
-        found["anyone"] = sorted(sources)
+        item = torch.zeros(1)
+        sources = [(dist.recv(item), item.item()) for _ in range(n - 1)]
+        result["anyone"] = sorted(sources)
     pair = dist.new_group([0, n - 1])
     x = torch.tensor([rank + 1.0])
     if rank in (0, n - 1):
         dist.all_reduce(x, group=pair)
-    found["pair"] = x.item()
+    result["pair"] = x.item()
     ops = [
         dist.P2POp(dist.isend, torch.tensor([float(rank)]), after),
         dist.P2POp(dist.irecv, x, before),
     ]
     for work in dist.batch_isend_irecv(ops):
         work.wait()
-    found["batch"] = x.item()
+    result["batch"] = x.item()
     dist.barrier()
-    return found
+    return result
 
 
 def ddp() -> list[float]:
@@ -241,12 +243,12 @@ def sharded() -> list[float]:
     parts = [nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(n)]
     stage = PipelineStage(parts[rank], rank, n, torch.device("cpu"))
     schedule = Schedule1F1B(stage, 4, loss_fn=nn.MSELoss())
-    given = [torch.randn(8, 6)] if rank == 0 else []
+    options = [torch.randn(8, 6)] if rank == 0 else []
     last: list[Any] = []
     if rank == n - 1:
         schedule.step(target=torch.ones(8, 6), losses=last)
     else:
-        schedule.step(*given)
+        schedule.step(*options)
     return losses + [loss.item() for loss in last]
 
 

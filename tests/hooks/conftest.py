@@ -12,6 +12,6 @@ from tests.hooks.place import Notes
 
 @pytest.fixture
 def notes() -> Iterator[Notes]:
-    found = Notes()
-    with environment.inside(found):
-        yield found
+    result = Notes()
+    with environment.inside(result):
+        yield result

@@ -70,7 +70,7 @@ class Notes:
         self.lines.append(("error", text))
 
     def told(self, kind: str) -> list[str]:
-        return [text for one, text in self.lines if one == kind]
+        return [text for item, text in self.lines if item == kind]
 
 
 class _Kept:

@@ -67,6 +67,6 @@ def test_what_hook_and_caller_feed_is_refused_by_name() -> None:
 
 
 def test_options_come_in_the_order_of_the_hooks() -> None:
-    hooks = [Wishing(SessionRunArgs(None, None, one)) for one in ("first", "second")]
+    hooks = [Wishing(SessionRunArgs(None, None, item)) for item in ("first", "second")]
 
     assert before(hooks, context()).options == ["first", "second"]

@@ -111,7 +111,7 @@ def test_profile_is_written_from_the_second_run_on(
 
     assert options == [None, "traced"] * 3
     written = sorted((tmp_path / "new").iterdir())
-    assert [one.name for one in written] == [f"timeline-{i}.json" for i in (2, 4, 6)]
+    assert [item.name for item in written] == [f"timeline-{i}.json" for i in (2, 4, 6)]
     assert json.loads(written[0].read_text()) == {
         "traceEvents": [{"ph": "X", "name": "run 1"}]
     }

@@ -141,10 +141,10 @@ def test_values_are_told_in_the_order_of_the_list_and_sorted_for_a_dict(
     one_run(other, None, None)
     other.end(Counter({"z": 1, "y": 2}))
 
-    told = notes.told("progress")
-    assert told[0] == "b = 0, a = 0"
-    assert told[1].startswith("b = 20, a = 2 (")
-    assert told[2:] == ["y = 2, z = 1"]
+    reply = notes.told("progress")
+    assert reply[0] == "b = 0, a = 0"
+    assert reply[1].startswith("b = 20, a = 2 (")
+    assert reply[2:] == ["y = 2, z = 1"]
 
 
 def test_nan_raises_and_infinity_does_not(notes: Notes) -> None:

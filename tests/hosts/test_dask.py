@@ -137,13 +137,13 @@ with SLURMCluster(
 def write_certificates(folder: Path) -> None:
     """Write a certificate and key for each role of dask, as a site would have them."""
     new: Any = Security.temporary  # it has no types
-    one = new()
-    (folder / "ca").write_text(one.tls_ca_file)
+    first = new()
+    (folder / "ca").write_text(first.tls_ca_file)
     for role in ("client", "scheduler", "worker"):
         for kind in ("cert", "key"):
             file = folder / f"{role}.{kind}"
             file.touch(mode=0o600)
-            file.write_text(getattr(one, f"tls_{role}_{kind}"))
+            file.write_text(getattr(first, f"tls_{role}_{kind}"))
 
 
 def check(told: str) -> None:
@@ -188,9 +188,9 @@ def test_tasks_beside_workers_that_dask_has_started_by_slurm(
     if find_spec("dask_jobqueue") is None:  # importing it takes Ctrl-C away
         pytest.skip("dask-jobqueue is not installed")
 
-    told = slurm.script(BY_SLURM, str(tmp_path))
+    output = slurm.script(BY_SLURM, str(tmp_path))
 
-    check(told)
+    check(output)
     # Slurm forgets a job when its script has ended; then the workers take their leave.
     until(lambda: slurm.queue == "" and not has_workers(tmp_path), 60)
 
@@ -199,7 +199,7 @@ def has_workers(folder: Path) -> bool:
     """Whether a worker of dask that uses this folder is running."""
     words = {"distributed.cli.dask_worker", str(folder)}
     running = psutil.process_iter(["cmdline"])
-    return any(words <= {*(one.info["cmdline"] or ())} for one in running)
+    return any(words <= {*(item.info["cmdline"] or ())} for item in running)
 
 
 __all__ = ["slurm"]

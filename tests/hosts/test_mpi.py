@@ -34,10 +34,10 @@ ROOT = Path(__file__).parents[2]
 def mpiexec() -> str:
     """Return MPICH's mpiexec of this environment, or the system's."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    found = shutil.which("mpiexec.hydra", path=path)
-    if found is None:
+    result = shutil.which("mpiexec.hydra", path=path)
+    if result is None:
         pytest.skip("no MPI: mpiexec.hydra not installed (pip install mpich)")
-    return found
+    return result
 
 
 def launcher(hosts: TwoHosts, *, slots: int = 2) -> kit.launchers.MPI:
@@ -51,7 +51,10 @@ def launcher(hosts: TwoHosts, *, slots: int = 2) -> kit.launchers.MPI:
         args=[
             *("-launcher", "ssh", "-launcher-exec", str(agent)),
             *("-localhost", hosts.here),
-            *("-hosts", ",".join(f"{one}:{slots}" for one in hosts.address.values())),
+            *(
+                "-hosts",
+                ",".join(f"{value}:{slots}" for value in hosts.address.values()),
+            ),
         ],
         address=hosts.here,
     )
@@ -70,7 +73,7 @@ def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
 
 
 def names(processes: Iterable[psutil.Process]) -> list[str]:
-    return sorted(one.name() for one in processes)
+    return sorted(process.name() for process in processes)
 
 
 def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
@@ -88,9 +91,9 @@ def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
 
 
 def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
-    (told,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
+    (message,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
 
-    assert (told.stdout, told.result) == ("from afar\n", "42")
+    assert (message.stdout, message.result) == ("from afar\n", "42")
 
 
 def test_each_task_says_where_it_is_and_what_memory_it_has(
@@ -122,12 +125,12 @@ def test_task_that_is_killed_in_a_training_is_named_and_gets_a_new_process(
 ) -> None:
     training = begin(cluster, steps=10**6, topology="ring")
 
-    told = uses.named_within(cluster, training, "worker:2", by="worker:1")
+    reply = uses.named_within(cluster, training, "worker:2", by="worker:1")
     with pytest.raises(PeerLost, match="worker:2 killed by signal 9"):
         cluster.call("worker:2", os.getpid)
     cluster.restart("worker:2")
 
-    assert "killed by signal 9" in told
+    assert "killed by signal 9" in reply
     assert cluster.call("worker:2", platform.node) == "nodeb"
     again = begin(cluster, steps=20, topology="ring").wait(60)
     for name, value in replayed(20, n_workers=3).items():

@@ -236,48 +236,48 @@ def slurm(hosts: TwoHosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A Slurm over the two hosts; skips, saying why, where there is none."""
     if reason := why_no_slurm():
         pytest.skip(f"no Slurm: {reason}")
-    one = Slurm(hosts, tmp_path_factory.mktemp("slurm"))
+    first = Slurm(hosts, tmp_path_factory.mktemp("slurm"))
     try:
-        one.start()
-        yield one
+        first.start()
+        yield first
     finally:
-        one.end()
+        first.end()
 
 
 def test_training_that_slurm_starts_ends_with_the_bits_of_one_process(
     slurm: Slurm,
 ) -> None:
-    told = slurm.script(CHECK)
+    output = slurm.script(CHECK)
 
-    assert "hosts nodea nodea nodeb nodeb\n" in told, told
-    assert "status nodea nodea nodeb nodeb\n" in told, told
-    assert "\nbits True\n" in told, told
-    assert "printed from afar\n" in told, told
-    assert "interrupted 'free again' after: " in told, told
-    assert "session [0.0, 2.0, 4.0]\ngroup True\n" in told, told
-    assert "log has Completed registration\n" in told, told
-    assert "killed by signal 9" in told, told
-    assert "again nodeb\nbits again True\n" in told, told
-    assert "folders psring psring psring .psring\nprocesses True\nleft []\n" in told
+    assert "hosts nodea nodea nodeb nodeb\n" in output, output
+    assert "status nodea nodea nodeb nodeb\n" in output, output
+    assert "\nbits True\n" in output, output
+    assert "printed from afar\n" in output, output
+    assert "interrupted 'free again' after: " in output, output
+    assert "session [0.0, 2.0, 4.0]\ngroup True\n" in output, output
+    assert "log has Completed registration\n" in output, output
+    assert "killed by signal 9" in output, output
+    assert "again nodeb\nbits again True\n" in output, output
+    assert "folders psring psring psring .psring\nprocesses True\nleft []\n" in output
     until(lambda: slurm.queue == "", 30)
 
 
 def test_two_and_one_tasks_on_hosts_of_slurm_have_the_bits_of_one_process(
     slurm: Slurm,
 ) -> None:
-    told = slurm.script(UNEQUAL)
+    output = slurm.script(UNEQUAL)
 
-    assert "hosts nodea nodea nodeb\nthreads True\nbits True\n" in told, told
+    assert "hosts nodea nodea nodeb\nthreads True\nbits True\n" in output, output
     until(lambda: slurm.queue == "", 30)
 
 
 def test_two_clusters_of_one_folder_are_two_jobs_and_end_with_a_killed_kernel(
     slurm: Slurm,
 ) -> None:
-    told = slurm.script(TWO)
+    output = slurm.script(TWO)
 
-    assert told.count("\n") == 3, told
-    jobs, folders, killed_at = told.splitlines()
+    assert output.count("\n") == 3, output
+    jobs, folders, killed_at = output.splitlines()
     ended_by = float(killed_at) + 31
     assert jobs == "['nodea', 'nodea'] ['nodeb', 'nodeb'] 2"
     made = [Path(folder) for folder in folders.split()]
@@ -287,23 +287,23 @@ def test_two_clusters_of_one_folder_are_two_jobs_and_end_with_a_killed_kernel(
 
 
 def test_unknown_partition_is_told_in_the_words_of_slurm(slurm: Slurm) -> None:
-    told = slurm.script(REFUSED, "nosuch")
+    output = slurm.script(REFUSED, "nosuch")
 
-    assert "could not be launched with slurm" in told
-    assert "invalid partition specified: nosuch" in told
+    assert "could not be launched with slurm" in output
+    assert "invalid partition specified: nosuch" in output
 
 
 def test_queue_that_does_not_start_says_why_and_is_left_empty(slurm: Slurm) -> None:
     slurm.run("sbatch", "--ntasks=4", "--output=/dev/null", "--wrap=sleep 100")
     until(lambda: " R " in slurm.queue, 30)
     try:
-        told = slurm.script(REFUSED, "")
+        output = slurm.script(REFUSED, "")
         waiting = [line for line in slurm.queue.splitlines() if "psring" in line]
     finally:
         slurm.run("scancel", "--name=wrap")
 
-    assert "not ready within 8 s" in told
-    assert re.search(r"job \d+: PENDING, Resources", told), told
+    assert "not ready within 8 s" in output
+    assert re.search(r"job \d+: PENDING, Resources", output), output
     assert waiting == []
     until(lambda: slurm.queue == "", 30)
 
@@ -314,12 +314,12 @@ def test_servers_that_srun_starts_train_to_the_bits_of_one_process(
     file = str(tmp_path / "credentials.json")
     run(sys.executable, "-m", "kit", "credentials", "new", file)
 
-    told = slurm.run(
+    output = slurm.run(
         *("srun", "--ntasks=4", "--distribution=block", "--kill-on-bad-exit"),
         *slurm.program(SERVE, str(tmp_path)),
     )
 
-    assert sorted(told.splitlines()) == [
+    assert sorted(output.splitlines()) == [
         *("worker:0 nodea True", "worker:1 nodeb True", "worker:2 nodeb True"),
-    ], told
+    ], output
     until(lambda: slurm.queue == "", 30)

@@ -84,8 +84,8 @@ def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
 
     training.wait(60)
 
-    found = [epoch.topology for epoch in training.trace.epochs]
-    assert found == ["ps", "ring", "hierarchical"]
+    result = [epoch.topology for epoch in training.trace.epochs]
+    assert result == ["ps", "ring", "hierarchical"]
     assert training.job.hosts == ("nodea", "nodea", "nodeb", "nodeb")
 
     expected = replayed(STEPS, n_workers=3)
@@ -128,14 +128,14 @@ def test_times_of_tasks_whose_clocks_differ_are_told_by_the_notebooks(
     slack, after = 50_000_000, time.monotonic_ns()  # of an answer that was on its way
     trace = training.trace
     times = [trace.steps, trace.spans, trace.transfers]
-    told = [
+    lines = [
         *(int(rows[name].min()) for rows in times for name in ("start", "end")),
         *(int(rows[name].max()) for rows in times for name in ("start", "end")),
         *(row.at for row in trace.epochs),
         *(row.begin for row in trace.saves),
     ]
-    assert min(told) > before - slack
-    assert max(told) < after + slack
+    assert min(lines) > before - slack
+    assert max(lines) < after + slack
 
 
 def note_files() -> None:
@@ -152,9 +152,9 @@ def note_files() -> None:
 def files_made() -> list[str]:
     """Return the shards that a task has made, and begin a new list."""
     made = vars(sys.modules[__name__])["made"]
-    found = sorted(name for name in made if name.endswith(".safetensors"))
+    result = sorted(name for name in made if name.endswith(".safetensors"))
     made.clear()
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def saved(cluster: kit.Cluster, folder: Path) -> dict[str, list[str]]:
     assert again.resumed_from.step == 30
     for name, value in replayed(60, n_workers=3).items():
         np.testing.assert_array_equal(again.params[name], value)
-    return {task: found for task, found in made.items() if found}
+    return {task: item for task, item in made.items() if item}
 
 
 WORKERS = [f"worker:{i}" for i in range(3)]
@@ -217,7 +217,12 @@ def test_a_topology_of_ones_own_reaches_the_tasks_of_all_hosts(
 
 def test_each_task_is_where_it_was_placed_and_says_so(cluster: kit.Cluster) -> None:
     assert cluster.call("all", platform.node) == ["nodea", "nodea", "nodeb", "nodeb"]
-    assert [one.host for one in cluster.status] == ["nodea", "nodea", "nodeb", "nodeb"]
+    assert [item.host for item in cluster.status] == [
+        "nodea",
+        "nodea",
+        "nodeb",
+        "nodeb",
+    ]
     until(lambda: cluster._repr_html_().count("<td>") == 16, 10)  # with memory
     assert "MiB of the tasks on all hosts" in cluster.memory_told
 
@@ -249,10 +254,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def rectangle(group: Xml.Element) -> tuple[str, list[float]]:
     """Return the name beside a picture's first rectangle, and its four edges."""
-    found, name = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
-    assert found is not None
+    result, name = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
+    assert result is not None
     assert name is not None
-    x, y, wide, high = (float(found.get(k, "")) for k in ("x", "y", "width", "height"))
+    x, y, wide, high = (float(result.get(k, "")) for k in ("x", "y", "width", "height"))
     return str(name.text), [x, y, x + wide, y + high]
 
 
@@ -268,7 +273,7 @@ def test_a_board_shows_each_task_on_its_host_and_which_links_lead_to_the_other(
     groups = list(Xml.fromstring(picture[0]).iter(f"{SVG}g"))
 
     def of(kind: str) -> list[Xml.Element]:
-        return [one for one in groups if kind in one.get("class", "").split()]
+        return [group for group in groups if kind in group.get("class", "").split()]
 
     panels, boxes = dict(map(rectangle, of("ps-host"))), map(rectangle, of("ps-task"))
     inside = {
@@ -280,9 +285,9 @@ def test_a_board_shows_each_task_on_its_host_and_which_links_lead_to_the_other(
     tasks, there = ("ps:0", *WORKERS), ("nodea", "nodea", "nodeb", "nodeb")
     assert set(panels) == {"nodea", "nodeb"}
     assert inside == dict(zip(tasks, there, strict=True))
-    links = {one.get("data-link") for one in of("ps-arrow")}
+    links = {element.get("data-link") for element in of("ps-arrow")}
     assert links == {"0-1", "1-0", "0-2", "2-0", "0-3", "3-0"}
-    far = {one.get("data-link") for one in of("ps-far")}
+    far = {element.get("data-link") for element in of("ps-far")}
     assert far == {"0-2", "2-0", "0-3", "3-0"}
 
 
@@ -292,9 +297,9 @@ def test_killed_far_task_ends_a_training_within_five_seconds_with_its_name(
 ) -> None:
     training = begin(cluster, steps=10**6, topology="ring")
 
-    told = named_within(cluster, training, "worker:2", by="worker:1", within_s=5)
+    reply = named_within(cluster, training, "worker:2", by="worker:1", within_s=5)
 
-    assert "killed by signal 9" in told
+    assert "killed by signal 9" in reply
     cluster.restart("worker:2")
     assert begin(cluster).wait(60).step == 60
 
@@ -332,8 +337,8 @@ def arenas() -> set[int]:
 
 def lines_to_tasks() -> set[tuple[Any, Any]]:
     """Return both ends of each TCP connection of a task, its own one first."""
-    found = psutil.Process().net_connections("tcp")
-    return {(tuple(one.laddr), tuple(one.raddr)) for one in found if one.raddr}
+    result = psutil.Process().net_connections("tcp")
+    return {(tuple(item.laddr), tuple(item.raddr)) for item in result if item.raddr}
 
 
 @pytest.mark.parametrize(
@@ -350,12 +355,12 @@ def test_tasks_of_one_host_share_memory_and_those_of_two_are_connected_by_tcp(
     training.stop()
     training.wait(60)
 
-    def are_connected(one: int, other: int) -> bool:
-        return bool({(there, here) for here, there in lines[one]} & lines[other])
+    def are_connected(item: int, other: int) -> bool:
+        return bool({(there, here) for here, there in lines[item]} & lines[other])
 
-    pairs = {(one, other) for one, other in permutations(range(4), 2) if one < other}
+    pairs = {(item, other) for item, other in permutations(range(4), 2) if item < other}
     of_one_host = {(0, 1), (2, 3)}
-    shared = {(one, other) for one, other in pairs if memory[one] & memory[other]}
+    shared = {(item, other) for item, other in pairs if memory[item] & memory[other]}
     connected = {pair for pair in pairs if are_connected(*pair)}
     assert exchanging & of_one_host <= shared <= of_one_host
     assert connected >= exchanging - of_one_host
@@ -376,10 +381,10 @@ def test_parameters_cannot_be_read_between_the_hosts_unless_insecure_is_asked_fo
 ) -> None:
     words, least = PARAMS["w"][:8].tobytes(), 20 * PARAMS["w"].nbytes
 
-    found = overheard(hosts, cluster)
+    result = overheard(hosts, cluster)
 
-    assert len(found) > least
-    assert words not in found
+    assert len(result) > least
+    assert words not in result
     assert words in overheard(hosts, other)
 
 
@@ -418,7 +423,7 @@ def test_step_function_and_data_travel_once_to_each_host_and_its_tasks_share_the
     training.stop()
     training.wait(60)
 
-    size = sum(one.nbytes for one in DATA)
+    size = sum(array.nbytes for array in DATA)
     for name, n_bytes in sent.items():  # with one worker, and with two
         assert size < n_bytes < 1.5 * size, name
     assert len(held[0]) == len(held[1]) == 1
@@ -434,10 +439,10 @@ def serving(
     hosts: TwoHosts, name: str, spec: dict[str, list[str]], job: str, secrets: Path
 ) -> Iterator[None]:
     """Have one task of a cluster served at a host, as its user would by hand."""
-    told = ["--job", job, "--index", "0", "--credentials", str(secrets)]
+    message = ["--job", job, "--index", "0", "--credentials", str(secrets)]
     command = [sys.executable, "-m", "kit", "serve", "--cluster", json.dumps(spec)]
     # Its sockets for those of its own host are where no other host sees them.
-    at_host = hosts.at(name, "env", "XDG_RUNTIME_DIR=/run", *command, *told)
+    at_host = hosts.at(name, "env", "XDG_RUNTIME_DIR=/run", *command, *message)
     with subprocess.Popen(at_host, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -465,7 +470,10 @@ def test_servers_on_two_hosts_are_looked_at_and_used_from_a_third_one(
         kit.Graph().as_default(),
     ):
         attached = kit.attach(here, credentials=credentials)
-        assert [str(one) for one in attached.status] == ["ps:0 ready", "worker:0 ready"]
+        assert [str(item) for item in attached.status] == [
+            "ps:0 ready",
+            "worker:0 ready",
+        ]
 
         with kit.device("/job:worker/task:0"):
             doubled = kit.constant(np.arange(3.0), name="three") * 2.0
@@ -473,7 +481,7 @@ def test_servers_on_two_hosts_are_looked_at_and_used_from_a_third_one(
         with kit.Session(attached.session_target) as session:
             values = session.run(doubled, metadata=metadata)
         np.testing.assert_array_equal(values, [0.0, 2.0, 4.0])
-        places = {one.device for one in metadata.nodes}
+        places = {node.device for node in metadata.nodes}
         assert places == {"/job:worker/replica:0/task:0/device:CPU:0"}
 
         with pytest.raises(AuthenticationFailed) as caught:

@@ -154,8 +154,8 @@ def computed_with(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
-            found = cluster.call("all", computes_with)
-    return found, [str(one.message) for one in caught]
+            result = cluster.call("all", computes_with)
+    return result, [str(warning.message) for warning in caught]
 
 
 @pytest.mark.skipif(not arithmetic.simd(), reason="numpy uses the least of this CPU")
@@ -174,12 +174,12 @@ def test_hosts_that_compute_differently_are_told_how_to_compute_the_same_bits(
     assert mine[1] == arithmetic.simd()
     assert theirs[1] == ()
     assert mine[2] != theirs[2]
-    told = "\n".join(warned)
-    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", told)
-    found = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", told)
-    assert found is not None
+    reply = "\n".join(warned)
+    assert re.search(r"nodeb .* has openblas .* Nehalem.*OPENBLAS_CORETYPE", reply)
+    result = re.search(r"nodeb .*DISABLE_CPU_FEATURES'\] = '(\S+)' before", reply)
+    assert result is not None
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
-    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", found[1])  # as the warnings say
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", result[1])  # as the warnings say
     assert computed_with(launcher(hosts, slots=1)) == ([theirs] * 2, [])
 
 
@@ -234,13 +234,13 @@ def test_wrong_key_is_told_in_the_words_of_ssh(hosts: TwoHosts, tmp_path: Path) 
 
 
 def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
-    one = f"{hosts.address['nodea']}:2299"
-    far = kit.launchers.SSH({one: 2}, ssh_args=hosts.ssh_args, python=sys.executable)
+    first = f"{hosts.address['nodea']}:2299"
+    far = kit.launchers.SSH({first: 2}, ssh_args=hosts.ssh_args, python=sys.executable)
 
     with pytest.raises(StartFailed, match="Connection refused") as caught:
         kit.Cluster(ps=0, worker=2, launcher=far).start()
 
-    assert one in str(caught.value)
+    assert first in str(caught.value)
 
 
 def test_python_that_one_of_two_hosts_lacks_is_told_with_that_host(
@@ -284,16 +284,16 @@ def test_host_whose_key_ssh_does_not_know_is_told_in_the_words_of_ssh(
     hosts: TwoHosts, tmp_path: Path
 ) -> None:
     (tmp_path / "known").touch()
-    known = f"UserKnownHostsFile={hosts.folder}/known"
-    assert known in hosts.ssh_args
+    expected = f"UserKnownHostsFile={hosts.folder}/known"
+    assert expected in hosts.ssh_args
     nobody = f"UserKnownHostsFile={tmp_path}/known"
-    arguments = [nobody if word == known else word for word in hosts.ssh_args]
+    arguments = [nobody if word == expected else word for word in hosts.ssh_args]
 
     message = refused(hosts, ssh_args=arguments)
 
     for address in hosts.address.values():
-        told = f"{address} cannot be logged in to: Host key verification failed"
-        assert told in message
+        reply = f"{address} cannot be logged in to: Host key verification failed"
+        assert reply in message
 
 
 def parted(hosts: TwoHosts) -> str:

@@ -50,9 +50,9 @@ def notebook(hosts: TwoHosts) -> Iterator[Kernel]:
             slots = dict.fromkeys(hosts.address.values(), 2)
             site = site_file(hosts, Path(runtime), slots)
             m.setenv("KIT_LAUNCHERS", str(site))
-            with kernel(Path(runtime)) as found:
-                assert found.run("%load_ext kit").status == "ok"
-                yield found
+            with kernel(Path(runtime)) as result:
+                assert result.run("%load_ext kit").status == "ok"
+                yield result
     finally:
         loop.close()
 
@@ -156,8 +156,8 @@ def test_two_names_of_one_machine_are_two_hosts_to_try_it(
     program = tmp_path / "program.py"
     program.write_text(ON_ONE_MACHINE)
     site = site_file(hosts, tmp_path, {"localhost": 1})
-    known = {"KIT_LAUNCHERS": site, "PYTHONPATH": ROOT, "IPYTHONDIR": tmp_path}
-    words = [f"{name}={value}" for name, value in known.items()]
+    expected = {"KIT_LAUNCHERS": site, "PYTHONPATH": ROOT, "IPYTHONDIR": tmp_path}
+    words = [f"{name}={value}" for name, value in expected.items()]
     command = hosts.at("nodea", "env", *words, sys.executable, str(program))
 
     done = subprocess.run(

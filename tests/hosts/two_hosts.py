@@ -65,7 +65,7 @@ class TwoHosts:
     def ssh_args(self) -> list[str]:
         """What ssh needs to log in to a host by its address."""
         options = ("IdentitiesOnly=yes", f"UserKnownHostsFile={self.folder}/known")
-        words = [word for one in options for word in ("-o", one)]
+        words = [word for option in options for word in ("-o", option)]
         return ["-F", "/dev/null", "-i", str(self.folder / "key"), *words]
 
     def __enter__(self) -> Self:
@@ -89,8 +89,8 @@ class TwoHosts:
         self._make_key("key")
         keys = self.folder / "authorized"
         keys.write_text((self.folder / "key.pub").read_text())
-        known = {"localhost": "127.0.0.1", platform.node(): self.here} | self.address
-        lines = [f"{address} {name}\n" for name, address in known.items()]
+        expected = {"localhost": "127.0.0.1", platform.node(): self.here} | self.address
+        lines = [f"{address} {name}\n" for name, address in expected.items()]
         (self.folder / "names").write_text("".join(lines))
         run("ip", "link", "add", self._link, "type", "bridge")
         run("ip", "addr", "add", f"{self.here}/24", "dev", self._link)
@@ -111,8 +111,8 @@ class TwoHosts:
         self._make_key(key)
         public = (self.folder / f"{key}.pub").read_text().split()
         names = f"{address},localhost,127.0.0.1" if name == "nodea" else address
-        with (self.folder / "known").open("a") as known:
-            known.write(f"{names} {public[0]} {public[1]}\n")
+        with (self.folder / "known").open("a") as expected:
+            expected.write(f"{names} {public[0]} {public[1]}\n")
         (self.folder / f"sshd_{name}").write_text(
             f"Port 22\nListenAddress {address}\nListenAddress 127.0.0.1\n"
             f"HostKey {self.folder / key}\n"
@@ -258,13 +258,15 @@ class TwoHosts:
 
         It is in a value of their environment, or in the command line itself.
         """
-        found = []
+        result = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 command = process.cmdline()
-                if any(mark in one for one in [*command, *process.environ().values()]):
-                    found.append(command)
-        return found
+                if any(
+                    mark in text for text in [*command, *process.environ().values()]
+                ):
+                    result.append(command)
+        return result
 
     def _end(self) -> None:
         for init in self._init.values():

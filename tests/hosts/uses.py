@@ -56,10 +56,10 @@ def named_within(
             f"{name}'s end was not told within {within_s} s"
         ) from error
     except KitError as error:
-        told = str(error)
+        message = str(error)
     else:
         raise AssertionError(f"the training ended well without {name}")
-    assert re.search(rf"{task}\b|\b{task.short}\b", told), told
+    assert re.search(rf"{task}\b|\b{task.short}\b", message), message
     row = cluster.tasks.index(task)
     until(
         lambda: cluster.status[row].state is ClusterState.LOST,
@@ -68,7 +68,7 @@ def named_within(
     reason = cluster.status[row].reason
     assert reason, cluster.status
     assert time.monotonic() - begun <= within_s
-    return f"{told}\n{reason}"
+    return f"{message}\n{reason}"
 
 
 def interrupt(cluster: kit.Cluster, name: str) -> str:
@@ -78,12 +78,12 @@ def interrupt(cluster: kit.Cluster, name: str) -> str:
             name, "import time\nfor _ in range(600): time.sleep(0.1)", timeout_s=1
         )
     except DeadlineExceededError as error:
-        told = str(error)
+        message = str(error)
     else:
         raise AssertionError("a minute has passed in a second")
-    assert name in told, told
+    assert name in message, message
     (after,) = cluster.on(name, "'free again'", timeout_s=10)
-    return f"{after.result} after: {told}"
+    return f"{after.result} after: {message}"
 
 
 def compute(cluster: kit.Cluster, name: str) -> list[float]:
@@ -109,7 +109,9 @@ group.barrier()
 
 def exchange(cluster: kit.Cluster) -> set[str]:
     """Return what three workers say of a group: a sum, a message, bytes by formula."""
-    return {one.stdout.strip() for one in cluster.on("worker", _GROUP, timeout_s=30)}
+    return {
+        output.stdout.strip() for output in cluster.on("worker", _GROUP, timeout_s=30)
+    }
 
 
 EXCHANGED = {"[3.0, 6.0, 9.0] True True"}
@@ -123,7 +125,7 @@ def hosts_told(cluster: kit.Cluster) -> list[str]:
         return [float(cell) for cell in cells]
 
     until(lambda: len(mib()) == len(cluster.tasks) and min(mib()) > 10, 10)
-    return [one.host for one in cluster.status]
+    return [item.host for item in cluster.status]
 
 
 # -- what a cluster leaves -------------------------------------------------------------
@@ -134,15 +136,15 @@ _LAUNCHERS = ("hydra_pmi_proxy", "mpiexec.hydra", "slurmstepd", "srun")
 
 def folders_of(cluster: kit.Cluster) -> list[Path]:
     """Return the folders of a cluster: here, those on its hosts, what these share."""
-    known = left_behind.find()
-    here = [one.folder for one in known if one.processes & cluster.processes]
-    assert len(here) == 1, known
+    processes = left_behind.find()
+    here = [item.folder for item in processes if item.processes & cluster.processes]
+    assert len(here) == 1, processes
     there = {cluster.log_path(task).parents[1] for task in cluster.tasks}
     launcher = cluster.options.launcher
     shared = None if launcher is None else launcher.shared_folder(here[0])
-    found = [*here, *sorted(there), *([shared] if shared is not None else [])]
-    assert all(folder.is_dir() for folder in found), found
-    return found
+    result = [*here, *sorted(there), *([shared] if shared is not None else [])]
+    assert all(folder.is_dir() for folder in result), result
+    return result
 
 
 def processes_of(folders: Iterable[Path]) -> list[psutil.Process]:
@@ -151,22 +153,22 @@ def processes_of(folders: Iterable[Path]) -> list[psutil.Process]:
     The mark is a folder's name, in the environment or in an argument.
     """
     names = {folder.name.removeprefix(".") for folder in folders}
-    found = []
-    for one in psutil.process_iter():
+    result = []
+    for item in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            texts = [*one.cmdline(), *one.environ().values()]
+            texts = [*item.cmdline(), *item.environ().values()]
             if any(name in text for name in names for text in texts):
-                found.append(one)
-    return found
+                result.append(item)
+    return result
 
 
 def launchers_of(folders: Iterable[Path]) -> set[psutil.Process]:
     """Return the processes of a launcher that have started those of a cluster."""
-    found = set()
-    for one in processes_of(folders):
+    result = set()
+    for text in processes_of(folders):
         with contextlib.suppress(psutil.Error):
-            found |= {above for above in one.parents() if above.name() in _LAUNCHERS}
-    return found
+            result |= {above for above in text.parents() if above.name() in _LAUNCHERS}
+    return result
 
 
 def left_of(
@@ -174,8 +176,8 @@ def left_of(
 ) -> list[str]:
     """Return what is there of a cluster: folders, and processes of any host."""
     left = [str(folder) for folder in folders if folder.exists()]
-    for one in {*processes_of(folders), *launchers}:
+    for item in {*processes_of(folders), *launchers}:
         with contextlib.suppress(psutil.Error):
-            if one.is_running() and one.status() != psutil.STATUS_ZOMBIE:
-                left.append(f"{one.pid}: {' '.join(one.cmdline())}")
+            if item.is_running() and item.status() != psutil.STATUS_ZOMBIE:
+                left.append(f"{item.pid}: {' '.join(item.cmdline())}")
     return left

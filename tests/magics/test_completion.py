@@ -21,8 +21,10 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
     """Return the texts as they would stand after each completion."""
     assert shell.Completer is not None
     with provisionalcompleter():
-        found = list(shell.Completer.completions(text, len(text)))
-    return [text[: one.start] + one.text + text[one.end :] for one in found]
+        result = list(shell.Completer.completions(text, len(text)))
+    return [
+        text[: element.start] + element.text + text[element.end :] for element in result
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,10 +56,10 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
 def test_tab_offers_what_may_stand_there(
     shell: InteractiveShell, cluster: FakeCluster, text: str, expected: list[str]
 ) -> None:
-    found = completed(shell, text)
+    result = completed(shell, text)
 
     for end in expected:
-        assert [one for one in found if one.endswith(end)], found
+        assert [item for item in result if item.endswith(end)], result
 
 
 def test_what_cannot_stand_there_is_not_offered(
@@ -88,10 +90,10 @@ def test_variables_that_hold_launchers_are_offered_and_so_are_their_options(
     shell.user_ns["my_hosts"] = SSH({"nodea": 3})
     shell.user_ns["my_number"] = 3
 
-    found = completed(shell, "%%cluster --launcher my")
+    result = completed(shell, "%%cluster --launcher my")
     options = completed(shell, "%%cluster --launcher my_hosts --ss")
 
-    assert found == ["%%cluster --launcher my_hosts"]
+    assert result == ["%%cluster --launcher my_hosts"]
     assert options == ["%%cluster --launcher my_hosts --ssh-args"]
 
 
@@ -133,7 +135,7 @@ def test_a_cell_below_the_line_of_a_magic_is_completed_as_python(
 
 
 def test_without_a_cluster_no_device_is_offered(shell: InteractiveShell) -> None:
-    assert not [one for one in completed(shell, 'kit.device("') if "/job:" in one]
+    assert not [text for text in completed(shell, 'kit.device("') if "/job:" in text]
 
 
 @for_each("line", ["", "x = 1", "worker", "print('/job:", "%%px wo", "%%on"])

@@ -29,28 +29,28 @@ NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%c
 
 
 def test_reloading_keeps_the_cluster_and_unloading_ends_it(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%%cluster --ps 0 --worker 1")
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        result.run("%%cluster --ps 0 --worker 1")
 
-        reloaded = found.run("%reload_ext kit")
+        reloaded = result.run("%reload_ext kit")
         assert reloaded.status == "ok"
-        assert "2\n" in found.run("%%on worker\nprint(1 + 1)").printed
-        assert "[stdout:0] 2" in str(found.run("%%px\nprint(1 + 1)").shown)
+        assert "2\n" in result.run("%%on worker\nprint(1 + 1)").printed
+        assert "[stdout:0] 2" in str(result.run("%%px\nprint(1 + 1)").shown)
 
-        assert found.run("%unload_ext kit").status == "ok"
+        assert result.run("%unload_ext kit").status == "ok"
         assert list(tmp_path.glob("psring-*")) == []
-        gone = found.run("%%on worker\n1")
+        gone = result.run("%%on worker\n1")
         assert "Cell magic `%%on` not found" in gone.errors
-        assert "Cell magic `%%px` not found" in found.run("%%px\n1").errors
+        assert "Cell magic `%%px` not found" in result.run("%%px\n1").errors
 
 
 def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        stop = threading.Timer(0.4, found.interrupt)
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        stop = threading.Timer(0.4, result.interrupt)
         stop.start()
-        answer = found.run("%%cluster --ps 1 --worker 2\nprint('never')")
+        answer = result.run("%%cluster --ps 1 --worker 2\nprint('never')")
         stop.join()
 
         assert answer.status == "error"
@@ -64,72 +64,72 @@ def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> None:
     environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1 --lease 60")
-        (one,) = _below(tmp_path, left_behind.find(environment))
-        assert one.reaper is not None
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        result.run("%cluster --ps 0 --worker 1 --lease 60")
+        (item,) = _below(tmp_path, left_behind.find(environment))
+        assert item.reaper is not None
         # Both at once: a reaper alone ends what its notebook leaves.
-        reaper.send(one.reaper, signal.SIGKILL)
-        found.run("%cluster list")
-        psutil.Process(one.kernel.pid).kill()
-        assert reaper.wait_gone([one.kernel, one.reaper], 10) == set()
-    assert one.owner is Owner.NOBODY
-    assert one.n_running > 3
+        reaper.send(item.reaper, signal.SIGKILL)
+        result.run("%cluster list")
+        psutil.Process(item.kernel.pid).kill()
+        assert reaper.wait_gone([item.kernel, item.reaper], 10) == set()
+    assert item.owner is Owner.NOBODY
+    assert item.n_running > 3
 
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        listed = found.run("%cluster list")
-        cleaned = found.run("%cluster clean")
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        listed = result.run("%cluster list")
+        cleaned = result.run("%cluster clean")
 
-    assert f"{one.folder.name}: ps=0, worker=1" in listed.printed
+    assert f"{item.folder.name}: ps=0, worker=1" in listed.printed
     assert "left behind by" in listed.printed
-    assert one.folder.name in cleaned.printed
-    assert one.n_running == 0
-    assert not one.folder.exists()
+    assert item.folder.name in cleaned.printed
+    assert item.n_running == 0
+    assert not item.folder.exists()
 
 
 def _below(
-    folder: Path, found: list[left_behind.LeftBehind]
+    folder: Path, result: list[left_behind.LeftBehind]
 ) -> list[left_behind.LeftBehind]:
-    return [one for one in found if one.folder.parent == folder]
+    return [item for item in result if item.folder.parent == folder]
 
 
 def test_a_restart_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1")
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        result.run("%cluster --ps 0 --worker 1")
         assert len(list(tmp_path.glob("psring-*"))) == 1
 
-        found.manager.restart_kernel()
-        found.client.wait_for_ready(timeout=CELL_S)
+        result.manager.restart_kernel()
+        result.client.wait_for_ready(timeout=CELL_S)
 
         # A kernel that is restarted may be killed; then its reaper does the rest.
         until(lambda: list(tmp_path.glob("psring-*")) == [], 30)
-        found.run("%load_ext kit")
-        assert found.run("%cluster").printed.startswith("no cluster is running")
+        result.run("%load_ext kit")
+        assert result.run("%cluster").printed.startswith("no cluster is running")
 
 
 def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
     tmp_path: Path,
 ) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        found.run("%cluster --ps 0 --worker 1 --lease 60")
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        result.run("%cluster --ps 0 --worker 1 --lease 60")
         (folder,) = tmp_path.glob("psring-*")
-        killed = reaper.find(found.manager.provisioner.pid)  # type: ignore[union-attr]
+        killed = reaper.find(result.manager.provisioner.pid)  # type: ignore[union-attr]
         assert killed is not None
         os.kill(killed.pid, signal.SIGKILL)
-        found.manager.restart_kernel(now=True)
-        found.client.wait_for_ready(timeout=CELL_S)
-        found.run("%load_ext kit")
+        result.manager.restart_kernel(now=True)
+        result.client.wait_for_ready(timeout=CELL_S)
+        result.run("%load_ext kit")
 
-        told = found.run("%%on worker\n1")
-        listed = found.run("%cluster list")
-        cleaned = found.run("%cluster clean")
+        reply = result.run("%%on worker\n1")
+        listed = result.run("%cluster list")
+        cleaned = result.run("%cluster clean")
 
-    assert told.traceback.startswith(NO_CLUSTER)
-    assert "Left behind by notebooks that were killed:" in told.traceback
+    assert reply.traceback.startswith(NO_CLUSTER)
+    assert "Left behind by notebooks that were killed:" in reply.traceback
     assert f"left behind by {killed.pid}; kept by its reaper" in listed.printed
     assert folder.name in cleaned.printed
     assert not folder.exists()

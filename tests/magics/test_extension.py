@@ -127,8 +127,8 @@ def test_importing_kit_imports_nothing_that_takes_long() -> None:
 def test_a_front_end_is_told_what_to_do_in_one_line_only_if_it_must(
     environment: dict[str, str], modules: set[str], missing: set[str], says: str
 ) -> None:
-    found = advice(environment, modules, lambda name: name not in missing)
+    result = advice(environment, modules, lambda name: name not in missing)
 
-    assert says in found
-    assert bool(found) == bool(says)
-    assert "\n" not in found
+    assert says in result
+    assert bool(result) == bool(says)
+    assert "\n" not in result

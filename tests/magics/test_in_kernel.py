@@ -33,19 +33,19 @@ def notebook(
     loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
     """A notebook in which the cluster was started: ps:0, worker:0, worker:1."""
-    with kernel(tmp_path_factory.mktemp("run")) as found:
-        assert found.run("%load_ext kit").status == "ok"
-        started = found.run("%%cluster --ps 1 --worker 2\nstarted = 'yes'\nstarted")
+    with kernel(tmp_path_factory.mktemp("run")) as result:
+        assert result.run("%load_ext kit").status == "ok"
+        started = result.run("%%cluster --ps 1 --worker 2\nstarted = 'yes'\nstarted")
         assert started.result == "'yes'", started
-        yield found
-        found.run("%cluster stop")
+        yield result
+        result.run("%cluster stop")
 
 
 def test_a_start_shows_each_task_and_ends_with_a_table_of_them(tmp_path: Path) -> None:
-    with kernel(tmp_path) as found:
-        found.run("%load_ext kit")
-        answer = found.run("%%cluster --ps 1 --worker 1")
-        texts = [str(one["text/plain"]) for one in answer.shown]
+    with kernel(tmp_path) as result:
+        result.run("%load_ext kit")
+        answer = result.run("%%cluster --ps 1 --worker 1")
+        texts = [str(row["text/plain"]) for row in answer.shown]
 
         assert len(texts) > 3
         assert any("waits for the controller" in text for text in texts)
@@ -55,7 +55,7 @@ def test_a_start_shows_each_task_and_ends_with_a_table_of_them(tmp_path: Path) -
         assert re.search(r"^memory: about 280 MiB of the [\d,]+ MiB of", texts[0], re.M)
         assert re.search(r"^memory: \d+ MiB of the [\d,]+ MiB of this", texts[-1], re.M)
         assert "<table" in answer.shown[-1]["text/html"]
-        assert found.run("%cluster stop").printed.startswith("Cluster stopped")
+        assert result.run("%cluster stop").printed.startswith("Cluster stopped")
         assert list(tmp_path.glob("psring-*")) == []
 
 
@@ -90,7 +90,7 @@ def test_rich_output_is_kept_and_updated_in_its_place(notebook: Kernel) -> None:
         "shown.update(HTML('two'))"
     )
 
-    assert [one["text/html"] for one in answer.shown] == ["one", "two"]
+    assert [row["text/html"] for row in answer.shown] == ["one", "two"]
     assert answer.printed == "worker:0 │ shows:\n"
 
 
@@ -220,7 +220,7 @@ def test_the_magics_of_ipyparallel_work_beside_ours(notebook: Kernel) -> None:
     answer = notebook.run("%%px\nprint('from px')")
 
     assert answer.status == "ok"
-    texts = [str(one["text/plain"]) for one in answer.shown]
+    texts = [str(row["text/plain"]) for row in answer.shown]
     assert sum("from px" in text for text in texts) == 3
     again = notebook.run("%pxresult")
     assert (again.printed + str(again.shown)).count("from px") == 3
@@ -277,11 +277,15 @@ def test_what_steps_print_is_one_output_below_the_cell_that_runs(
     waited = notebook.run("go.touch()\nrun.wait().state")
 
     assert begun.shown == []
-    *shown, state = [str(one["text/plain"]) for one in waited.shown]
+    *shown, state = [str(row["text/plain"]) for row in waited.shown]
     assert state == "'done'"
     assert all(later.startswith(text) for text, later in itertools.pairwise(shown))
     for name in ("worker:0", "worker:1"):
-        mine = [one for one in shown[-1].splitlines() if one.startswith(name)]
+        mine = [
+            splitline
+            for splitline in shown[-1].splitlines()
+            if splitline.startswith(name)
+        ]
         assert mine == [f"{name} │ step {n}" for n in (1, 2, 3)]
 
 

@@ -30,7 +30,9 @@ def out(task: Task, text: str, kind: OutputKind = OutputKind.STDOUT) -> CellOutp
 
 def lines(labelled: Labelled, *outputs: CellOutput) -> list[str]:
     shown = [*labelled.take(outputs), *labelled.close()]
-    return "".join(one.text for one in shown if isinstance(one, Text)).splitlines()
+    return "".join(
+        element.text for element in shown if isinstance(element, Text)
+    ).splitlines()
 
 
 def test_each_line_is_labelled_and_the_labels_are_aligned() -> None:
@@ -42,9 +44,9 @@ def test_each_line_is_labelled_and_the_labels_are_aligned() -> None:
 
 
 def test_a_line_that_comes_in_pieces_is_one_line() -> None:
-    found = lines(page(), out(PS, "he"), out(WORKER, "x\n"), out(PS, "llo\n"))
+    result = lines(page(), out(PS, "he"), out(WORKER, "x\n"), out(PS, "llo\n"))
 
-    assert found == ["worker:1 │ x", "ps:0     │ hello"]
+    assert result == ["worker:1 │ x", "ps:0     │ hello"]
 
 
 def test_the_two_streams_of_a_task_do_not_mix() -> None:
@@ -52,7 +54,7 @@ def test_the_two_streams_of_a_task_do_not_mix() -> None:
         [out(PS, "a\n"), out(PS, "b\n", OutputKind.STDERR), out(PS, "c\n")]
     )
 
-    assert [one.is_error for one in shown if isinstance(one, Text)] == [
+    assert [item.is_error for item in shown if isinstance(item, Text)] == [
         False,
         True,
         False,
@@ -82,18 +84,18 @@ def test_windows_line_ends_are_line_ends() -> None:
 def test_a_flood_is_cut_and_its_end_is_shown() -> None:
     flood = "".join(f"{number}\n" for number in range(MOST_LINES + 500))
 
-    found = lines(page(), out(PS, flood), out(WORKER, "small\n"))
+    result = lines(page(), out(PS, flood), out(WORKER, "small\n"))
 
-    assert len(found) == MOST_LINES + 1 + 1 + LAST_LINES
-    assert "ps:0     │ ... 480 lines are left out; the last 20:" in found
-    assert found[-1] == f"ps:0     │ {MOST_LINES + 499}"
-    assert "worker:1 │ small" in found
+    assert len(result) == MOST_LINES + 1 + 1 + LAST_LINES
+    assert "ps:0     │ ... 480 lines are left out; the last 20:" in result
+    assert result[-1] == f"ps:0     │ {MOST_LINES + 499}"
+    assert "worker:1 │ small" in result
 
 
 def test_a_long_line_is_cut() -> None:
-    (found,) = lines(page(), out(PS, "x" * 5000 + "\n"))
+    (result,) = lines(page(), out(PS, "x" * 5000 + "\n"))
 
-    assert found.endswith("x... (1,000 more characters)")
+    assert result.endswith("x... (1,000 more characters)")
 
 
 def test_a_plain_result_is_marked_and_a_rich_one_is_kept() -> None:
@@ -118,9 +120,11 @@ def test_equal_ids_of_two_tasks_stay_two_places() -> None:
     ]
     later = CellOutput(WORKER, OutputKind.UPDATE, data=data, display_id="x")
 
-    shown = [one for one in page().take([*first, later]) if isinstance(one, MimeBundle)]
+    shown = [
+        item for item in page().take([*first, later]) if isinstance(item, MimeBundle)
+    ]
 
-    assert [(one.display_id, one.updates) for one in shown] == [
+    assert [(item.display_id, item.updates) for item in shown] == [
         ("ps:0/x", False),
         ("worker:1/x", False),
         ("worker:1/x", True),
@@ -144,7 +148,7 @@ def test_text_that_was_begun_comes_before_what_is_shown_after_it() -> None:
 def test_however_text_is_cut_its_lines_stay_whole_and_in_order(
     pieces: list[tuple[Task, str]],
 ) -> None:
-    found = lines(page(), *(out(task, text) for task, text in pieces))
+    result = lines(page(), *(out(task, text) for task, text in pieces))
 
     for task in (PS, WORKER):
         whole = "".join(text for of, text in pieces if of == task)
@@ -152,6 +156,6 @@ def test_however_text_is_cut_its_lines_stay_whole_and_in_order(
         if not expected[-1]:
             expected.pop()
         label = f"{task.short:<8} │ "
-        assert [one.removeprefix(label) for one in found if one.startswith(label)] == (
-            expected
-        )
+        assert [
+            text.removeprefix(label) for text in result if text.startswith(label)
+        ] == (expected)

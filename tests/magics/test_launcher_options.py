@@ -180,9 +180,9 @@ def test_the_file_that_the_environment_names_comes_first(file: Path) -> None:
     other = file.with_name("other.toml")
     other.write_text('[ssh]\npython = "this one"\n')
 
-    found = launcher_defaults("ssh", {**environ(file), "KIT_LAUNCHERS": str(other)})
+    result = launcher_defaults("ssh", {**environ(file), "KIT_LAUNCHERS": str(other)})
 
-    assert found == {"python": "this one"}
+    assert result == {"python": "this one"}
 
 
 def test_a_named_file_that_is_missing_is_an_error(file: Path) -> None:

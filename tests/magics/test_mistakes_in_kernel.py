@@ -41,10 +41,10 @@ def bare(
     loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
     """A notebook with the extension, and no cluster."""
-    with kernel(tmp_path_factory.mktemp("run")) as found:
-        loaded = found.run(f"{HIDE}%load_ext kit")
+    with kernel(tmp_path_factory.mktemp("run")) as result:
+        loaded = result.run(f"{HIDE}%load_ext kit")
         assert "run: pip install ipywidgets jupyter_bokeh" in loaded.printed, loaded
-        yield found
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +92,12 @@ def test_one_that_does_not_fit_does_not_end_the_one_that_runs(notebook: Kernel) 
 def test_the_memory_that_is_taken_is_shown_beside_the_limit(notebook: Kernel) -> None:
     (shown,) = notebook.run("%cluster").shown
 
-    found = re.search(
+    result = re.search(
         r"memory: (\d+) MiB of the ([\d,]+) MiB of this", shown["text/html"]
     )
-    assert found is not None
-    assert 20 < int(found[1]) < 1000
-    assert int(found[2].replace(",", "")) > int(found[1])
+    assert result is not None
+    assert 20 < int(result[1]) < 1000
+    assert int(result[2].replace(",", "")) > int(result[1])
 
 
 def test_all_of_it_works_as_text_without_widgets(notebook: Kernel) -> None:

@@ -38,9 +38,9 @@ def test_other_cells_stay_as_they_are(cell: str) -> None:
 def test_the_body_keeps_its_line_numbers() -> None:
     lines = ["%%cluster --ps 1\n", "\n", "x = 1\n", "await run\n"]
 
-    found = rewritten(lines)
+    result = rewritten(lines)
 
-    assert found == [CALL.format("StartMagics", "'--ps 1'"), *lines[1:]]
+    assert result == [CALL.format("StartMagics", "'--ps 1'"), *lines[1:]]
 
 
 def test_comments_may_stand_above_the_magic() -> None:
@@ -54,11 +54,11 @@ def test_comments_may_stand_above_the_magic() -> None:
 
 
 def test_quotes_in_a_line_or_cell_do_no_harm() -> None:
-    (found,) = rewritten(["%%on 'a' \"b\"\n", "'''\"\\n\n"])
+    (result,) = rewritten(["%%on 'a' \"b\"\n", "'''\"\\n\n"])
 
-    (call,) = [n for n in ast.walk(ast.parse(found)) if isinstance(n, ast.Call)][:1]
-    given = [ast.literal_eval(argument) for argument in call.args]
-    assert given == ["'a' \"b\"", "'''\"\\n\n"]
+    (call,) = [n for n in ast.walk(ast.parse(result)) if isinstance(n, ast.Call)][:1]
+    inputs = [ast.literal_eval(argument) for argument in call.args]
+    assert inputs == ["'a' \"b\"", "'''\"\\n\n"]
 
 
 def test_a_cell_magic_may_follow_the_line_of_the_cluster() -> None:

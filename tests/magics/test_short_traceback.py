@@ -27,12 +27,12 @@ def shown(
 def test_error_of_the_kit_is_its_sentence_and_the_line_of_the_cell(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+    result = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
 
-    assert found[0].startswith("InvalidArgumentError: ")
-    assert found[-1] == "%tb shows the whole traceback."
-    assert "----> 2 kit.Adam(learning_rate='fast')" in found
-    assert len(found) <= MOST
+    assert result[0].startswith("InvalidArgumentError: ")
+    assert result[-1] == "%tb shows the whole traceback."
+    assert "----> 2 kit.Adam(learning_rate='fast')" in result
+    assert len(result) <= MOST
 
 
 def test_whole_traceback_is_shown_on_request(
@@ -61,24 +61,24 @@ def test_verbose_mode_shows_the_whole_traceback_at_once(
 def test_other_errors_are_shown_as_before(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = shown(shell, capsys, "1 / 0")
+    result = shown(shell, capsys, "1 / 0")
 
-    assert any(line.startswith("ZeroDivisionError") for line in found)
-    assert "%tb shows the whole traceback." not in found
+    assert any(line.startswith("ZeroDivisionError") for line in result)
+    assert "%tb shows the whole traceback." not in result
 
 
 def test_long_message_is_cut_and_whole_on_the_error(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = shown(
+    result = shown(
         shell,
         capsys,
         "import kit, sys\n"
         "raise kit.errors.UnknownError('\\n'.join(f'row {n}' for n in range(40)))",
     )
 
-    assert found[:3] == ["UnknownError: row 0", "row 1", "..."]
-    assert len(found) <= MOST
+    assert result[:3] == ["UnknownError: row 0", "row 1", "..."]
+    assert len(result) <= MOST
     assert "row 39" in str(shell.user_ns["sys"].last_value)
 
 
@@ -143,22 +143,22 @@ threading.Thread(target=tell).start()
 def notebook(
     loop_of_the_client: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
-    with kernel(tmp_path_factory.mktemp("run")) as found:
-        found.run("%load_ext kit")
-        started = found.run("%%cluster --ps 0 --worker 2")
+    with kernel(tmp_path_factory.mktemp("run")) as result:
+        result.run("%load_ext kit")
+        started = result.run("%%cluster --ps 0 --worker 2")
         assert started.status == "ok", started
         for cell in (IMPORTS, STEP, GOOD):
-            assert found.run(cell).status == "ok"
-        yield found
-        found.run("%cluster stop")
+            assert result.run(cell).status == "ok"
+        yield result
+        result.run("%cluster stop")
 
 
 def lines(answer: Answer) -> list[str]:
     assert answer.status == "error", answer
-    found = answer.traceback.splitlines()
-    assert found[-1] == "%tb shows the whole traceback."
-    assert len(found) <= MOST, answer.traceback
-    return found
+    result = answer.traceback.splitlines()
+    assert result[-1] == "%tb shows the whole traceback."
+    assert len(result) <= MOST, answer.traceback
+    return result
 
 
 kernels = pytest.mark.usefixtures("loop_of_the_client")
@@ -174,11 +174,11 @@ def test_step_that_fails_on_an_engine_is_shown_with_its_own_line(
         "run = kit.train(step, {'w': np.zeros(10)}, data, topology='ring')\nrun.wait()"
     )
 
-    found = lines(answer)
-    assert found[0].startswith("StepFailed: /job:worker/task:")
-    assert '----> 3     return 0.0, {"w": x @ params["w"]}' in found
-    assert "----> 2 run.wait()" in found
-    assert re.fullmatch(r"Cell In\[\d+\], line 3, in step, on worker:[01]", found[2])
+    result = lines(answer)
+    assert result[0].startswith("StepFailed: /job:worker/task:")
+    assert '----> 3     return 0.0, {"w": x @ params["w"]}' in result
+    assert "----> 2 run.wait()" in result
+    assert re.fullmatch(r"Cell In\[\d+\], line 3, in step, on worker:[01]", result[2])
     assert 'return 0.0, {"w": x @ params["w"]}' in notebook.run("%tb").traceback
 
 
@@ -210,12 +210,12 @@ def test_stop_button_in_a_wait_says_that_the_training_is_paused(
         "run = kit.train(good, {'w': np.zeros(10)}, data, topology='ring', steps=10**6)"
     )
 
-    found = lines(notebook.run(f"{TELL}\nrun.wait()", stop_at="in the wait"))
+    result = lines(notebook.run(f"{TELL}\nrun.wait()", stop_at="in the wait"))
     paused = notebook.run("run.look(); print(run.state)")
     notebook.run("run.stop()\nrun.wait()")
 
-    assert found[0].startswith("WaitInterrupted: the wait was interrupted, and")
-    assert "run.resume() goes on with it" in found[0]
+    assert result[0].startswith("WaitInterrupted: the wait was interrupted, and")
+    assert "run.resume() goes on with it" in result[0]
     assert paused.printed == "paused\n"
 
 
@@ -238,16 +238,16 @@ def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
         "await asyncio.sleep(0)\nmine.cancel()\nawait mine"
     )
     going_on = notebook.run(look)
-    found = lines(notebook.run("print('begun')\nawait run", stop_at="begun"))
+    result = lines(notebook.run("print('begun')\nawait run", stop_at="begun"))
     paused = notebook.run(look)
     notebook.run("run.stop()\nawait run")
 
     assert "TimeoutError" in late.traceback
     assert "CancelledError" in own.traceback
     assert going_on.printed == "running\n"
-    assert found[0].startswith("WaitInterrupted: the wait was interrupted, and")
-    assert "run.resume() goes on with it, await run waits again" in found[0]
-    assert "----> 2 await run" in found
+    assert result[0].startswith("WaitInterrupted: the wait was interrupted, and")
+    assert "run.resume() goes on with it, await run waits again" in result[0]
+    assert "----> 2 await run" in result
     assert paused.printed == "paused\n"
 
 

@@ -40,9 +40,9 @@ def test_each_task_has_its_state_its_reason_and_its_seconds() -> None:
 
 
 def test_html_escapes_reasons_and_sets_no_colour_and_no_small_type() -> None:
-    found = MOMENT._repr_html_()
+    result = MOMENT._repr_html_()
 
-    assert "&lt;killed&gt;" in found
-    assert "color" not in found
-    assert "font-size:max(13px,1em)" in found
-    assert 'aria-live="polite"' in found
+    assert "&lt;killed&gt;" in result
+    assert "color" not in result
+    assert "font-size:max(13px,1em)" in result
+    assert 'aria-live="polite"' in result

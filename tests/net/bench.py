@@ -183,6 +183,6 @@ def net_cluster(
         spec = addresses(processes)
         for process in processes:
             process.ask(do="connect", spec=spec)
-        known = {process.task: process.address for process in processes}
-        directory = Directory(known, credentials, folder, settings)
+        listed = {process.task: process.address for process in processes}
+        directory = Directory(listed, credentials, folder, settings)
         yield NetCluster(wire, processes, directory, log, model)

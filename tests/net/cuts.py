@@ -62,10 +62,10 @@ def generation_there(cluster: NetCluster, run: Run) -> int:
 
     try:
         with closing(Caller(cluster.wire.call("b", dial))) as caller:
-            told, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
+            reply, _ = caller.call("elastic.look", 5, {"origin": run.job.run})
     except (UnavailableError, DeadlineExceededError):
         return -1
-    return int(told["job"]["generation"]["number"])
+    return int(reply["job"]["generation"]["number"])
 
 
 def play(one: Cut, folder: Path, settings: Settings = QUICK) -> None:
@@ -80,19 +80,19 @@ def play(one: Cut, folder: Path, settings: Settings = QUICK) -> None:
             raise
 
 
-def _cut_and_mend(one: Cut, cluster: NetCluster, run: Run) -> None:
-    away = "b" if one.greater == "here" else "a"
-    lost = {task for task, end in SIDES[one.greater].items() if end == away}
+def _cut_and_mend(item: Cut, cluster: NetCluster, run: Run) -> None:
+    away = "b" if item.greater == "here" else "a"
+    lost = {task for task, end in SIDES[item.greater].items() if end == away}
     until(lambda: run.copied > 0, 30)
-    cut(cluster.wire, one.way, True)
+    cut(cluster.wire, item.way, True)
     # A busy machine may lose another task meanwhile, which joins again by itself.
-    if one.greater == "here":
+    if item.greater == "here":
         until(lambda: lost <= _all_of(run, "lost"), 40)
         seen = run.step
         until(lambda: run.step > seen, 30)
     else:  # only those at the other end know of it
         until(lambda: generation_there(cluster, run) >= 1, 40)
-    cut(cluster.wire, one.way, False)
+    cut(cluster.wire, item.way, False)
 
     until(lambda: lost <= _all_of(run, "joined"), 60)
     seen = run.step
@@ -119,14 +119,14 @@ def main() -> None:
     first, count = map(int, sys.argv[1:])
     n_wrong = 0
     for seed in range(first, first + count):
-        one, began, told = draw(seed), time.monotonic(), "good"
+        item, began, reply = draw(seed), time.monotonic(), "good"
         with tempfile.TemporaryDirectory() as folder:
             try:
-                play(one, Path(folder))
+                play(item, Path(folder))
             except Exception as error:
                 n_wrong += 1
-                told = f"WRONG: {type(error).__name__}: {error}"
-        print(f"{seed}: {one}, {time.monotonic() - began:.1f} s, {told}", flush=True)
+                reply = f"WRONG: {type(error).__name__}: {error}"
+        print(f"{seed}: {item}, {time.monotonic() - began:.1f} s, {reply}", flush=True)
     print(f"{count} cuts, {n_wrong} wrong")
 
 

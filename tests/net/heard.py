@@ -82,8 +82,8 @@ def play(fault: Fault, folder: Path, settings: Settings) -> dict[str, Heard]:
             if fault.what != "cut":
                 waits.pop(fault.whom, None)
             with ThreadPoolExecutor(len(waits)) as pool:
-                found = {name: pool.submit(wait) for name, wait in waits.items()}
-                heard = {name: one.result() for name, one in found.items()}
+                result = {name: pool.submit(wait) for name, wait in waits.items()}
+                heard = {name: future.result() for name, future in result.items()}
     return {name: Heard(at - happened, error) for name, (at, error) in heard.items()}
 
 
@@ -116,7 +116,7 @@ def _error_of(run: Run) -> KitError:
 
 @contextmanager
 def _programs(cluster: NetCluster, fault: Fault) -> Iterator[Waits]:
-    workers = [one for one in cluster.processes if one.task.job == "worker"]
+    workers = [item for item in cluster.processes if item.task.job == "worker"]
     asked = {"do": "train", "model": cluster.model, "topology": fault.topology}
     for process in workers:
         process.tell(asked)
@@ -134,7 +134,7 @@ def _programs(cluster: NetCluster, fault: Fault) -> Iterator[Waits]:
 
         return ask
 
-    yield {one.task.short: wait(one) for one in workers}
+    yield {worker.task.short: wait(worker) for worker in workers}
 
 
 def _happen(cluster: NetCluster, fault: Fault) -> None:
@@ -142,14 +142,14 @@ def _happen(cluster: NetCluster, fault: Fault) -> None:
         cut(cluster.wire, fault.whom, True)
         return
     sign = signal.SIGKILL if fault.what == "kill" else signal.SIGSTOP
-    process = {one.task.short: one for one in cluster.processes}[fault.whom]
+    process = {item.task.short: item for item in cluster.processes}[fault.whom]
     process.process.send_signal(sign)
 
 
 def late(fault: Fault, heard: dict[str, Heard], settings: Settings) -> dict[str, Heard]:
     """Return who heard later than promised."""
     promised_s = settings.dead_after_s + PROMISED_S
-    return {name: one for name, one in heard.items() if one.after_s > promised_s}
+    return {name: item for name, item in heard.items() if item.after_s > promised_s}
 
 
 def draw(seed: int) -> Fault:
@@ -176,8 +176,8 @@ def _played(seed: int, settings: Settings) -> dict[str, Any]:
         except Exception as error:
             row |= {"heard": {}, "wrong": f"{type(error).__name__}: {error}"}
             return row
-    row["heard"] = {name: one.after_s for name, one in heard.items()}
-    row["said"] = {name: one.error.message for name, one in heard.items()}
+    row["heard"] = {name: item.after_s for name, item in heard.items()}
+    row["said"] = {name: item.error.message for name, item in heard.items()}
     if slow := late(fault, heard, settings):
         row["wrong"] = f"late: {', '.join(slow)}"
     return row

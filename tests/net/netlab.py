@@ -136,18 +136,18 @@ class EmulatedWire(Pump):
             The wire is closed.
         """
         try:
-            found = self._ends[end].submit(function)
+            result = self._ends[end].submit(function)
         except RuntimeError as exc:  # of the pool
             raise _closed() from exc
         try:
-            return found.result(timeout_s)
+            return result.result(timeout_s)
         except CancelledError as exc:
             raise _closed() from exc
         except NotInTime as exc:
-            if found.done():
+            if result.done():
                 raise  # its own
-            if not found.cancel():
-                found.add_done_callback(_let_go)
+            if not result.cancel():
+                result.add_done_callback(_let_go)
             raise DeadlineExceededError(
                 f"nothing came back from end {end} of the wire in {timeout_s:g} s."
             ) from exc
@@ -184,10 +184,10 @@ def _closed() -> FailedPreconditionError:
     return FailedPreconditionError("the wire is closed; nothing happens at its ends.")
 
 
-def _let_go(found: Future[Any]) -> None:
+def _let_go(result: Future[Any]) -> None:
     """Close a result that came too late for the caller."""
-    if found.exception() is None and hasattr(found.result(), "close"):
-        found.result().close()
+    if result.exception() is None and hasattr(result.result(), "close"):
+        result.result().close()
 
 
 def missing() -> str:

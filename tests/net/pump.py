@@ -97,11 +97,11 @@ class FaultyLine:
 
     def arrivals(self, now: float) -> list[tuple[str, bytes]]:
         """Return the packets that have arrived since, each with the end it came to."""
-        found = []
+        result = []
         while self._queue and self._queue[0][0] <= now:
             _, _, end, packet = heapq.heappop(self._queue)
-            found.append((end, packet))
-        return found
+            result.append((end, packet))
+        return result
 
     def _due(self, end: str, n_bytes: int, now: float) -> float | None:
         """Return when a packet arrives; None if the line's queue is full."""

@@ -50,8 +50,8 @@ class Process:
         self.server.connect(spec)
 
     def begin(self, job: dict[str, Any], model: str) -> None:
-        one = MODELS[model]
-        work, agreed = Work(one.step, one.data, one.params), Job.from_plain(job)
+        first = MODELS[model]
+        work, agreed = Work(first.step, first.data, first.params), Job.from_plain(job)
         if agreed.generation is not None:
             self.server.trainings.begin_elastic(agreed, work)
             return
@@ -60,10 +60,10 @@ class Process:
 
     def train(self, model: str, topology: str) -> None:
         """Begin a training as a worker's program does, until something ends it."""
-        one = MODELS[model]
+        first = MODELS[model]
         with kit.settings(**self.server.settings.as_plain()):
             self.run = kit.train(
-                *(one.step, one.params, one.data),
+                *(first.step, first.params, first.data),
                 topology=topology,
                 steps=MANY,
                 batch=12,

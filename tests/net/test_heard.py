@@ -35,4 +35,4 @@ def test_every_survivors_program_hears_of_a_loss_in_time(
     heard = play(fault, tmp_path, settings)
 
     assert late(fault, heard, settings) == {}
-    assert {type(one.error) for one in heard.values()} == {PeerLost}
+    assert {type(value.error) for value in heard.values()} == {PeerLost}

@@ -29,11 +29,11 @@ def test_jitter_reorders_and_stays_within_its_bound() -> None:
     for number in range(50):
         line.put("a", bytes([number]), 0.0)
 
-    found = arrivals(line)
+    result = arrivals(line)
 
-    assert sorted(packet for _, _, packet in found) == [bytes([n]) for n in range(50)]
-    assert [packet for _, _, packet in found] != [bytes([n]) for n in range(50)]
-    assert 0.1 <= min(found)[0] <= max(found)[0] <= 0.61
+    assert sorted(packet for _, _, packet in result) == [bytes([n]) for n in range(50)]
+    assert [packet for _, _, packet in result] != [bytes([n]) for n in range(50)]
+    assert 0.1 <= min(result)[0] <= max(result)[0] <= 0.61
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])

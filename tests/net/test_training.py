@@ -152,9 +152,9 @@ def test_a_gradient_cannot_be_read_on_the_way(tmp_path: Path) -> None:
 def test_a_gradient_can_be_read_on_the_way_where_the_user_asked_for_it(
     tmp_path: Path,
 ) -> None:
-    found = packets(tmp_path, Settings(insecure=True))
+    result = packets(tmp_path, Settings(insecure=True))
 
-    assert sum(MARK in packet for packet in found) > 10
+    assert sum(MARK in packet for packet in result) > 10
 
 
 def packets(folder: Path, settings: Settings) -> list[bytes]:

@@ -46,7 +46,7 @@ def oracle(steps: int, n: int = 3) -> dict[str, Array]:
     sources = [ArraySource(model.data, BATCH, 0, worker, n) for worker in range(n)]
 
     def gradients(params: dict[str, Array], step: int) -> list[dict[str, Array]]:
-        return [model.step(params, one.batch(step))[1] for one in sources]
+        return [model.step(params, source.batch(step))[1] for source in sources]
 
     def update(now: Array, mean: Array, _: dict[str, Array], __: int) -> Array:
         return np.asarray(now - mean * now.dtype.type(RATE))

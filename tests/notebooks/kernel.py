@@ -27,9 +27,9 @@ def read(path: Path) -> nbformat.NotebookNode:
 def parse(text: str) -> nbformat.NotebookNode:
     import nbformat
 
-    found = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
-    assert isinstance(found, nbformat.NotebookNode)
-    return found
+    result = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    assert isinstance(result, nbformat.NotebookNode)
+    return result
 
 
 def of_one_cell(source: str) -> nbformat.NotebookNode:
@@ -114,11 +114,11 @@ def run(name: str, runtime: Path) -> nbformat.NotebookNode:
 
 def printed(whole: nbformat.NotebookNode, cell_id: str = "") -> str:
     """Return what a cell, or all of them, wrote as text or shows as HTML."""
-    found = []
+    result = []
     for cell in whole.cells:
         if cell.cell_type != "code" or cell_id not in ("", cell.id):
             continue
         for output in cell.outputs:
             data = output.get("data", {})
-            found.append(output.get("text") or data.get("text/html") or "")
-    return "\n".join(found)
+            result.append(output.get("text") or data.get("text/html") or "")
+    return "\n".join(result)

@@ -19,7 +19,7 @@ class Stored(dict[str, Any]):
 
 def read(path: Path) -> Stored:
     """Return a notebook whose sources are texts, though stored as lists of lines."""
-    found: Stored = json.loads(path.read_text("utf-8"), object_hook=Stored)
-    for cell in found.cells:
+    result: Stored = json.loads(path.read_text("utf-8"), object_hook=Stored)
+    for cell in result.cells:
         cell["source"] = "".join(cell["source"])
-    return found
+    return result

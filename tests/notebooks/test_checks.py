@@ -19,32 +19,32 @@ from tests.cases import for_each
 
 NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]] = {
     "tower bytes": (
-        lambda given: checks.tower_bytes(given, towers=3, size=2600),
+        lambda value: checks.tower_bytes(value, towers=3, size=2600),
         15_600,
         {7800: "one direction", 5200: "one tower"},
     ),
     "server bytes": (
-        lambda given: checks.server_bytes(given, n=10, size=100),
+        lambda value: checks.server_bytes(value, n=10, size=100),
         2000,
         {1000: "one direction", 200: "one worker"},
     ),
     "servers needed": (
-        lambda given: checks.servers_needed(given, n=10),
+        lambda value: checks.servers_needed(value, n=10),
         10,
         {1: "all workers together"},
     ),
     "ring bytes": (
-        lambda given: checks.ring_bytes(given, n=4, size=1000),
+        lambda value: checks.ring_bytes(value, n=4, size=1000),
         1500,
         {750: "first time round", 2000: "nearly", 3000: "whole", 6000: "chunk"},
     ),
     "ring messages": (
-        lambda given: checks.ring_messages(given, n=16),
+        lambda value: checks.ring_messages(value, n=16),
         30,
         {15: "the others", 32: "nearly"},
     ),
     "even latency": (
-        lambda given: checks.even_ms(given, n=4, size=100_000, mbit=200),
+        lambda value: checks.even_ms(value, n=4, size=100_000, mbit=200),
         3.5,  # 4 ms for S bytes: 5 * 4 + 2 l is 1.5 * 4 + 6 l
         {
             14 / 6: "latency as well",
@@ -54,32 +54,32 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
         },
     ),
     "servers that win": (
-        lambda given: checks.servers_that_win(given, n=8, once_ms=50, delay_ms=10),
+        lambda value: checks.servers_that_win(value, n=8, once_ms=50, delay_ms=10),
         4,  # 3 * 50 + 2 * 10; a ring takes 1.75 * 50 + 14 * 10 = 227.5
         {2: "takes 270 ms, and the ring 227.5", 8: "are fewer"},
     ),
     "slow line": (
-        lambda given: checks.slow_line(given, n=4, slower=10),
+        lambda value: checks.slow_line(value, n=4, slower=10),
         15,
         {1.5: "equal lines", 10: "how often", 4.875: "a mean"},
     ),
     "population bytes": (
-        lambda given: checks.population_bytes(given, size=2600),
+        lambda value: checks.population_bytes(value, size=2600),
         2600,
         {26_000: "made where they are judged"},
     ),
     "steps again": (
-        lambda given: checks.steps_again(given, every_s=0.2, step_s=0.008),
+        lambda value: checks.steps_again(value, every_s=0.2, step_s=0.008),
         12.5,
         {25: "the most", 0.1: "in seconds", 0.0125: "in seconds as well"},
     ),
     "neighbours": (
-        lambda given: checks.neighbours(given, n=9),
+        lambda value: checks.neighbours(value, n=9),
         0.25,
         {0.125: "two neighbours", 2 / 9: "another than the first", 9: "of how many"},
     ),
     "largest rank": (
-        lambda given: checks.largest_rank(given, 400, 600, share=0.1),
+        lambda value: checks.largest_rank(value, 400, 600, share=0.1),
         24,
         {25: "a little more", 40: "two factors"},
     ),
@@ -99,9 +99,9 @@ Question = tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]
 def test_right_number_is_right_in_any_form(question: Question) -> None:
     ask, right, _ = question
 
-    for given in (right, np.float64(right), right * 1.0001):
-        assert ask(given).is_right
-        assert repr(ask(given)).startswith("Right. ")
+    for inputs in (right, np.float64(right), right * 1.0001):
+        assert ask(inputs).is_right
+        assert repr(ask(inputs)).startswith("Right. ")
 
 
 def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
@@ -206,7 +206,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]]
         fed_back,
         {
             "some elements never arrived": lambda gradients, send: [
-                send(one) for one in gradients
+                send(gradient) for gradient in gradients
             ],
             "a list of 8 arrays": lambda gradients, send: sum(gradients),
             "of an element was lost": lambda gradients, send: list(gradients),
@@ -269,11 +269,11 @@ def test_schedule_may_be_made_of_numpys_whole_numbers() -> None:
 
 def test_learners_function_cannot_change_what_it_is_judged_by() -> None:
     def greedy(weights: Any, gradients: Any, rate: float) -> Any:
-        found = weights - rate * np.mean(gradients, axis=0)
+        result = weights - rate * np.mean(gradients, axis=0)
         weights[:] = 0
         for gradient in gradients:
             gradient[:] = 0
-        return found
+        return result
 
     assert checks.server_step(greedy).is_right
 
@@ -396,10 +396,10 @@ def test_without_a_switch_on_equal_links_the_reader_is_told_what_to_do(
 
 
 def test_examples_of_the_checkers_hold() -> None:
-    found = doctest.testmod(checks)
+    result = doctest.testmod(checks)
 
-    assert found.attempted
-    assert not found.failed
+    assert result.attempted
+    assert not result.failed
 
 
 def test_swaps_must_be_of_pairs_and_double_what_is_added() -> None:

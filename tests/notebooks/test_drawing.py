@@ -28,7 +28,9 @@ def test_picture_is_valid_and_needs_no_script() -> None:
 
 def test_every_point_is_inside_and_in_its_order() -> None:
     tree = ET.fromstring(BOTH.svg())
-    lines = [str(one.get("points")) for one in tree.iter() if one.get("points")]
+    lines = [
+        str(element.get("points")) for element in tree.iter() if element.get("points")
+    ]
     pairs = [[tuple(map(float, p.split(","))) for p in line.split()] for line in lines]
 
     assert len(pairs) == 2
@@ -52,9 +54,9 @@ def test_names_at_the_edge_never_collide() -> None:
     alike = Curves({f"curve {k}": [(0, 1), (1, 1 + k / 100)] for k in range(4)})
 
     heights = [
-        float(one.get("y") or 0)
-        for one in ET.fromstring(alike.svg()).iter()
-        if (one.text or "").startswith("curve ")
+        float(element.get("y") or 0)
+        for element in ET.fromstring(alike.svg()).iter()
+        if (element.text or "").startswith("curve ")
     ]
 
     assert len(heights) == 4
@@ -81,7 +83,7 @@ def test_curve_of_zeros_and_single_points_can_be_drawn() -> None:
 
 
 def test_examples_of_the_drawing_hold() -> None:
-    found = doctest.testmod(drawing)
+    result = doctest.testmod(drawing)
 
-    assert found.attempted
-    assert not found.failed
+    assert result.attempted
+    assert not result.failed

@@ -61,16 +61,16 @@ def test_lesson_asks_for_a_prediction_and_wants_it_before_the_answer(
 def test_solutions_are_folded_text_that_follows_its_exercise(
     lesson: Stored,
 ) -> None:
-    found = 0
+    result = 0
     for exercise, cell in pairwise(lesson.cells):
         if "solution" in cell.metadata.get("tags", []):
-            found += 1
+            result += 1
             assert cell.cell_type == "markdown"  # so it never runs by accident
             assert cell.source.startswith("<details><summary>A solution</summary>")
             assert CHECKER.findall(cell.source) == CHECKER.findall(exercise.source)
             assert "solution" not in exercise.metadata.get("tags", [])
 
-    assert found >= 1
+    assert result >= 1
 
 
 def test_every_checker_that_a_lesson_asks_exists(

@@ -21,24 +21,24 @@ pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(300)]
 
 
 def numbers(text: str, pattern: str) -> list[float]:
-    found = re.findall(pattern, text)
-    assert found, (pattern, text)
-    return [float(one.replace(",", "")) for one in found]
+    result = re.findall(pattern, text)
+    assert result, (pattern, text)
+    return [float(item.replace(",", "")) for item in result]
 
 
 @contextmanager
 def most_memory() -> Iterator[list[int]]:
     """Put the most bytes that all processes below this one had into the list."""
-    found, is_over = [0], Event()
+    result, is_over = [0], Event()
 
     def look() -> None:
         while not is_over.wait(0.5):
-            found[0] = max(found[0], _memory_below())
+            result[0] = max(result[0], _memory_below())
 
     looking = Thread(target=look)
     looking.start()
     try:
-        yield found
+        yield result
     finally:
         is_over.set()
         looking.join()
@@ -110,7 +110,7 @@ def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
     assert "S times 4.00, and S times 1.50" in printed(lesson, "reveal")
     assert "Stopped after step" in printed(lesson, "board")
     rows = re.findall(r"^ *([\d,]+) +(.*[\d.])$", printed(lesson, "slow"), re.M)
-    server = {mbit: [float(one) for one in row.split()] for mbit, row in rows}
+    server = {mbit: [float(number) for number in row.split()] for mbit, row in rows}
     for mbit in ("100", "30"):
         ps, ps_formula, ring, ring_formula = server[mbit]
         assert 0.95 * ps_formula <= ps < 2 * ps_formula  # the line decides
@@ -129,9 +129,9 @@ def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
 
 
 def measured(text: str, name: str) -> dict[str, float]:
-    found = re.search(rf"{name}, measured: (.*)", text)
-    assert found is not None, text
-    pairs = re.findall(r"(\d+) -&gt; ([\d.,]+\d)", found[1])
+    result = re.search(rf"{name}, measured: (.*)", text)
+    assert result is not None, text
+    pairs = re.findall(r"(\d+) -&gt; ([\d.,]+\d)", result[1])
     return {x: float(y.replace(",", "")) for x, y in pairs}
 
 
@@ -210,8 +210,8 @@ def test_lesson_on_an_experiment_foretells_replays_and_compares(tmp_path: Path) 
     busy = "There are more threads to run than cores: "
     assert verdicts["ps"].startswith(("The line of ps:0 is slow: ", busy))
     short = r"Messages are short .*: (\d) of them in a row, ([\d.]+) ms each, take"
-    if found := re.match(short, verdicts["ring"]):
-        in_a_row, each = found.groups()
+    if result := re.match(short, verdicts["ring"]):
+        in_a_row, each = result.groups()
         assert float(each) == pytest.approx(5, rel=0.1)
         assert float(in_a_row) == pytest.approx(6, abs=1)
     else:
@@ -233,7 +233,9 @@ def test_lesson_on_choosing_measures_what_its_two_numbers_say(tmp_path: Path) ->
     lesson = run("09_choose", tmp_path)
 
     rows = re.findall(r"^(.{10}) +([\d. ]+)$", printed(lesson, "table"), re.M)
-    times = {name.strip(): [float(one) for one in row.split()] for name, row in rows}
+    times = {
+        name.strip(): [float(number) for number in row.split()] for name, row in rows
+    }
     once = 104_000 * 8 / 30e6 * 1e3
     servers = {"1 server": 5 * once, "4 servers": 2 * once}
     formulas = servers | {"ring": 1.5 * once, "mesh": 1.5 * once}
@@ -258,7 +260,7 @@ def test_lesson_on_writing_it_has_the_bytes_the_deadlock_and_the_bits(
     assert printed(lesson, "count").count("group.all_reduce: True") == 4
     assert "Measured: 12,000 bytes" in printed(lesson, "reveal")
     rows = re.findall(r"hop \d .{5} +([\d. ]+)$", printed(lesson, "watch"), re.M)
-    hops = [[float(one) for one in row.split()] for row in rows]
+    hops = [[float(number) for number in row.split()] for row in rows]
     assert len(hops) == 6
     for before, after in pairwise(hops):  # what comes had come one hop before that
         assert all(before[k - 1] < after[k] for k in range(4))
@@ -283,7 +285,7 @@ def test_course_moves_what_its_formulas_say(tmp_path: Path) -> None:
 
     counted = re.findall(r"([\d,]+) bytes, by formula ([\d,]+)", printed(course))
     assert len(counted) == 9
-    assert [one for one in counted if one[0] != one[1]] == []
+    assert [row for row in counted if row[0] != row[1]] == []
     assert "the bits of recursive-doubling: True" in printed(course, "tree-run")
     assert "the bits of ring: False" in printed(course, "tree-run")
     assert "True; 0 of 576" in printed(course, "race-run")

@@ -11,9 +11,9 @@ from tests.notebooks.kernel import printed, run
 
 
 def number(text: str, after: str) -> float:
-    found = re.search(rf"{after} *([\d.]+)", text)
-    assert found is not None, text
-    return float(found[1])
+    result = re.search(rf"{after} *([\d.]+)", text)
+    assert result is not None, text
+    return float(result[1])
 
 
 @pytest.mark.slow

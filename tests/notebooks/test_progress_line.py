@@ -74,10 +74,12 @@ def test_three_hundred_lines_are_one_output_of_the_cell_that_began_it(
 ) -> None:
     first, second = run_in_a_kernel(cells, tmp_path)
 
-    displayed = [one for one in first if one.output_type == "display_data"]
+    displayed = [item for item in first if item.output_type == "display_data"]
     assert len(displayed) == 1
     assert re.search(last, displayed[0].data["text/plain"])
-    streams = "".join(one.text for one in first if one.output_type == "stream")
+    streams = "".join(
+        element.text for element in first if element.output_type == "stream"
+    )
     assert len(streams.splitlines()) <= 5, streams
-    assert [one.output_type for one in second] == ["stream"]
+    assert [item.output_type for item in second] == ["stream"]
     assert second[0].text == f"{end}\n"

@@ -63,7 +63,9 @@ def test_a_prediction_is_wanted_before_anything_answers_it(path: Path) -> None:
         asks = each.asks
         name = asks.source.splitlines()[-1]
         assert f"{name} = Prediction(" in asks.source
-        assert all(one.startswith(f"{name}.lock(") for one in asks.metadata["example"])
+        assert all(
+            text.startswith(f"{name}.lock(") for text in asks.metadata["example"]
+        )
         for cell in (each.target, each.program):
             assert cell.source.startswith(f"{name}.required()\n")
         assert re.fullmatch(rf'tried_\w+\.reveal\({name}, "\w+"\)', each.reveal.source)

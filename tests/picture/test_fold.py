@@ -14,7 +14,7 @@ def places(*names: str, lane: str = "ps:0") -> list[BoxPlace]:
 
 
 def n_boxes(found: list[BoxGroup | None]) -> int:
-    return len({one for one in found if one is not None}) + found.count(None)
+    return len({item for item in found if item is not None}) + found.count(None)
 
 
 def test_few_boxes_stay_as_they_are() -> None:
@@ -23,49 +23,49 @@ def test_few_boxes_stay_as_they_are() -> None:
 
 def test_scope_on_two_tasks_becomes_two_boxes() -> None:
     names = [f"train/{i}" for i in range(10)]
-    found = fold([*places(*names), *places(*names, lane="worker:0")], 5)
+    result = fold([*places(*names), *places(*names, lane="worker:0")], 5)
 
-    assert set(found) == {BoxGroup("train", "ps:0"), BoxGroup("train", "worker:0")}
+    assert set(result) == {BoxGroup("train", "ps:0"), BoxGroup("train", "worker:0")}
 
 
 def test_small_scope_is_opened_before_a_large_one() -> None:
     large, small = [f"large/{i}" for i in range(20)], [f"small/{i}" for i in range(5)]
 
-    found = fold(places(*large, *small), 10)
+    result = fold(places(*large, *small), 10)
 
-    assert set(found[:20]) == {BoxGroup("large", "ps:0")}
-    assert found[20:] == [None] * 5
+    assert set(result[:20]) == {BoxGroup("large", "ps:0")}
+    assert result[20:] == [None] * 5
 
 
 def test_scopes_of_one_size_are_opened_all_or_none() -> None:
     towers = [f"tower_{t}/{i}" for t in range(3) for i in range(5)]
 
-    found = fold(places(*towers), 14)
+    result = fold(places(*towers), 14)
 
-    assert [group.scope for group in found if group] == [name[:7] for name in towers]
+    assert [group.scope for group in result if group] == [name[:7] for name in towers]
 
 
 def test_scope_within_a_scope_stays_folded_when_there_is_no_room() -> None:
     names = ["a/x", "a/y", *(f"a/deep/{i}" for i in range(9))]
 
-    found = fold(places(*names), 5)
+    result = fold(places(*names), 5)
 
-    assert found == [None, None, *[BoxGroup("a/deep", "ps:0")] * 9]
+    assert result == [None, None, *[BoxGroup("a/deep", "ps:0")] * 9]
 
 
 def test_ops_without_scopes_are_folded_in_the_order_in_which_they_were_made() -> None:
-    found = fold(places(*(f"Add_{i}" for i in range(100))), 10)
+    result = fold(places(*(f"Add_{i}" for i in range(100))), 10)
 
-    numbers = [group.number for group in found if group is not None]
+    numbers = [group.number for group in result if group is not None]
     assert len(numbers) == 100
     assert numbers == sorted(numbers)
-    assert 5 <= n_boxes(found) <= 10
+    assert 5 <= n_boxes(result) <= 10
 
 
 def test_one_op_and_a_scope_of_the_same_name_do_not_meet() -> None:
-    found = fold(places("w", *(f"w/{i}" for i in range(9))), 4)
+    result = fold(places("w", *(f"w/{i}" for i in range(9))), 4)
 
-    assert found == [None, *[BoxGroup("w", "ps:0")] * 9]
+    assert result == [None, *[BoxGroup("w", "ps:0")] * 9]
 
 
 @given(
@@ -85,14 +85,14 @@ def test_only_boxes_of_one_scope_and_task_are_folded_together(
         BoxPlace(f"{name}/{i}", lane) for i, (name, lane) in enumerate(given_places)
     ]
 
-    found = fold(boxes, most)
+    result = fold(boxes, most)
 
-    for place, group in zip(boxes, found, strict=True):
+    for position, group in zip(boxes, result, strict=True):
         if group is not None:
-            assert group.lane == place.lane
-            assert place.name.startswith(f"{group.scope}/" if group.scope else "")
-    folded_scopes = {(place.name.split("/")[0], place.lane) for place in boxes}
-    assert n_boxes(found) <= max(most, len(folded_scopes))
+            assert group.lane == position.lane
+            assert position.name.startswith(f"{group.scope}/" if group.scope else "")
+    folded_scopes = {(index.name.split("/")[0], index.lane) for index in boxes}
+    assert n_boxes(result) <= max(most, len(folded_scopes))
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])

@@ -21,36 +21,36 @@ def test_without_circles_every_line_leads_downwards(
 ) -> None:
     forward = [(a, b) for a, b in pairs if a < b]
 
-    found = rows(KEYS, forward, movable)
+    result = rows(KEYS, forward, movable)
 
-    assert all(found[a] < found[b] for a, b in forward)
-    assert set(found.values()) == set(range(max(found.values()) + 1))
+    assert all(result[a] < result[b] for a, b in forward)
+    assert set(result.values()) == set(range(max(result.values()) + 1))
 
 
 @given(PAIRS)
 def test_circles_end_and_leave_no_two_joined_boxes_in_one_row(
     pairs: list[tuple[str, str]],
 ) -> None:
-    found = rows(KEYS, pairs)
+    result = rows(KEYS, pairs)
 
-    assert set(found) == set(KEYS)
-    assert all(found[a] != found[b] for a, b in pairs if a != b)
+    assert set(result) == set(KEYS)
+    assert all(result[a] != result[b] for a, b in pairs if a != b)
 
 
 def test_box_without_inputs_stands_just_above_its_first_user() -> None:
     chain = [("a", "b"), ("b", "c"), ("c", "d")]
 
-    found = rows("abcdw", [*chain, ("w", "d"), ("w", "c")])
+    result = rows("abcdw", [*chain, ("w", "d"), ("w", "c")])
 
-    assert found["w"] == found["c"] - 1 == 1
+    assert result["w"] == result["c"] - 1 == 1
 
 
 def test_arrival_moves_down_to_its_user_and_its_source_does_not() -> None:
-    found = rows(
+    result = rows(
         "sabcx", [("s", "x"), ("s", "a"), ("a", "b"), ("b", "c"), ("x", "c")], "x"
     )
 
-    assert found == {"s": 0, "a": 1, "b": 2, "c": 3, "x": 2}
+    assert result == {"s": 0, "a": 1, "b": 2, "c": 3, "x": 2}
 
 
 WANTED = st.lists(st.floats(-50, 150), min_size=1, max_size=8)
@@ -64,10 +64,10 @@ def test_crossings_are_pairs_of_lines_with_ends_in_opposite_order(
     for a, b in lines:
         below.setdefault(a, []).append(b)
 
-    found = crossings([[list("abcd")], [list("wxyz")]], below)
+    result = crossings([[list("abcd")], [list("wxyz")]], below)
 
     pairs = permutations(lines, 2)
-    assert found == sum(a < c and b > d for (a, b), (c, d) in pairs)
+    assert result == sum(a < c and b > d for (a, b), (c, d) in pairs)
 
 
 def test_lines_that_need_not_cross_do_not() -> None:
@@ -76,20 +76,20 @@ def test_lines_that_need_not_cross_do_not() -> None:
     above = {b: [a] for a, b in joined.items()}
     rows = [[list("abcdef")], [list("uvwxyz")]]
 
-    found = ordered(rows, above, below)
+    result = ordered(rows, above, below)
 
     assert crossings(rows, below) > 0
-    assert crossings(found, below) == 0
-    assert [sorted(row[0]) for row in found] == [list("abcdef"), list("uvwxyz")]
+    assert crossings(result, below) == 0
+    assert [sorted(row[0]) for row in result] == [list("abcdef"), list("uvwxyz")]
 
 
 def test_no_box_leaves_its_lane() -> None:
     below = {"a": ["z"], "b": ["x"], "c": ["y"]}
     above = {"z": ["a"], "x": ["b"], "y": ["c"]}
 
-    found = ordered([[["a"], ["b", "c"]], [["x"], ["y", "z"]]], above, below)
+    result = ordered([[["a"], ["b", "c"]], [["x"], ["y", "z"]]], above, below)
 
-    assert [[sorted(lane) for lane in row] for row in found] == [
+    assert [[sorted(lane) for lane in row] for row in result] == [
         [["a"], ["b", "c"]],
         [["x"], ["y", "z"]],
     ]
@@ -99,11 +99,11 @@ def test_no_box_leaves_its_lane() -> None:
 def test_neighbours_keep_their_distance_and_stay_inside(wanted: list[float]) -> None:
     n = len(wanted)
 
-    found = spaced(wanted, [10.0] * n, [1.0] * n, 5.0, 0.0, 200.0)
+    result = spaced(wanted, [10.0] * n, [1.0] * n, 5.0, 0.0, 200.0)
 
-    assert all(gap >= 15 - 1e-9 for gap in np.diff(found))
-    assert found[0] >= 5 - 1e-9
-    assert found[-1] <= 195 + 1e-9
+    assert all(gap >= 15 - 1e-9 for gap in np.diff(result))
+    assert result[0] >= 5 - 1e-9
+    assert result[-1] <= 195 + 1e-9
 
 
 @given(WANTED, st.lists(st.floats(-3, 3), min_size=8, max_size=8))
@@ -113,15 +113,15 @@ def test_no_other_allowed_places_are_nearer(
     n = len(wanted)
     weights = [1.0, 4.0] * 4
 
-    found = spaced(wanted, [10.0] * n, weights[:n], 5.0, -1e3, 1e3)
+    result = spaced(wanted, [10.0] * n, weights[:n], 5.0, -1e3, 1e3)
 
     def cost(places: list[float]) -> float:
         squares = [(p - w) ** 2 for p, w in zip(places, wanted, strict=True)]
         return sum(x * y for x, y in zip(squares, weights, strict=False))
 
-    other = [p + s for p, s in zip(found, shifts, strict=False)]
+    other = [p + s for p, s in zip(result, shifts, strict=False)]
     if all(gap >= 15 for gap in np.diff(other)):
-        assert cost(other) >= cost(found) - 1e-6
+        assert cost(other) >= cost(result) - 1e-6
 
 
 def test_nothing_is_moved_that_fits() -> None:

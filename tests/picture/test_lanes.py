@@ -32,10 +32,10 @@ def test_server_stands_between_its_workers(n_workers: int) -> None:
     workers = [f"worker:{i}" for i in range(n_workers)]
     traffic = {("ps:0", worker): 3 for worker in workers}
 
-    found = lane_order(["ps:0", *workers], traffic)
+    result = lane_order(["ps:0", *workers], traffic)
 
-    assert abs(found.index("ps:0") - n_workers / 2) <= 0.5
-    assert [lane for lane in found if lane != "ps:0"] == workers
+    assert abs(result.index("ps:0") - n_workers / 2) <= 0.5
+    assert [lane for lane in result if lane != "ps:0"] == workers
 
 
 def test_ring_keeps_its_order() -> None:

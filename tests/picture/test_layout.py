@@ -24,19 +24,19 @@ def inside(spot: Spot, x: float, y: float) -> bool:
 
 def points(layout: PictureLayout) -> list[tuple[float, float]]:
     """Points all along the lines, as they are drawn."""
-    found = []
-    for one in layout.stretches:
-        (x1, y1), (x2, y2) = one.start, one.end
+    result = []
+    for stretch in layout.stretches:
+        (x1, y1), (x2, y2) = stretch.start, stretch.end
         middle = (y1 + y2) / 2
         for t in np.linspace(0, 1, 9):
             a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3
-            found.append(
+            result.append(
                 (
                     float((a + b) * x1 + (c + d) * x2),
                     float(a * y1 + (b + c) * middle + d * y2),
                 )
             )
-    return found
+    return result
 
 
 def check(scene: Scene, layout: PictureLayout) -> None:
@@ -47,10 +47,10 @@ def check(scene: Scene, layout: PictureLayout) -> None:
         assert left <= spot.x - spot.width / 2
         assert spot.x + spot.width / 2 <= right
         assert spot.y + spot.height / 2 <= layout.height
-    for one, other in combinations(layout.spots.values(), 2):
+    for first, other in combinations(layout.spots.values(), 2):
         assert (
-            abs(one.x - other.x) >= (one.width + other.width) / 2
-            or abs(one.y - other.y) >= (one.height + other.height) / 2
+            abs(first.x - other.x) >= (first.width + other.width) / 2
+            or abs(first.y - other.y) >= (first.height + other.height) / 2
         )
     spots = list(layout.spots.values())
     assert not [p for p in points(layout) if any(inside(spot, *p) for spot in spots)]
@@ -92,7 +92,7 @@ def test_every_line_ends_at_its_target() -> None:
 
     layout = lay_out(Scene(boxes, lines, ("ps:0",), 4))
 
-    heads = [one.end for one in layout.stretches if one.has_head]
+    heads = [stretch.end for stretch in layout.stretches if stretch.has_head]
     spot = layout.spots["d"]
     assert heads.count((spot.x, spot.y - spot.height / 2)) == 2
     assert len(heads) == 4
@@ -105,7 +105,7 @@ def test_line_against_the_stream_has_its_head_at_the_upper_box() -> None:
     layout = lay_out(scene)
 
     assert layout.spots["a"].y != layout.spots["b"].y
-    assert len([one for one in layout.stretches if one.has_head]) >= 1
+    assert len([stretch for stretch in layout.stretches if stretch.has_head]) >= 1
 
 
 def test_nothing_has_a_layout_too() -> None:

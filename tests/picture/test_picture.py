@@ -69,9 +69,9 @@ def test_variables_ops_lists_and_missing_gradients_can_be_drawn() -> None:
     gradients = kit.gradients(w * 2.0, [w, x])
 
     assert gradients[1] is None
-    found = picture_of([w, w.initializer, gradients])
+    result = picture_of([w, w.initializer, gradients])
 
-    assert {"w", "∇ Mul"} <= {box.title for box in found.scene.boxes}
+    assert {"w", "∇ Mul"} <= {box.title for box in result.scene.boxes}
 
 
 @pytest.mark.parametrize("wrong", [3, "w:0", [object()]])

@@ -23,8 +23,8 @@ def graph() -> Iterator[kit.Graph]:
 
 
 def scene(x: Any, **options: Any) -> Scene:
-    found: Scene = x.visualize(**options).scene
-    return found
+    result: Scene = x.visualize(**options).scene
+    return result
 
 
 def titled(found: Scene, title: str) -> GraphBox:
@@ -36,39 +36,39 @@ def test_variable_stands_for_all_that_belongs_to_it(graph: kit.Graph) -> None:
     w = kit.Variable(np.zeros((2, 3), np.float32), name="w")
     np.square(w)
 
-    found = scene(graph)
+    result = scene(graph)
 
-    assert [box.kind for box in found.boxes] == [BoxKind.VARIABLE, BoxKind.OP]
-    assert found.boxes[0].detail == "[2, 3]"
-    assert found.lines == (Edge("w", "Square"),)
-    assert found.n_ops == len(graph.ops) > 2
+    assert [box.kind for box in result.boxes] == [BoxKind.VARIABLE, BoxKind.OP]
+    assert result.boxes[0].detail == "[2, 3]"
+    assert result.lines == (Edge("w", "Square"),)
+    assert result.n_ops == len(graph.ops) > 2
 
 
 def test_small_constant_is_written_into_its_only_user() -> None:
     x = kit.placeholder("float32", (None,), name="x")
 
-    found = scene(x * 0.5)
+    result = scene(x * 0.5)
 
-    assert [box.title for box in found.boxes] == ["x", "Mul"]
-    assert "(0.5)" in titled(found, "Mul").detail
+    assert [box.title for box in result.boxes] == ["x", "Mul"]
+    assert "(0.5)" in titled(result, "Mul").detail
 
 
 def test_constant_with_two_users_has_a_box() -> None:
     half = kit.constant(0.5, name="half")
 
-    found = scene(half * half + half)
+    result = scene(half * half + half)
 
-    assert titled(found, "half").kind is BoxKind.CONSTANT
+    assert titled(result, "half").kind is BoxKind.CONSTANT
 
 
 def test_picture_of_a_tensor_has_only_what_it_needs() -> None:
     a, b = kit.placeholder("float32", name="a"), kit.placeholder("float32", name="b")
     unused = b * a
 
-    found = scene(np.tanh(a))
+    result = scene(np.tanh(a))
 
-    assert {box.title for box in found.boxes} == {"a", "Tanh"}
-    assert unused.op.name not in {box.key for box in found.boxes}
+    assert {box.title for box in result.boxes} == {"a", "Tanh"}
+    assert unused.op.name not in {box.key for box in result.boxes}
 
 
 def test_tensor_arrives_once_on_a_task_however_many_use_it() -> None:
@@ -77,14 +77,14 @@ def test_tensor_arrives_once_on_a_task_however_many_use_it() -> None:
     with kit.device("/job:worker/task:0"):
         total = np.tanh(x) + np.square(x)
 
-    found = scene(total)
+    result = scene(total)
 
-    (arrival,) = [box for box in found.boxes if box.kind is BoxKind.ARRIVAL]
+    (arrival,) = [box for box in result.boxes if box.kind is BoxKind.ARRIVAL]
     assert (arrival.origin, arrival.lane) == ("ps:0", "worker:0")
-    assert [line for line in found.lines if line.is_bold] == [
+    assert [line for line in result.lines if line.is_bold] == [
         Edge("x", arrival.key, is_bold=True)
     ]
-    users = {line.target for line in found.lines if line.source == arrival.key}
+    users = {line.target for line in result.lines if line.source == arrival.key}
     assert users == {"Tanh", "Square"}
 
 
@@ -113,21 +113,21 @@ def test_scopes_are_folded_beyond_the_number_of_boxes_that_is_asked_for() -> Non
         for _ in range(10):
             y = np.tanh(y)
 
-    found = scene(y, max_nodes=5)
+    result = scene(y, max_nodes=5)
 
-    assert {box.title for box in found.boxes} == {"x", "deep/"}
-    assert titled(found, "deep/").detail == "10 ops"
-    assert found.lines == (Edge("x", titled(found, "deep/").key),)
+    assert {box.title for box in result.boxes} == {"x", "deep/"}
+    assert titled(result, "deep/").detail == "10 ops"
+    assert result.lines == (Edge("x", titled(result, "deep/").key),)
 
 
 def test_accelerator_is_written_into_the_box() -> None:
     with kit.device("/job:worker/task:0/device:GPU:1"):
         x = kit.constant(np.zeros(9, np.float32), name="x")
 
-    found = scene(x)
+    result = scene(x)
 
-    assert "GPU:1" in titled(found, "x").detail
-    assert titled(found, "x").lane == "worker:0"
+    assert "GPU:1" in titled(result, "x").detail
+    assert titled(result, "x").lane == "worker:0"
 
 
 def test_metadata_give_the_bytes_and_what_did_not_run() -> None:
@@ -141,13 +141,13 @@ def test_metadata_give_the_bytes_and_what_did_not_run() -> None:
             metadata = kit.RunMetadata()
             session.run(step, feeds, metadata=metadata)
 
-    found = scene_of(towers.ops, metadata)
+    result = scene_of(towers.ops, metadata)
 
     w_bytes = 4 * 3 * 4
-    arrivals = [b for b in found.boxes if b.kind is BoxKind.ARRIVAL and not b.is_faint]
+    arrivals = [b for b in result.boxes if b.kind is BoxKind.ARRIVAL and not b.is_faint]
     assert len(arrivals) == 4  # w to two workers, two gradients to ps
     assert all(box.title.endswith(f"{w_bytes} B") for box in arrivals)
-    faint = {box.key for box in found.boxes if box.is_faint}
+    faint = {box.key for box in result.boxes if box.is_faint}
     assert unrelated.op.name in faint
     assert step.op.name not in faint
     assert "w" not in faint

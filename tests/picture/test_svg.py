@@ -21,17 +21,17 @@ def parsed(scene: Scene) -> ElementTree.Element:
 
 
 def texts(root: ElementTree.Element) -> list[str]:
-    return [one.text or "" for one in root.iter(f"{NAMESPACE}text")]
+    return [element.text or "" for element in root.iter(f"{NAMESPACE}text")]
 
 
 def test_every_task_and_every_box_is_named() -> None:
     graph, _ = two_towers()
     scene = graph.visualize().scene
 
-    found = texts(parsed(scene))
+    result = texts(parsed(scene))
 
-    assert {"ps:0", "worker:0", "worker:1"} <= set(found)
-    assert {box.title for box in scene.boxes} <= set(found)
+    assert {"ps:0", "worker:0", "worker:1"} <= set(result)
+    assert {box.title for box in scene.boxes} <= set(result)
 
 
 def test_name_cannot_become_markup() -> None:
@@ -59,9 +59,9 @@ def test_line_between_tasks_is_bold_and_a_control_line_dashed() -> None:
     root = parsed(Scene(boxes, lines, ("ps:0", "worker:0"), 2))
 
     widths = [
-        float(one.get("stroke-width", "0"))
-        for one in root.iter(f"{NAMESPACE}path")
-        if "C" in one.get("d", "") or "V" in one.get("d", "")
+        float(element.get("stroke-width", "0"))
+        for element in root.iter(f"{NAMESPACE}path")
+        if "C" in element.get("d", "") or "V" in element.get("d", "")
     ]
     assert max(widths) > 2 * min(widths)
 
@@ -79,7 +79,7 @@ def test_faint_box_is_drawn_fainter() -> None:
 
     groups = list(parsed(scene).iter(f"{NAMESPACE}g"))
 
-    assert [float(one.get("opacity", "1")) < 0.6 for one in groups] == [True]
+    assert [float(group.get("opacity", "1")) < 0.6 for group in groups] == [True]
 
 
 def test_drawing_loads_nothing_and_styles_nothing_else() -> None:
@@ -91,7 +91,7 @@ def test_drawing_loads_nothing_and_styles_nothing_else() -> None:
     rules = re.sub(r"@media[^{]*\{", "", style_sheet())
     selectors = re.findall(r"([^{}]+)\{[^{}]*\}", rules)
     assert selectors
-    assert all(".kit-graph " in one for one in selectors)
+    assert all(".kit-graph " in selector for selector in selectors)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])

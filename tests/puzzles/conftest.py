@@ -12,8 +12,8 @@ from kit.puzzles import PuzzleProcesses
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[PuzzleProcesses]:
-    found = PuzzleProcesses()
+    result = PuzzleProcesses()
     # As many as the largest puzzle has, so that no test starts any.
-    puzzles.judge("tree all-reduce", lambda task: None, processes=found)
-    yield found
-    found.close()
+    puzzles.judge("tree all-reduce", lambda task: None, processes=result)
+    yield result
+    result.close()

@@ -55,15 +55,15 @@ def program(source: str) -> Callable[[Any], None]:
     names: dict[str, Any] = {"np": np, "__name__": "__main__"}
     name = source.split("(")[0].removeprefix("def ")
     exec(compile(source, f"<{name}>", "exec"), names)
-    found: Callable[[Any], None] = names[name]
-    return found
+    result: Callable[[Any], None] = names[name]
+    return result
 
 
 @cache
 def mistakes() -> list[Mistake]:
     """Return all recorded mistakes, of which the file has one a line."""
     text = (Path(__file__).parent / "mistakes.json").read_text("utf-8")
-    return [Mistake(**one) for one in json.loads(text)]
+    return [Mistake(**load) for load in json.loads(text)]
 
 
 def mistaken(one: Mistake) -> str:

@@ -120,10 +120,10 @@ def test_a_chain_is_one_in_which_each_message_waits_for_the_one_before(
 
     longest = max((f.end for f in chain), default=0.0)
     assert len(chain) == longest  # no gaps: each takes one
-    for one, other in pairwise(chain):
-        assert {one.source, one.to} & {other.source, other.to}
-    found = idle(timeline(logs_of(n, messages), float))
-    assert (found is not None and 0 <= found < 1) if chain else found is None
+    for first, other in pairwise(chain):
+        assert {first.source, first.to} & {other.source, other.to}
+    result = idle(timeline(logs_of(n, messages), float))
+    assert (result is not None and 0 <= result < 1) if chain else result is None
 
 
 @given(exchanges(), st.randoms(use_true_random=False), st.integers(0, 40))
@@ -140,7 +140,7 @@ def test_a_task_is_stuck_exactly_if_no_order_of_the_others_lets_it_go_on(
     stuck = {k for k in range(n) if played[k] < len(logs[k])}
 
     waits = Waits(n)
-    queues = [list(one) for one in reports]
+    queues = [list(report) for report in reports]
     while any(queues):  # those of a task come in order, those of two tasks in any
         task = dice.choice([k for k in range(n) if queues[k]])
         waits.take(task, queues[task].pop(0))

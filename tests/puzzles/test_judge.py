@@ -43,7 +43,7 @@ SWAP = Puzzle(
     goal="Two workers exchange their arrays.",
     tasks=("worker:0", "worker:1"),
     given=lambda dice: [{"x": dice.normal(size=1000)} for _ in range(2)],
-    wanted=lambda given: [{"x": given[1]["x"]}, {"x": given[0]["x"]}],
+    wanted=lambda value: [{"x": value[1]["x"]}, {"x": value[0]["x"]}],
     target=Figures(n_bytes=8000),
     known={"swap": Figures(n_bytes=8000, n_in_a_row=1, memory=16_000, idle=0.0)},
 )
@@ -52,10 +52,10 @@ SUM = Puzzle(
     goal="Two workers want the sum.",
     tasks=("worker:0", "worker:1"),
     given=SWAP.given,
-    wanted=lambda given: [{"sum": given[0]["x"] + given[1]["x"]}, {}],
+    wanted=lambda value: [{"sum": value[0]["x"] + value[1]["x"]}, {}],
     target=Figures(),
     known={"nothing": Figures()},
-    addends=lambda given, rank, name: {"a": given[0]["x"], "b": given[1]["x"]},
+    addends=lambda value, rank, name: {"a": value[0]["x"], "b": value[1]["x"]},
 )
 
 
@@ -67,9 +67,9 @@ def swap(task: Any) -> None:
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[PuzzleProcesses]:
     """Processes that tests may make end."""
-    found = PuzzleProcesses()
-    yield found
-    found.close()
+    result = PuzzleProcesses()
+    yield result
+    result.close()
 
 
 def judged(
@@ -90,12 +90,12 @@ def test_what_is_measured_is_what_has_moved(processes: PuzzleProcesses) -> None:
 def test_a_guess_is_compared_with_the_best_of_several_programs_and_the_own_one(
     processes: PuzzleProcesses,
 ) -> None:
-    known = {
+    listed = {
         "few bytes": Figures(n_bytes=4000, n_in_a_row=3),
         "few messages": Figures(n_bytes=9000, n_in_a_row=2),
     }
 
-    result = judged(processes, swap, replace(SWAP, known=known))
+    result = judged(processes, swap, replace(SWAP, known=listed))
 
     assert result.words == (
         "Right. This beats every known program in messages in a row."
@@ -115,8 +115,8 @@ def test_a_guess_is_compared_with_the_best_of_several_programs_and_the_own_one(
 def test_a_program_that_is_right_is_not_told_what_others_cost_before_the_reveal(
     processes: PuzzleProcesses,
 ) -> None:
-    known = {"few bytes": Figures(n_bytes=4000), "one message": Figures(n_in_a_row=1)}
-    result = judged(processes, swap, replace(SWAP, known=known))
+    listed = {"few bytes": Figures(n_bytes=4000), "one message": Figures(n_in_a_row=1)}
+    result = judged(processes, swap, replace(SWAP, known=listed))
 
     assert result.words == (
         "Right. Known programs do better: few bytes (bytes through the busiest task)."
@@ -194,7 +194,7 @@ def test_others_who_work_on_do_not_hide_a_deadlock(mortal: PuzzleProcesses) -> N
         SWAP,
         tasks=("worker:0", "worker:1", "worker:2"),
         given=lambda dice: [{}, {}, {}],
-        wanted=lambda given: [{}, {}, {}],
+        wanted=lambda value: [{}, {}, {}],
     )
 
     def program(task: Any) -> None:
@@ -444,7 +444,7 @@ def test_names_choose_among_messages_and_without_one_the_oldest_comes(
                 task.send(np.array([k]), to=1, name=f"m{k}")
         else:
             got = [task.recv(0, name="m1"), task.recv(0), task.recv(0)]
-            print(*(int(one[0]) for one in got))
+            print(*(int(row[0]) for row in got))
         swap(task)
 
     result = judged(processes, program)

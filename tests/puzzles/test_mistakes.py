@@ -22,15 +22,15 @@ TASK = re.compile(r"(worker|ps):\d")
 
 
 def test_each_puzzle_has_ten_mistakes_that_differ() -> None:
-    counts = Counter(one.puzzle for one in mistakes())
-    programs = {mistaken(one) for one in mistakes()}
+    counts = Counter(mistake.puzzle for mistake in mistakes())
+    programs = {mistaken(mistake) for mistake in mistakes()}
 
     assert counts.keys() == solutions().keys()
     assert min(counts.values()) >= 10
     assert len(programs) == len(mistakes())
 
 
-@for_each("one", mistakes(), ids=lambda one: f"{one.puzzle}: {one.mistake}")
+@for_each("one", mistakes(), ids=lambda item: f"{item.puzzle}: {item.mistake}")
 def test_a_recorded_sentence_names_a_task(one: object) -> None:
     assert TASK.search(one.says)  # type: ignore[attr-defined]
 
@@ -41,12 +41,12 @@ def test_the_judge_says_of_each_mistake_what_is_recorded(
     name: str, processes: PuzzleProcesses
 ) -> None:
     said, recorded = {}, {}
-    for one in mistakes():
-        if one.puzzle == name:
-            wrong = program(mistaken(one))
+    for mistake in mistakes():
+        if mistake.puzzle == name:
+            wrong = program(mistaken(mistake))
             result = puzzles.judge(name, wrong, processes=processes)
             assert not result.ok
-            said[one.mistake] = without_numbers(result.words)
-            recorded[one.mistake] = one.says
+            said[mistake.mistake] = without_numbers(result.words)
+            recorded[mistake.mistake] = mistake.says
 
     assert said == recorded

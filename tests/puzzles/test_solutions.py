@@ -45,8 +45,8 @@ def test_solutions_are_right_and_cost_exactly_what_the_known_programs_do(
         assert result.ok, result.words
         costs.append(dataclasses.asdict(result.figures))
 
-    known = PUZZLES[name].known.values()
-    assert costs == [pytest.approx(dataclasses.asdict(figures)) for figures in known]
+    expected = PUZZLES[name].known.values()
+    assert costs == [pytest.approx(dataclasses.asdict(figures)) for figures in expected]
 
 
 @for_each("name", PUZZLES)

@@ -112,31 +112,31 @@ def _noisy(model: ModuleType) -> Callable[..., Any]:
         params: Mapping[str, Any], batch: Any, rng: np.random.Generator, state: Any
     ) -> Any:
         """Do what `fit` does, with noise and a running mean in it."""
-        loss, found = model.fit(dict(params), batch)
+        loss, result = model.fit(dict(params), batch)
         state["mean"] = 0.9 * state.get("mean", 0.0) + 0.1 * loss
-        noise = rng.standard_normal(found["w"].shape).astype(np.float32)
-        found["w"] = found["w"] + noise * np.float32(0.01 * state["mean"])
-        return loss, found
+        noise = rng.standard_normal(result["w"].shape).astype(np.float32)
+        result["w"] = result["w"] + noise * np.float32(0.01 * state["mean"])
+        return loss, result
 
     return with_chance
 
 
 def record(number: int, folder: Path) -> tuple[kit.Run, Scene]:
     """Record the training that a number makes; return it, and what it was given."""
-    dice, given = np.random.default_rng(number), scene(number)
+    dice, inputs = np.random.default_rng(number), scene(number)
     n_ps, n_workers = int(dice.integers(1, 3)), int(dice.integers(1, 4))
     steps = int(dice.integers(30, 150))
     with quick_cluster(
         n_ps, n_workers, bucket_bytes=int(dice.choice([0, 16]))
     ) as cluster:
-        run = _begin(dice, cluster, steps, given, folder)
+        run = _begin(dice, cluster, steps, inputs, folder)
         for _ in range(int(dice.integers(0, 5))):
-            _change(dice, run, steps, given.topologies)
+            _change(dice, run, steps, inputs.topologies)
         with suppress(FailedPreconditionError):  # it may be over already
             run.resume()
         run.wait(60)
         assert run.params
-    return run, given
+    return run, inputs
 
 
 def _begin(
@@ -193,13 +193,13 @@ def check(number: int) -> str:
     """Record and replay one training; return what is wrong, empty if nothing is."""
     with tempfile.TemporaryDirectory(prefix="kit-run-") as parent:
         folder = Path(parent) / "one"
-        run, given = record(number, folder)
-        inputs = {"step": given.step, "data": given.model.DATA, "trust_step": True}
+        run, values = record(number, folder)
+        inputs = {"step": values.step, "data": values.model.DATA, "trust_step": True}
         try:
-            found = kit.replay(folder / "run", **inputs)
+            result = kit.replay(folder / "run", **inputs)
         except KitError as error:
             return f"{number}: {type(error).__name__}: {error.message}"
-        if not same_bits(found.params, run.params):
+        if not same_bits(result.params, run.params):
             return f"{number}: the replay has other parameters"
         later = kit.replay(folder / "run", run.step, **inputs)
         if not same_bits(later.params, run.params):
@@ -209,7 +209,7 @@ def check(number: int) -> str:
 
 def main() -> None:
     """Try the trainings that the command line names; the status tells how many fail."""
-    first, count = (int(one) for one in sys.argv[1:3])
+    first, count = (int(number) for number in sys.argv[1:3])
     warnings.simplefilter("error")
     wrong = [text for n in range(first, first + count) if (text := check(n))]
     print(f"{count - len(wrong)} of {count} trainings were replayed bit for bit")

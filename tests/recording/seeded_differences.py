@@ -62,11 +62,11 @@ def flipping(step: int, mark: float) -> Callable[..., Any]:
 
     def function(params: Any, batch: Any, state: dict[str, Any]) -> Any:
         state["n"] = state.get("n", 0) + 1
-        loss, found = fit(params, batch)
+        loss, result = fit(params, batch)
         if state["n"] - 1 == step and mark in batch[0][:, 0]:
             # Weighing by the number of examples may round the lowest bits away.
-            found["w"].view(np.uint32)[0] ^= np.uint32(8)
-        return loss, found
+            result["w"].view(np.uint32)[0] ^= np.uint32(8)
+        return loss, result
 
     return function
 
@@ -107,7 +107,7 @@ def pair(number: int, n_workers: int) -> tuple[Arguments, Arguments, Expected]:
         return first, second, Expected(step, f"worker:{worker}", "gradient")
     if kind == "seed":
         seed = int(dice.integers(1, 100))
-        parts = [np.array_split(rows(0, seed=one), n_workers) for one in (0, seed)]
+        parts = [np.array_split(rows(0, seed=item), n_workers) for item in (0, seed)]
         worker = next(
             w for w, (a, b) in enumerate(zip(*parts, strict=True)) if (a != b).any()
         )
@@ -142,7 +142,7 @@ def check(number: int) -> str:
     with tempfile.TemporaryDirectory(prefix="kit-diff-") as parent:
         folders = [Path(parent) / name for name in ("one", "other")]
         with quick_cluster(1, n_workers) as cluster:
-            for folder, given in zip(folders, (first, second), strict=True):
+            for folder, options in zip(folders, (first, second), strict=True):
                 begin(
                     cluster,
                     kit.Recording(folder, store_data=True, store_step=True),
@@ -150,22 +150,22 @@ def check(number: int) -> str:
                     topology=str(dice.choice(["ps", "ring", "mesh"])),
                     steps=STEPS,
                     compress=compress,
-                    **given._asdict(),
+                    **options._asdict(),
                 ).wait(30)
-        found = kit.diff(*folders, trust_step=True)
-        if found != kit.diff(*folders, trust_step=True):
+        result = kit.diff(*folders, trust_step=True)
+        if result != kit.diff(*folders, trust_step=True):
             return f"{number}: two comparisons say different things"
-        if (found.step, found.task, found.what) != expected:
-            return f"{number}: {expected} was not found: {found}"
-        if not found.facts:
-            return f"{number}: what was given is not said to differ: {found}"
+        if (result.step, result.task, result.what) != expected:
+            return f"{number}: {expected} was not found: {result}"
+        if not result.facts:
+            return f"{number}: what was given is not said to differ: {result}"
         same = kit.diff(folders[0], folders[0], trust_step=True)
         return f"{number}: one is not itself: {same}" if same else ""
 
 
 def main() -> None:
     """Try the pairs that the command line names; the status tells how many fail."""
-    first, count = (int(one) for one in sys.argv[1:3])
+    first, count = (int(number) for number in sys.argv[1:3])
     warnings.simplefilter("error")
     wrong = [text for n in range(first, first + count) if (text := check(n))]
     print(f"{count - len(wrong)} of {count} differences were found")

@@ -48,25 +48,25 @@ def test_training_that_lost_a_worker_is_replayed_with_all_that_was_pushed(
         run.wait(60)
         assert run.params
 
-    found = kit.replay(wanted.path, step=slowly, data=DATA)
+    result = kit.replay(wanted.path, step=slowly, data=DATA)
 
-    assert [one.lost for one in run.history()] == [("worker:2",)]
+    assert [item.lost for item in run.history()] == [("worker:2",)]
     assert [row.generation for row in run.trace.epochs] == [0, 1]
-    assert same_bits(found.params, run.params)
+    assert same_bits(result.params, run.params)
 
 
 def job(n_ps: int = 1, **changes: Any) -> Job:
     tasks = [Task("ps", n) for n in range(n_ps)]
     tasks += [Task("worker", n) for n in range(2)]
     specs = Spec("w", (3,), "float32"), Spec("b", (2,), "float32")
-    given: dict[str, Any] = {"synchronous": False, "steps": 9, "batch": 4} | changes
+    options: dict[str, Any] = {"synchronous": False, "steps": 9, "batch": 4} | changes
     return Job(
         run="0" * 32,
         tasks=tuple(tasks),
         specs=specs,
         optimizer=kit.Adam(0.1),
         topology="ps",
-        **given,
+        **options,
     )
 
 
@@ -84,17 +84,17 @@ def test_update_that_no_worker_was_told_of_is_that_whose_push_was_complete() -> 
     # The push of member 1 in step 2 was the second one: the first was not complete.
     pushes = [(0, 2, 1, 2), (0, 1, 1, 2), (0, 2, 1, 3)]
 
-    found = orders_with_losses(job(), held, steps, rows_of(PUSH, pushes))
+    result = orders_with_losses(job(), held, steps, rows_of(PUSH, pushes))
 
-    assert found == {(1, 0): [1, 2, 1, 2], (2, 0): [1, 2]}
+    assert result == {(1, 0): [1, 2, 1, 2], (2, 0): [1, 2]}
 
 
 def test_order_ends_where_nothing_is_known() -> None:
     held = stretches(EPOCHS, 6)
 
-    found = orders_with_losses(job(), held, told((0, 1), (2, 1)), rows_of(PUSH, ()))
+    result = orders_with_losses(job(), held, told((0, 1), (2, 1)), rows_of(PUSH, ()))
 
-    assert found == {(1, 0): [1], (2, 0): []}
+    assert result == {(1, 0): [1], (2, 0): []}
 
 
 @for_each(

@@ -39,9 +39,9 @@ def counting(params: Any, batch: Any, state: dict[str, Any]) -> Any:
     state["n"] = state.get("n", 0) + 1
     if state["n"] % 10 == 0:
         time.sleep(0.02)
-    loss, found = fit(params, batch)
-    found["w"] = found["w"] * np.float32(1 + state["n"] / 1000)
-    return loss, found
+    loss, result = fit(params, batch)
+    result["w"] = result["w"] * np.float32(1 + state["n"] / 1000)
+    return loss, result
 
 
 def recorded(
@@ -56,14 +56,14 @@ def test_replay_makes_each_step_of_the_gradients_that_counted(
 ) -> None:
     run = recorded(three, tmp_path / "run")
 
-    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
 
-    assert found.n_losses == 2 * 150
+    assert result.n_losses == 2 * 150
     assert sum(record["dropped"] for record in run.metrics) > 0
-    assert same_bits(found.params, run.params)
-    assert same_bits(found.params, replayed(ranks(run), 3, kit.Momentum(0.002)))
+    assert same_bits(result.params, run.params)
+    assert same_bits(result.params, replayed(ranks(run), 3, kit.Momentum(0.002)))
     with pytest.raises(FailedPreconditionError, match="first 2 gradients"):
-        found.at(3, 1)
+        result.at(3, 1)
 
 
 def test_what_a_late_gradient_left_in_the_state_is_computed_again(
@@ -73,16 +73,16 @@ def test_what_a_late_gradient_left_in_the_state_is_computed_again(
     assert sum(record["dropped"] for record in run.metrics) > 0
 
     loaded = kit.load_run(tmp_path / "run")
-    found = kit.replay(loaded, step=counting, data=DATA)
-    late = found.content.tables["LATE"]
+    result = kit.replay(loaded, step=counting, data=DATA)
+    late = result.content.tables["LATE"]
 
-    pushed = found.content.tables["PUSH"]
+    pushed = result.content.tables["PUSH"]
     assert any(
         (pushed["step"][pushed["worker"] == row["worker"]] > row["step"]).any()
         for row in late
     ), "no worker was late and counted in a later step"
-    assert same_bits(found.params, run.params)
-    found.content.tables["LATE"] = late[:0]  # as if those had computed nothing
+    assert same_bits(result.params, run.params)
+    result.content.tables["LATE"] = late[:0]  # as if those had computed nothing
     with pytest.raises(AbortedError, match="the replay of"):
         kit.replay(loaded, step=counting, data=DATA)
 
@@ -128,10 +128,10 @@ def test_difference_of_two_names_the_step_that_others_made(
         step for step, both in enumerate(zip(*pair, strict=True)) if both[0] != both[1]
     )
 
-    found = kit.diff(tmp_path / "one", tmp_path / "other", step=fit, data=DATA)
+    result = kit.diff(tmp_path / "one", tmp_path / "other", step=fit, data=DATA)
 
-    assert (found.step, found.what) == (first, "contributors")
-    assert "was made of worker:" in str(found)
+    assert (result.step, result.what) == (first, "contributors")
+    assert "was made of worker:" in str(result)
 
 
 def test_difference_in_the_first_step_is_whose_gradients_it_was_made_of(
@@ -139,16 +139,16 @@ def test_difference_in_the_first_step_is_whose_gradients_it_was_made_of(
 ) -> None:
     recorded(three, tmp_path / "run", steps=5)
     both: list[Any] = [read_content(tmp_path / "run") for _ in range(2)]
-    one, other = both
+    first, other = both
     rows = other.tables["PUSH"].copy()
     begin = rows["step"] == 0
-    (late,) = set(one.job.workers) - {*rows["worker"][begin].tolist()}
+    (late,) = set(first.job.workers) - {*rows["worker"][begin].tolist()}
     rows["worker"][begin & (rows["worker"] == rows["worker"][begin][0])] = late
     other.tables["PUSH"] = rows
 
-    found = kit.diff(one, other)
+    result = kit.diff(first, other)
 
-    assert (found.step, found.what) == (0, "contributors")
+    assert (result.step, result.what) == (0, "contributors")
 
 
 def test_step_whose_gradients_are_not_recorded_is_refused(

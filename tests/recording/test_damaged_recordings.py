@@ -53,10 +53,10 @@ def test_no_flipped_bit_of_the_log_goes_unnoticed(
         data[int(dice.integers(len(data)))] ^= 1 << int(dice.integers(8))
         log.write_bytes(data)
         try:
-            found = decides(read_content(log.parent))
+            result = decides(read_content(log.parent))
         except KitError:
             continue
-        assert found == expected
+        assert result == expected
 
 
 def test_log_that_ends_anywhere_is_read_up_to_there(
@@ -69,12 +69,12 @@ def test_log_that_ends_anywhere_is_read_up_to_there(
     for size in dice.integers(len(whole), size=N_MUTATIONS).tolist():
         log.write_bytes(whole[:size])
         try:
-            found = read_content(log.parent)
+            result = read_content(log.parent)
         except KitError:
             assert size < len(whole) // 4  # before the first part is complete
             continue
-        assert found.end is None
-        assert steps.startswith(found.tables["STEP"].tobytes())
+        assert result.end is None
+        assert steps.startswith(result.tables["STEP"].tobytes())
 
 
 def odd(dice: np.random.Generator, value: Any) -> Any:
@@ -96,8 +96,8 @@ def odd(dice: np.random.Generator, value: Any) -> Any:
         name = str(dice.choice([*value]))
         return {**value, name: odd(dice, value[name])}
     if isinstance(value, list) and value and dice.random() < 0.8:
-        place = int(dice.integers(len(value)))
-        return [*value[:place], odd(dice, value[place]), *value[place + 1 :]]
+        position = int(dice.integers(len(value)))
+        return [*value[:position], odd(dice, value[position]), *value[position + 1 :]]
     return others[int(dice.integers(len(others)))]
 
 
@@ -117,18 +117,18 @@ def test_odd_values_under_right_checksums_are_refused_in_words(
     dice, n_refused = np.random.default_rng(3), 0
 
     for _ in range(N_MUTATIONS):
-        place = int(dice.integers(len(parts)))
-        changed = [(one.kind, dict(one.plain), one.rows) for one in parts[:-1]]
-        if place < len(changed):
-            kind, plain, rows = changed[place]
+        position = int(dice.integers(len(parts)))
+        changed = [(item.kind, dict(item.plain), item.rows) for item in parts[:-1]]
+        if position < len(changed):
+            kind, plain, rows = changed[position]
             if rows and dice.random() < 0.7:
                 data = np.frombuffer(rows, np.uint8).copy()
                 data[int(dice.integers(len(data)))] = dice.integers(256)
                 rows = data.tobytes()[: len(data) - int(dice.integers(3))]
             else:
                 plain = odd(dice, plain)
-            changed[place] = kind, plain, rows
-        log.write_bytes(begin + b"".join(part(*one) for one in changed))
+            changed[position] = kind, plain, rows
+        log.write_bytes(begin + b"".join(part(*item) for item in changed))
         try:
             loaded = kit.load_run(log.parent)
             assert repr(loaded) + loaded._repr_html_()
@@ -147,7 +147,7 @@ def test_state_without_a_parameter_of_the_job_is_refused(
     log = copied() / "run.log"
     begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
     head.plain["job"]["specs"][0][0] = "layer/w"  # named as a slot of `layer`
-    changed = [part(one.kind, one.plain, one.rows) for one in (head, *parts[:-1])]
+    changed = [part(item.kind, item.plain, item.rows) for item in (head, *parts[:-1])]
     log.write_bytes(begin + b"".join(changed))
 
     with pytest.raises(DataLossError, match="'layer/w' is not there as float32"):
@@ -186,7 +186,7 @@ def read_whole(folder: Path) -> None:
 def test_files_of_a_recording_that_are_links_are_not_followed(
     copied: Callable[[], Path], tmp_path: Path
 ) -> None:
-    names = [one.name for one in copied().iterdir()]
+    names = [path.name for path in copied().iterdir()]
     assert {"run.log", "final.safetensors", "data.safetensors"} < {*names}
     for name in names:
         folder = copied()
@@ -232,17 +232,22 @@ def test_module_that_a_recording_names_is_not_imported_unless_it_is_trusted(
     changed = dict(head.plain)
     name(changed, module)
     some = [head._replace(plain=changed), *parts[:-1]]
-    log.write_bytes(begin + b"".join(part(*one) for one in some))
+    log.write_bytes(begin + b"".join(part(*item) for item in some))
 
-    for given in ({}, {"step": fit}, {"step": lambda *_: None}, {"optimizer": "adam"}):
+    for options in (
+        {},
+        {"step": fit},
+        {"step": lambda *_: None},
+        {"optimizer": "adam"},
+    ):
         kit.load_run(folder)
-        kit.diff(folder, folder, **given)
-        kit.diff(folder, tmp_path / "copy", **given)
+        kit.diff(folder, folder, **options)
+        kit.diff(folder, tmp_path / "copy", **options)
         with suppress(KitError):
-            kit.replay(folder, 5, **given)
+            kit.replay(folder, 5, **options)
         with suppress(KitError):
-            kit.replay(folder, 5, **given, check=False)
-        assert module not in sys.modules, given
+            kit.replay(folder, 5, **options, check=False)
+        assert module not in sys.modules, options
     with pytest.raises(FailedPreconditionError, match=f"{module}.*trust_step=True"):
         kit.replay(folder, 5, step=fit if name is not names_the_step else None)
 

@@ -165,17 +165,17 @@ def test_recording_of_an_earlier_version_is_replayed_to_the_bit(
     kind = KINDS[name]
 
     loaded = kit.load_run(tmp_path)
-    found = kit.replay(loaded, step=kind.step)  # raises at the first other bit
+    result = kit.replay(loaded, step=kind.step)  # raises at the first other bit
 
-    rows = found.content.tables["STEP"]
+    rows = result.content.tables["STEP"]
     counted = rows[(rows["examples"] > 0) & np.isfinite(rows["loss"])]
     shares = {(int(row["step"]), int(row["task"])) for row in counted}
     is_asynchronous = not kind.given.get("sync", True)
     assert [row.topology for row in loaded.trace.epochs] == kind.epochs.split()
-    assert found.step == loaded.step == found.content.n_done >= STEPS
-    assert found.content.final is not None
-    assert found.n_losses == len(shares)
-    assert found.n_digests >= (0 if is_asynchronous else STEPS)
+    assert result.step == loaded.step == result.content.n_done >= STEPS
+    assert result.content.final is not None
+    assert result.n_losses == len(shares)
+    assert result.n_digests >= (0 if is_asynchronous else STEPS)
 
 
 def make(name: str) -> None:
@@ -188,7 +188,7 @@ def make(name: str) -> None:
         wanted = kit.Recording(
             folder, store_data=True, digest_every=1, state_every_s=0.1, message_bytes=1
         )
-        given = {"steps": STEPS, "batch": model.BATCH, **kind.given}
+        options = {"steps": STEPS, "batch": model.BATCH, **kind.given}
         with cluster_of(ps=kind.ps, worker=kind.worker) as cluster:
             run = kit.train(
                 kind.step,
@@ -196,7 +196,7 @@ def make(name: str) -> None:
                 model.data(),
                 cluster=cluster,
                 record=wanted,
-                **given,
+                **options,
             )
             kind.happens(cluster, run)
             run.wait(60)

@@ -47,11 +47,11 @@ def test_loaded_run_tells_the_same_as_the_run(recorded: Recorded) -> None:
     assert same_bits(loaded.params, run.params)
     assert loaded.trace.epochs == run.trace.epochs
     assert loaded.traffic == run.traffic
-    assert all(one.agrees for one in loaded.traffic)
+    assert all(topology.agrees for topology in loaded.traffic)
     assert loaded.moved_once == run.moved_once
     for name in ("transfers", "spans", "steps", "totals"):
-        one, other = (getattr(each.trace, name) for each in (loaded, run))
-        assert np.sort(one).tobytes() == np.sort(other).tobytes(), name
+        first, other = (getattr(each.trace, name) for each in (loaded, run))
+        assert np.sort(first).tobytes() == np.sort(other).tobytes(), name
 
 
 def test_board_and_report_take_a_loaded_run(recorded: Recorded, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:
         for name in ("store_data", "store_step")
     )
     with quick_cluster(1, 2) as cluster:
-        for given, error in cases:
+        for inputs, error in cases:
             with pytest.raises(error):
-                begin(cluster, given)
+                begin(cluster, inputs)
         with pytest.raises(InvalidArgumentError, match="store_data"):
             begin(cluster, storing, data=lambda: iter([DATA]))
         with pytest.raises(InvalidArgumentError, match="batch"):

@@ -61,21 +61,21 @@ def test_message_of_a_compressed_step_has_the_bytes_that_travelled(
     for compress in ("float16", "int8"):
         train(three, tmp_path / compress, compress=compress, **about)
 
-    found = kit.replay(tmp_path / "float16", step=compressed.fit, data=compressed.DATA)
-    first = found.at(0, 1)
+    result = kit.replay(tmp_path / "float16", step=compressed.fit, data=compressed.DATA)
+    first = result.at(0, 1)
     own = compressed.gradients(compressed.initial(), 0, 3)
     worker = int(first.source.removeprefix("worker:"))
     for name, values in first.values.items():
         sent = (own[worker][name] * own[worker][name].dtype.type(1 / 3)).astype("e")
         assert values.tobytes() == sent.tobytes(), name
     assert {*first.values} == {"w", "b", "scale"}
-    assert found.n_losses == 36
+    assert result.n_losses == 36
 
-    found = kit.replay(tmp_path / "int8", step=compressed.fit, data=compressed.DATA)
-    scales, numbers = found.at(5, 1), found.at(5, -1)
+    result = kit.replay(tmp_path / "int8", step=compressed.fit, data=compressed.DATA)
+    scales, numbers = result.at(5, 1), result.at(5, -1)
     assert (scales.stage, numbers.stage) == (0, 1)
-    assert all(one.shape == (1,) for one in scales.values.values())
-    assert {one.dtype for one in numbers.values.values()} == {np.dtype(np.int8)}
+    assert all(value.shape == (1,) for value in scales.values.values())
+    assert {value.dtype for value in numbers.values.values()} == {np.dtype(np.int8)}
     assert numbers.place < numbers.number
     assert numbers.exchange.states[numbers.place].message is not None
 
@@ -92,11 +92,11 @@ def test_replay_of_a_compressed_training_goes_on_from_any_kept_state(
     run.wait(30)
 
     data = compressed.DATA
-    found = kit.replay(wanted.path, run.step, step=compressed.fit, data=data)
+    result = kit.replay(wanted.path, run.step, step=compressed.fit, data=data)
 
-    assert max(found.content.states) > 0
-    assert found.n_losses < 3 * run.step  # it did not begin at the beginning
-    assert same_bits(found.params, run.params)
+    assert max(result.content.states) > 0
+    assert result.n_losses < 3 * run.step  # it did not begin at the beginning
+    assert same_bits(result.params, run.params)
 
 
 @pytest.mark.slow
@@ -111,11 +111,11 @@ def test_difference_of_two_compressed_trainings_names_the_message(
         wanted = kit.Recording(tmp_path / name, store_data=True)
         train(three, wanted, data=data, **about)
 
-    found = kit.diff(tmp_path / "one", tmp_path / "other", step=compressed.fit)
+    result = kit.diff(tmp_path / "one", tmp_path / "other", step=compressed.fit)
 
-    assert (found.step, found.task, found.what) == (0, "worker:0", "gradient")
-    assert found.message is not None
-    assert "worker:0 to ps:" in found.message
+    assert (result.step, result.task, result.what) == (0, "worker:0", "gradient")
+    assert result.message is not None
+    assert "worker:0 to ps:" in result.message
 
 
 @pytest.mark.slow
@@ -125,10 +125,10 @@ def test_optimizer_of_ones_own_is_made_again_from_its_settings(
     run = train(three, tmp_path / "run", optimizer=OWN, steps=12)
     loaded = kit.load_run(tmp_path / "run")
 
-    found = kit.replay(loaded, step=toy.fit, data=toy.DATA, trust_step=True)
+    result = kit.replay(loaded, step=toy.fit, data=toy.DATA, trust_step=True)
 
-    assert same_bits(found.params, run.params)
-    assert same_bits(found.params, toy.replayed(12, 3, OWN))
+    assert same_bits(result.params, run.params)
+    assert same_bits(result.params, toy.replayed(12, 3, OWN))
     with pytest.raises(FailedPreconditionError, match="give it as optimizer="):
         kit.replay(loaded, step=toy.fit, data=toy.DATA)
     assert repr(loaded.job.optimizer) == repr(OWN)
@@ -162,10 +162,10 @@ def test_optimizer_that_cannot_be_made_again_is_given_or_was_stored(
 
     with pytest.raises(FailedPreconditionError, match="give it as optimizer="):
         kit.replay(wanted.path, step=toy.fit)
-    given = kit.replay(wanted.path, step=toy.fit, optimizer=Heavy(0.0002))
+    inputs = kit.replay(wanted.path, step=toy.fit, optimizer=Heavy(0.0002))
     stored = kit.replay(wanted.path, trust_step=True)
 
-    assert same_bits(given.params, run.params)
+    assert same_bits(inputs.params, run.params)
     assert same_bits(stored.params, run.params)
     with pytest.raises(InvalidArgumentError, match="digest of the optimizer Heavy"):
         kit.replay(wanted.path, step=toy.fit, optimizer=Heavy(0.1))

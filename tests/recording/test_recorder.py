@@ -70,7 +70,7 @@ def test_full_disk_ends_the_recording_and_not_the_training(
     assert run.recording is not None
     assert "training went on" in run.recording.error
     assert loaded.state == "failed"
-    whole = [one for one in loaded.metrics if one["examples"] == BATCH]
+    whole = [metric for metric in loaded.metrics if metric["examples"] == BATCH]
     assert whole == run.metrics[: len(whole)]
 
 
@@ -88,9 +88,9 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
         with pytest.raises(FailedPreconditionError, match="already"):
             run.record(tmp_path / "later")
 
-    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert found.step == 120
-    assert same_bits(found.params, run.params)
+    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert result.step == 120
+    assert same_bits(result.params, run.params)
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
 
 
@@ -113,8 +113,8 @@ def test_recording_that_is_begun_too_late_leaves_nothing_behind(
         run.resume()
         run.wait(30)
 
-    found = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert same_bits(found.params, run.params)
+    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert same_bits(result.params, run.params)
 
 
 def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -
         with quick_cluster(1, 2) as cluster:
             run = train(cluster, tmp_path / name, steps=steps, **how)
 
-    found = kit.replay(tmp_path / "two", step=fit, data=DATA)
-    assert min(found.content.states) == 20
-    assert same_bits(found.params, run.params)
-    assert same_bits(found.params, replayed(50, 2, kit.Adam(0.01)))
+    result = kit.replay(tmp_path / "two", step=fit, data=DATA)
+    assert min(result.content.states) == 20
+    assert same_bits(result.params, run.params)
+    assert same_bits(result.params, replayed(50, 2, kit.Adam(0.01)))
 
 
 def test_damage_in_the_memory_of_a_training_shows_in_its_recording(
@@ -147,9 +147,9 @@ def test_damage_in_the_memory_of_a_training_shows_in_its_recording(
             train(cluster, wanted, optimizer=kit.Adam(0.01), steps=60)
     flips = False
 
-    found = kit.diff(tmp_path / "good", tmp_path / "bad", step=fit, data=DATA)
-    assert (found.step, found.task, found.what) == (30, "ps:0", "parameters")
-    assert found.facts == ()
+    result = kit.diff(tmp_path / "good", tmp_path / "bad", step=fit, data=DATA)
+    assert (result.step, result.task, result.what) == (30, "ps:0", "parameters")
+    assert result.facts == ()
     kit.replay(tmp_path / "good", step=fit, data=DATA)
     with pytest.raises(AbortedError, match="after 31 steps") as caught:
         kit.replay(tmp_path / "bad", step=fit, data=DATA)
@@ -172,11 +172,11 @@ def test_killed_program_leaves_a_recording_that_can_be_replayed(tmp_path: Path) 
         program.wait(10)
 
     loaded = kit.load_run(folder)
-    found = kit.replay(loaded, 20, step=fit)
+    result = kit.replay(loaded, 20, step=fit)
     assert loaded.state == "failed"
     assert loaded.step > 20
-    assert found.n_losses > 0
-    assert found.mismatch is None
+    assert result.n_losses > 0
+    assert result.mismatch is None
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_elastic_training_that_loses_its_leader_is_recorded_whole_and_replayed(
         run.wait(30)
 
     loaded = kit.load_run(wanted.path)
-    found = kit.replay(loaded, step=slowly, data=DATA)
+    result = kit.replay(loaded, step=slowly, data=DATA)
     assert loaded.losses == run.losses
-    assert [one.lost for one in loaded.losses] == [("worker:0",)]
+    assert [loss.lost for loss in loaded.losses] == [("worker:0",)]
     assert loaded.metrics == run.metrics
-    assert same_bits(found.params, run.params)
-    assert found.n_losses == 3 * run.step
+    assert same_bits(result.params, run.params)
+    assert result.n_losses == 3 * run.step

@@ -37,28 +37,28 @@ from tests.training.toy import (
 def test_replay_has_the_bits_of_the_training_and_of_plain_numpy(
     recorded: Recorded,
 ) -> None:
-    found = kit.replay(recorded.folder, step=fit, data=DATA)
+    result = kit.replay(recorded.folder, step=fit, data=DATA)
 
-    assert found.step == STEPS
-    assert found.mismatch is None
-    assert found.n_losses == 3 * STEPS
-    assert found.n_digests >= STEPS
-    assert same_bits(found.params, recorded.run.params)
-    assert same_bits(found.params, replayed(STEPS, 3, kit.Adam(0.01)))
+    assert result.step == STEPS
+    assert result.mismatch is None
+    assert result.n_losses == 3 * STEPS
+    assert result.n_digests >= STEPS
+    assert same_bits(result.params, recorded.run.params)
+    assert same_bits(result.params, replayed(STEPS, 3, kit.Adam(0.01)))
 
 
 def test_any_step_is_computed_from_the_newest_state_before_it(
     recorded: Recorded,
 ) -> None:
     for step in (0, 49, 50, 77):
-        found = kit.replay(recorded.folder, step, step=fit)  # with the stored data
+        result = kit.replay(recorded.folder, step, step=fit)  # with the stored data
 
-        assert same_bits(found.params, replayed(step, 3, kit.Adam(0.01))), step
+        assert same_bits(result.params, replayed(step, 3, kit.Adam(0.01))), step
 
 
 def test_message_of_a_replay_carries_the_real_gradient(recorded: Recorded) -> None:
-    found = kit.replay(recorded.folder, step=fit)
-    at_servers, on_ring = found.at(20, 1), found.at(60, 1)
+    result = kit.replay(recorded.folder, step=fit)
+    at_servers, on_ring = result.at(20, 1), result.at(60, 1)
 
     own = gradients(replayed(20, 3, kit.Adam(0.01)), 20, 3)
     number = int(at_servers.source.removeprefix("worker:"))
@@ -68,24 +68,24 @@ def test_message_of_a_replay_carries_the_real_gradient(recorded: Recorded) -> No
     flat = {name: value.reshape(-1) for name, value in own[number].items()}
     for name, values in at_servers.values.items():
         assert values.tobytes() in flat[name].tobytes()
-    assert sum(one.nbytes for one in at_servers.values.values()) == len(
+    assert sum(value.nbytes for value in at_servers.values.values()) == len(
         at_servers.payload
     )
     assert on_ring.kind == "reduce"
     assert len(on_ring.exchange.states) > on_ring.number
-    assert found.at(60, -1).kind == "gather"
+    assert result.at(60, -1).kind == "gather"
     with pytest.raises(OutOfRangeError, match="there is no message 99"):
-        found.at(60, 99)
+        result.at(60, 99)
     with pytest.raises(OutOfRangeError):
-        found.at(STEPS, 1)
+        result.at(STEPS, 1)
 
 
 def test_other_data_or_another_step_function_is_named_by_its_digest(
     recorded: Recorded,
 ) -> None:
     def another(params: Any, batch: Any) -> Any:
-        loss, found = fit(params, batch)
-        return loss * 1, found
+        loss, result = fit(params, batch)
+        return loss * 1, result
 
     with pytest.raises(InvalidArgumentError, match=r"digest of data\[1\]"):
         kit.replay(recorded.folder, step=fit, data=(X, Y + 1))
@@ -104,7 +104,7 @@ def test_step_function_that_can_be_imported_need_not_be_given_if_it_is_trusted(
 def test_replay_names_the_first_difference(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = kit.replay(recorded.folder, 10, step=fit)
+    result = kit.replay(recorded.folder, 10, step=fit)
     seen = 0
 
     def fit_but_once(params: Any, batch: Any) -> Any:
@@ -119,7 +119,7 @@ def test_replay_names_the_first_difference(
     seen = 0
     going_on = kit.replay(recorded.folder, step=fit_but_once, check=False)
 
-    assert found.mismatch is None
+    assert result.mismatch is None
     assert caught.value.step == 3  # the eighth call is in the third step
     assert going_on.mismatch is not None
     assert going_on.mismatch.what == "parameters"
@@ -131,21 +131,21 @@ def test_replay_of_other_bits_is_allowed_within_a_tolerance_and_warned_of(
 ) -> None:
     def nearly(params: Any, batch: Any) -> Any:
         loss, grads = fit(params, batch)
-        return loss, {name: one * np.float32(1 + 1e-6) for name, one in grads.items()}
+        return loss, {name: item * np.float32(1 + 1e-6) for name, item in grads.items()}
 
     monkeypatch.setattr("kit.recording.replay_inputs.step_difference", lambda *_: "")
     other = replace(arithmetic.here(), numpy="1.0")
     monkeypatch.setattr("kit.recording.replay.here", lambda: other)
     with pytest.warns(UserWarning, match=r"other bits: numpy has different versions"):
-        found = kit.replay(recorded.folder, step=nearly, tolerance=1e-3)
+        result = kit.replay(recorded.folder, step=nearly, tolerance=1e-3)
     monkeypatch.undo()
     monkeypatch.setattr("kit.recording.replay_inputs.step_difference", lambda *_: "")
     for tolerance in (0.0, 1e-9):
         with pytest.raises(AbortedError, match="the replay of"):
             kit.replay(recorded.folder, step=nearly, tolerance=tolerance)
 
-    assert found.mismatch is None
-    assert (found.step, found.n_digests) == (STEPS, 0)
+    assert result.mismatch is None
+    assert (result.step, result.n_digests) == (STEPS, 0)
 
 
 def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
@@ -154,8 +154,8 @@ def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
     factor = np.float64(2.0)
 
     def local(params: Any, batch: Any) -> Any:
-        loss, found = fit(params, batch)
-        return loss * factor, found
+        loss, results = fit(params, batch)
+        return loss * factor, results
 
     wanted = kit.Recording(tmp_path / "run", store_data=True, store_step=True)
     with quick_cluster(1, 2) as cluster:
@@ -171,9 +171,9 @@ def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
         assert run.params
     with pytest.raises(FailedPreconditionError, match="trust_step=True"):
         kit.replay(wanted.path)
-    found = kit.replay(wanted.path, trust_step=True)
+    result = kit.replay(wanted.path, trust_step=True)
 
-    assert same_bits(found.params, run.params)
+    assert same_bits(result.params, run.params)
 
 
 def test_damaged_state_is_noticed(copied: Callable[[], Path]) -> None:
@@ -188,12 +188,12 @@ def test_damaged_state_is_noticed(copied: Callable[[], Path]) -> None:
 
 
 def test_parts_of_the_log_are_as_documented(recorded: Recorded) -> None:
-    found = read_parts(recorded.folder / "run.log", LOG)
-    kinds = [part.kind for part in found.found]
+    result = read_parts(recorded.folder / "run.log", LOG)
+    kinds = [part.kind for part in result.found]
 
     assert kinds[0] == "HEAD"
     assert kinds[-1] == "DONE"
-    assert not found.is_torn
+    assert not result.is_torn
     assert {"DATA", "STAT", "EPOC", "STEP", "DIGS", "LAST"} < {*kinds}
 
 
@@ -218,8 +218,8 @@ def test_loss_that_is_a_tensor_is_replayed(tmp_path: Path) -> None:
         assert run.params
     x, y, again = loss()  # another line, in another graph
 
-    found = kit.replay(tmp_path / "run", step=again, data={x: X, y: Y})
-    assert same_bits(found.params, run.params)
+    result = kit.replay(tmp_path / "run", step=again, data={x: X, y: Y})
+    assert same_bits(result.params, run.params)
 
 
 def test_recordings_are_compared_as_far_as_they_go(

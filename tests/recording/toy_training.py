@@ -19,9 +19,9 @@ def begin(
     **options: Any,
 ) -> kit.Run:
     """Begin to train a model of the tests; `options` are those of `kit.train`."""
-    given = {"step": model.fit, "params": model.initial(), "data": model.DATA}
-    given |= {"batch": BATCH} | options
-    return kit.train(record=record, cluster=cluster, **given)
+    arguments = {"step": model.fit, "params": model.initial(), "data": model.DATA}
+    arguments |= {"batch": BATCH} | options
+    return kit.train(record=record, cluster=cluster, **arguments)
 
 
 def train(

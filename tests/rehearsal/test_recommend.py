@@ -42,22 +42,26 @@ def train(cluster: LocalCluster, **more: Any) -> kit.Run:
 def test_quickest_is_the_one_that_its_formulas_say(
     asked: dict[str, Any], best: str
 ) -> None:
-    found = kit.recommend(worker=4, rates=FREE, **asked)
+    result = kit.recommend(worker=4, rates=FREE, **asked)
 
-    assert found.topology == best
-    assert found.best.seconds == min(r.seconds for r in found.rehearsals.values())
-    assert found.reason.startswith(f"{best}: predicted ")
+    assert result.topology == best
+    assert result.best.seconds == min(r.seconds for r in result.rehearsals.values())
+    assert result.reason.startswith(f"{best}: predicted ")
 
 
 @pytest.mark.slow
 def test_what_cannot_be_formed_is_left_out_and_said() -> None:
-    found = kit.recommend(4000, worker=2, rates=FREE)
+    result = kit.recommend(4000, worker=2, rates=FREE)
 
-    can = {one.name for one in registered() if one.agrees and not one.needs_ps}
+    can = {
+        topology.name
+        for topology in registered()
+        if topology.agrees and not topology.needs_ps
+    }
     can -= {"tree", "recursive-doubling"}  # which have other last bits
-    assert {*found.rehearsals} == can
-    assert "needs a parameter server" in found.left_out["ps"]
-    assert {*found.frame().index} == can
+    assert {*result.rehearsals} == can
+    assert "needs a parameter server" in result.left_out["ps"]
+    assert {*result.frame().index} == can
 
 
 def test_topology_of_ones_own_is_recommended_where_it_is_quicker(
@@ -73,10 +77,10 @@ def test_topology_of_ones_own_is_recommended_where_it_is_quicker(
     forget_topologies(monkeypatch)
     topologies.register(Skips())
 
-    found = kit.recommend(400_000, worker=4, link="10mbit", rates=FREE)
+    result = kit.recommend(400_000, worker=4, link="10mbit", rates=FREE)
 
-    assert found.topology == "own-skips"
-    assert "bytes, not" in found.reason
+    assert result.topology == "own-skips"
+    assert "bytes, not" in result.reason
 
 
 @pytest.mark.slow
@@ -112,12 +116,12 @@ def test_auto_is_no_topology_by_itself() -> None:
 
 
 def test_of_equally_quick_ones_that_with_fewer_messages_in_a_row_is_named() -> None:
-    found = kit.recommend(446_428, worker=14, link="50mbit", rates=FREE)
+    result = kit.recommend(446_428, worker=14, link="50mbit", rates=FREE)
 
     near = [
-        one
-        for one in found.rehearsals.values()
-        if one.seconds < 1.02 * min(r.seconds for r in found.rehearsals.values())
+        rehearsal
+        for rehearsal in result.rehearsals.values()
+        if rehearsal.seconds < 1.02 * min(r.seconds for r in result.rehearsals.values())
     ]
-    assert {one.topology: one.n_in_row for one in near} == {"mesh": 2, "ring": 26}
-    assert found.topology == "mesh"
+    assert {item.topology: item.n_in_row for item in near} == {"mesh": 2, "ring": 26}
+    assert result.topology == "mesh"

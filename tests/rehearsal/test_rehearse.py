@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 
 def arrays(specs: list[Spec]) -> dict[str, Any]:
-    return {one.name: np.zeros(one.shape, one.dtype) for one in specs}
+    return {spec.name: np.zeros(spec.shape, spec.dtype) for spec in specs}
 
 
 @pytest.mark.slow
@@ -55,20 +55,20 @@ def test_bytes_and_messages_are_those_of_the_formulas(
 ) -> None:
     asked: dict[str, Any] = {"hosts": hosts and min(hosts, n + n_ps), "rates": FREE}
     with kit.settings(bucket_bytes=64):
-        found = kit.rehearse(
+        result = kit.rehearse(
             arrays(specs), name, ps=n_ps, worker=n, compress=compress, **asked
         )
 
-    job, names, topology = found.job, found.trace.names, by_name(name)
+    job, names, topology = result.job, result.trace.names, by_name(name)
     formula = job.traffic(topology)
-    assert found.traffic() == {
+    assert result.traffic() == {
         (names[source], names[target], kind.name): size
         for (source, target, kind), size in formula.items()
         if size
     }
-    assert found.n_bytes == sum(formula.values())
+    assert result.n_bytes == sum(formula.values())
     stages = job.payload.stages
-    assert found.n_messages == sum(topology.n_messages(*one) for one in stages)
+    assert result.n_messages == sum(topology.n_messages(*stage) for stage in stages)
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
 ) -> None:
     hosts = hosts and min(hosts, n + n_ps)
     with kit.settings(bucket_bytes=64):
-        found = kit.rehearse(
+        result = kit.rehearse(
             arrays(specs),
             name,
             ps=n_ps,
@@ -111,10 +111,10 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
             compress=compress,
         )
 
-    steps = found.trace.steps
+    steps = result.trace.steps
     n_steps = int(steps["step"].max()) + 1
     seconds = {member: compute[member - n_ps] for member in range(n_ps, n_ps + n)}
-    replay = play(found.job, seconds | dict.fromkeys(range(n_ps), 0.0), rates, n_steps)
+    replay = play(result.job, seconds | dict.fromkeys(range(n_ps), 0.0), rates, n_steps)
     for row in steps:
         assert row["end"] == replay[row["step"]][row["task"]]
 
@@ -124,33 +124,33 @@ def test_ring_takes_its_bytes_over_the_bandwidth_and_its_hops_times_the_latency(
     n: int,
 ) -> None:
     n_bytes = 4 * 840 * n
-    found = kit.rehearse(
+    result = kit.rehearse(
         n_bytes, "ring", worker=n, link="8mbit,5ms", compute=0.25, rates=FREE
     )
 
     moved = 2 * (n - 1) * (n_bytes / n / 1e6 + 0.005)
-    assert found.seconds == pytest.approx(0.25 + moved, rel=1e-6)
-    assert found.exchange == pytest.approx(moved, rel=1e-6)
+    assert result.seconds == pytest.approx(0.25 + moved, rel=1e-6)
+    assert result.exchange == pytest.approx(moved, rel=1e-6)
 
 
 def test_server_takes_the_gradients_of_its_workers_one_after_the_other() -> None:
-    found = kit.rehearse(
+    result = kit.rehearse(
         100_000, "ps", ps=1, worker=3, link="8mbit,5ms", optimizer="adam", rates=FREE
     )
 
     # In, three times; out, three times; the last one is pulled as it is pushed.
-    first = found.trace.steps["end"][:4].max() * 1e-9
+    first = result.trace.steps["end"][:4].max() * 1e-9
     assert first == pytest.approx(6 * 0.1 + 2 * 0.005, rel=1e-6)
 
 
 @pytest.mark.slow
 def test_slow_worker_keeps_the_others_waiting_for_what_it_computes_longer() -> None:
-    found = kit.rehearse(
+    result = kit.rehearse(
         4000, "mesh", worker=3, compute={"worker:1": 0.5, "worker:2": 0.2}, rates=FREE
     )
 
-    table = found.frame()
-    assert found.seconds == pytest.approx(0.5)
+    table = result.frame()
+    assert result.seconds == pytest.approx(0.5)
     assert table["predicted_compute"].tolist() == pytest.approx([0.0, 0.5, 0.2])
     assert table["predicted_wait"].tolist() == pytest.approx([0.5, 0.0, 0.3])
 
@@ -168,9 +168,9 @@ def test_memory_is_parameters_gradients_slots_and_what_is_kept(
     name: str, optimizer: str, expected: list[int]
 ) -> None:
     n_ps = int(name == "ps")
-    found = kit.rehearse(MIB, name, ps=n_ps, worker=4, optimizer=optimizer, rates=FREE)
+    result = kit.rehearse(MIB, name, ps=n_ps, worker=4, optimizer=optimizer, rates=FREE)
 
-    assert list(found.memory.values()) == expected
+    assert list(result.memory.values()) == expected
 
 
 def test_gradients_from_another_host_are_kept_apart() -> None:
@@ -184,14 +184,14 @@ def test_gradients_from_another_host_are_kept_apart() -> None:
 
 
 def test_trace_tells_without_a_gap_what_each_member_did() -> None:
-    found = kit.rehearse(
+    result = kit.rehearse(
         4 * MIB, "ring", worker=3, link="1gbit,1ms", compute=0.01, rates=FREE
     )
 
-    trace = found.trace
+    trace = result.trace
     assert trace.predicted
     assert not len(trace.losses()[0])
-    assert len(trace.transfers) == found.n_messages * trace.n_steps(1)
+    assert len(trace.transfers) == result.n_messages * trace.n_steps(1)
     assert trace.transfers["bytes"].sum() == trace.totals["bytes"].sum()
     for task in range(3):
         spans = np.sort(trace.spans[trace.spans["task"] == task], order="start")
@@ -219,7 +219,7 @@ class _Own(Topology):
     name = "own-exchange"
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        other = next(one for one in group.workers if one != member)
+        other = next(worker for worker in group.workers if worker != member)
         whole, kind = Range(0, layout.n_bytes), TransferKind.REDUCE
         ops = [Send(other, GRAD, whole, kind), Receive(other, GRAD, whole, kind)]
         return Plan((tuple(self.arranged(ops, member)),), (Apply(whole),))
@@ -252,19 +252,19 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_topology_of_ones_own_is_rehearsed_by_its_plan_alone() -> None:
     topologies.register(_Own())
 
-    found = kit.rehearse(
+    result = kit.rehearse(
         100_000, "own-exchange", worker=2, link="8mbit,5ms", rates=FREE
     )
 
-    assert (found.n_bytes, found.n_messages) == (200_000, 2)
-    assert found.seconds == pytest.approx(0.1 + 0.005)
+    assert (result.n_bytes, result.n_messages) == (200_000, 2)
+    assert result.seconds == pytest.approx(0.1 + 0.005)
 
 
 @pytest.mark.usefixtures("table")
 @for_each(
     ("topology", "said"),
     [(_Waits(), "never end"), (_Deaf(), "do not fit"), (_Idle(), "none of the tasks")],
-    ids=lambda one: type(one).__name__,
+    ids=lambda item: type(item).__name__,
 )
 def test_plans_that_cannot_be_carried_out_are_refused(
     topology: Topology, said: str
@@ -333,8 +333,8 @@ def train_step(params: Any, batch: Any) -> Any:
 def touched_bytes(cluster: LocalCluster) -> list[int]:
     """Return how much of each member's arena of the last training has been used."""
     members = [server.trainings._member for server in cluster.servers]
-    linked = [one._linked for one in members if one is not None]
-    arenas = [one.arenas[one.me] for one in linked if one is not None]
+    linked = [member._linked for member in members if member is not None]
+    arenas = [item.arenas[item.me] for item in linked if item is not None]
     return [os.fstat(arena._fd).st_blocks * 512 for arena in arenas]
 
 
@@ -375,5 +375,5 @@ def test_real_training_moves_the_rehearsed_bytes_in_the_rehearsed_memory(
     in_order = np.sort(in_steps, order=["source", "destination", "kind"])
     assert in_order.tolist() == predicted.trace.totals.tolist()
     # Beside the buffers an arena holds counters, a few pages for each neighbour.
-    for task, found in zip(predicted.tasks, used, strict=True):
-        assert 0 <= found - predicted.memory[task] < 100_000
+    for task, result in zip(predicted.tasks, used, strict=True):
+        assert 0 <= result - predicted.memory[task] < 100_000

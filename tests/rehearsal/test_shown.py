@@ -27,7 +27,7 @@ def test_report_draws_it_and_says_what_is_predicted_and_what_is_exact(
 ) -> None:
     job, path = found.job, tmp_path / "report.html"
     traffic = by_name("mesh").traffic(job.layout, job.group)
-    formula = {f"worker:{one}": per_member(traffic, one) for one in range(3)}
+    formula = {f"worker:{item}": per_member(traffic, item) for item in range(3)}
 
     write_report(path, [Section("Three", "A rehearsal.", found.trace, formula)])
 

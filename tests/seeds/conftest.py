@@ -7,9 +7,9 @@ from pathlib import Path
 NAMES = ("hello", "two_tasks", "pinning", "cluster_", "evolution", "trainer")
 
 collect_ignore = [
-    one.name
-    for one in Path(__file__).parent.glob("*.py")
-    if one.name.startswith(
+    path.name
+    for path in Path(__file__).parent.glob("*.py")
+    if path.name.startswith(
         ("hello", "two_tasks", "pinning", "cluster_", "evolution", "trainer")
     )
 ]

@@ -34,4 +34,4 @@ with tf.Session(servers[2].target) as session:
         print(f"{value:.6f}")
     for variable in (weights_1, biases_1, weights_2, biases_2):
         values = session.run(variable).flatten()
-        print(variable.device, *[f"{one:.6f}" for one in values])
+        print(variable.device, *[f"{item:.6f}" for item in values])

@@ -108,7 +108,7 @@ def test_pinned_layers_train_as_a_numpy_loop_does() -> None:
     for line, (device, values) in zip(lines[3:], variables, strict=True):
         assert line.startswith(device)
         shown = line.removeprefix(device).split()
-        assert [float(one) for one in shown] == pytest.approx(values, abs=2e-6)
+        assert [float(number) for number in shown] == pytest.approx(values, abs=2e-6)
 
 
 @pytest.mark.slow

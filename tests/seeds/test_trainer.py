@@ -43,8 +43,8 @@ class Trainer:
         """Return the step of the newest checkpoint that is complete."""
         state = self._checkpoints / "checkpoint"
         text = state.read_text("utf-8") if state.exists() else ""
-        found = re.search(r"^model_checkpoint_path: .*-(\d+)", text, re.MULTILINE)
-        return int(found[1]) if found else -1
+        result = re.search(r"^model_checkpoint_path: .*-(\d+)", text, re.MULTILINE)
+        return int(result[1]) if result else -1
 
     def wait_for_steps_after_a_checkpoint(self) -> None:
         try:
@@ -56,7 +56,7 @@ class Trainer:
     def told(self, what: str, worker: str) -> list[float]:
         """Return a value that a worker has told after each of its runs."""
         words = self.shells.words(worker)
-        return [float(one) for one in re.findall(rf"{what} = ([\d.e+-]+)", words)]
+        return [float(number) for number in re.findall(rf"{what} = ([\d.e+-]+)", words)]
 
     def furthest(self) -> int:
         return int(max(step for name in WORKERS for step in self.told("step", name)))
@@ -84,8 +84,8 @@ def test_trainer_learns_and_goes_on_where_it_was(
 
     # Each worker may make one more step than the last.
     assert 250 <= first <= 252
-    assert max(one[0] for one in learned) > 2.0  # of the first that came
-    assert max(one[-1] for one in learned) < 0.7
+    assert max(row[0] for row in learned) > 2.0  # of the first that came
+    assert max(row[-1] for row in learned) < 0.7
     assert f"Restored {tmp_path}/checkpoints/model.ckpt-{first}." in (
         trainer.shells.words("worker:0")
     )
@@ -116,13 +116,13 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     before, furthest = trainer.saved(), trainer.furthest()
     of_the_chief = trainer.told("step", "worker:0")[-1]
     trainer.start(victim, f"--sync={sync}", "--steps=300")
-    told = trainer.shells.wait_for_words(
+    reply = trainer.shells.wait_for_words(
         "worker:0",
         r"was lost; restored \S*model.ckpt-(\d+); goes on at step (\d+); (\d+) steps",
     )
     trainer.shells.wait_for_ends("worker")
 
-    restored, begun, lost = map(int, told.groups())
+    restored, begun, lost = map(int, reply.groups())
     assert before < furthest < 300  # it was killed on the way
     assert restored >= before
     # A run that was under way when the server was killed has told no step.

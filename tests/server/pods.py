@@ -69,21 +69,21 @@ class Kubelet:
 
     def pods(self) -> list[Pod]:
         return [
-            self._pod(one, number)
-            for one in self._objects
-            if one["kind"] in ("StatefulSet", "Job")
+            self._pod(item, number)
+            for item in self._objects
+            if item["kind"] in ("StatefulSet", "Job")
             for number in range(
-                one["spec"].get("replicas", one["spec"].get("completions"))
+                item["spec"].get("replicas", item["spec"].get("completions"))
             )
         ]
 
     def local(self, text: str) -> str:
         """Return a text with addresses of this machine instead of the pods' names."""
 
-        def port(found: re.Match[str]) -> str:
-            if found[0] not in self._ports:
-                (self._ports[found[0]],) = free_ports(1)
-            return f"127.0.0.1:{self._ports[found[0]]}"
+        def port(result: re.Match[str]) -> str:
+            if result[0] not in self._ports:
+                (self._ports[result[0]],) = free_ports(1)
+            return f"127.0.0.1:{self._ports[result[0]]}"
 
         return re.sub(r"[a-z][-a-z0-9]*-\d+\.[a-z][-a-z0-9]*:\d+", port, text)
 
@@ -120,37 +120,37 @@ class Kubelet:
         self, name: str, spec: dict[str, Any], user: int | None
     ) -> dict[str, Path]:
         """Make a pod's volumes; return where each mount path is now."""
-        kinds = {one["name"]: one for one in spec["volumes"]}
+        kinds = {row["name"]: row for row in spec["volumes"]}
         mounts = {}
         for mount in spec["containers"][0]["volumeMounts"]:
-            place = self._folder / name / mount["name"]
-            place.mkdir(parents=True)
-            mounts[mount["mountPath"]] = place
+            folder = self._folder / name / mount["name"]
+            folder.mkdir(parents=True)
+            mounts[mount["mountPath"]] = folder
             if "secret" in (volume := kinds[mount["name"]]):
                 mode = volume["secret"]["defaultMode"]
-                self._mount_secret(place, mode, user)
+                self._mount_secret(folder, mode, user)
             elif user is not None:
-                os.chown(place, 0, user)
-                place.chmod(0o2777)
+                os.chown(folder, 0, user)
+                folder.chmod(0o2777)
         return mounts
 
-    def _mount_secret(self, place: Path, mode: int, user: int | None) -> None:
+    def _mount_secret(self, folder: Path, mode: int, user: int | None) -> None:
         """Write the files as Kubernetes does: behind two links, for the group."""
-        (secret,) = [one for one in self._objects if one["kind"] == "Secret"]
-        inner = place / "..2026_01_01_00_00_00.1"
+        (secret,) = [item for item in self._objects if item["kind"] == "Secret"]
+        inner = folder / "..2026_01_01_00_00_00.1"
         inner.mkdir(mode=0o755)
-        (place / "..data").symlink_to(inner.name)
+        (folder / "..data").symlink_to(inner.name)
         for file, data in secret["data"].items():
             (inner / file).write_bytes(base64.b64decode(data))
             (inner / file).chmod(mode)
-            (place / file).symlink_to(f"..data/{file}")
+            (folder / file).symlink_to(f"..data/{file}")
         if user is not None:
-            for one in inner.iterdir():
-                os.chown(one, 0, user)
-                one.chmod(mode | 0o040)
+            for path in inner.iterdir():
+                os.chown(path, 0, user)
+                path.chmod(mode | 0o040)
             os.chown(inner, 0, user)
             inner.chmod(0o2755)
-            place.chmod(0o3777)
+            folder.chmod(0o3777)
 
 
 @contextmanager
@@ -167,27 +167,27 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def _variables(given: list[dict[str, Any]], kind: str, number: int) -> dict[str, str]:
+def _variables(inputs: list[dict[str, Any]], kind: str, number: int) -> dict[str, str]:
     """Return what a container's variables are; $(...) is one that stands before."""
-    place = {
+    folder = {
         "StatefulSet": "metadata.labels['apps.kubernetes.io/pod-index']",
         "Job": "metadata.annotations['batch.kubernetes.io/job-completion-index']",
     }[kind]
-    found: dict[str, str] = {}
-    for one in given:
-        if "valueFrom" in one:
-            assert one["valueFrom"] == {"fieldRef": {"fieldPath": place}}
-            found[one["name"]] = str(number)
+    result: dict[str, str] = {}
+    for text in inputs:
+        if "valueFrom" in text:
+            assert text["valueFrom"] == {"fieldRef": {"fieldPath": folder}}
+            result[text["name"]] = str(number)
         else:
-            found[one["name"]] = _REFERENCE.sub(
-                lambda match: found.get(match[1], match[0]), one["value"]
+            result[text["name"]] = _REFERENCE.sub(
+                lambda match: result.get(match[1], match[0]), text["value"]
             )
-    return found
+    return result
 
 
 def _mounted(text: str, mounts: dict[str, Path]) -> str:
     paths = "|".join(map(re.escape, mounts))
-    return re.sub(rf"(?:{paths})(?=/|$)", lambda found: str(mounts[found[0]]), text)
+    return re.sub(rf"(?:{paths})(?=/|$)", lambda result: str(mounts[result[0]]), text)
 
 
 def config_of(pod: Pod) -> Any:

@@ -22,15 +22,15 @@ _next = itertools.cycle(
 def free_ports(count: int) -> list[int]:
     """Return so many different ports; all are bound at once, then let go."""
     with ExitStack() as stack:
-        found: list[int] = []
-        while len(found) < count:
+        result: list[int] = []
+        while len(result) < count:
             probe, port = stack.enter_context(socket.socket()), next(_next)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            found.append(port)
-        return found
+            result.append(port)
+        return result
 
 
 def spec_of(n_ps: int, n_workers: int) -> dict[str, list[str]]:

@@ -54,17 +54,17 @@ def stage(
     folder: Path, credentials: Credentials, n_ps: int = 2, n_workers: int = 2
 ) -> Iterator[Stage]:
     """Give a stage, and take it down at the end."""
-    found = Stage(folder, credentials, n_ps, n_workers)
+    result = Stage(folder, credentials, n_ps, n_workers)
     try:
-        yield found
+        yield result
     finally:
-        found.close()
+        result.close()
 
 
 def program(steps: int = 6, step: Any = fit, **changes: Any) -> Program:
     def begin_and_wait(server: kit.Server) -> kit.Run:
-        given: dict[str, Any] = {"steps": steps, "batch": BATCH, **changes}
-        run = kit.train(step, initial(), DATA, cluster=server, **given)
+        options: dict[str, Any] = {"steps": steps, "batch": BATCH, **changes}
+        run = kit.train(step, initial(), DATA, cluster=server, **options)
         return run.wait(10)
 
     return begin_and_wait

@@ -38,7 +38,7 @@ def test_any_server_tells_where_all_tasks_are(transport: str) -> None:
             assert (
                 attached.directory.addresses == cluster.servers[0].directory.addresses
             )
-            assert [str(one) for one in attached.status] == [
+            assert [str(item) for item in attached.status] == [
                 "ps:0 ready",
                 "worker:0 ready",
                 "worker:1 ready",
@@ -69,8 +69,8 @@ def test_no_credential_is_shown() -> None:
 @pytest.mark.slow
 def test_a_training_of_others_is_watched_and_steered_to_its_end() -> None:
     with clusters(1, 2) as cluster:
-        given = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        options = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
 
         watched = look(cluster, 2).run
 
@@ -87,18 +87,18 @@ def test_a_training_of_others_is_watched_and_steered_to_its_end() -> None:
         last = look(cluster).run
         assert last is not None
         assert last.wait(SOON_S).step == begun.step
-        assert {one.state for one in look(cluster).status} == {"done"}
+        assert {item.state for item in look(cluster).status} == {"done"}
 
 
 def watchers() -> list[str]:
-    return [one.name for one in threading.enumerate() if "kit-watch" in one.name]
+    return [text.name for text in threading.enumerate() if "kit-watch" in text.name]
 
 
 @pytest.mark.slow
 def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
     with clusters(1, 2) as cluster:
-        given = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        options = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
         attached = look(cluster, 2)
         n_before = len(watchers())
 
@@ -120,8 +120,8 @@ def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None:
     with clusters(1, 2, transport) as cluster:
-        given = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        options = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
         begun.switch("ring", at=40)
         begun.advance(60)
         until(lambda: begun.state == "paused" and begun.step == 60, SOON_S)
@@ -140,8 +140,8 @@ def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None
 @pytest.mark.slow
 def test_a_closed_run_of_others_ends_its_watch_and_not_the_training() -> None:
     with clusters(1, 2) as cluster:
-        given = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **given)  # type: ignore[call-overload]
+        options = {"batch": BATCH, "steps": 100_000}
+        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
         attached = look(cluster)
         n_before = len(watchers())
         run = attached.run

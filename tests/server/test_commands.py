@@ -144,11 +144,11 @@ def test_tasks_that_were_started_by_hand_serve_a_session_until_sigterm(
     monkeypatch.setenv("KIT_CREDENTIALS", str(path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     spec = spec_of(1, 1)
-    given = ["--cluster", json.dumps(spec), "--credentials", str(path)]
+    options = ["--cluster", json.dumps(spec), "--credentials", str(path)]
 
     with (
-        serving(*given, "--job", "ps") as ps,
-        serving(*given, "--job", "worker", "--index", "0") as worker,
+        serving(*options, "--job", "ps") as ps,
+        serving(*options, "--job", "worker", "--index", "0") as worker,
     ):
         assert first_line(ps) == f"ps:0 serves at {spec['ps'][0]}\n"
         assert first_line(worker).startswith("worker:0 serves")
@@ -171,9 +171,9 @@ def test_a_task_from_the_environment_listens_where_it_is_told(tmp_path: Path) ->
     (port,) = free_ports(1)
     cluster = {"worker": [f"worker-0.psring:{port}"]}
     config = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
-    given = ["--bind", "127.0.0.1", "--credentials", str(path)]
+    options = ["--bind", "127.0.0.1", "--credentials", str(path)]
 
-    with serving(*given, environment={"TF_CONFIG": json.dumps(config)}) as process:
+    with serving(*options, environment={"TF_CONFIG": json.dumps(config)}) as process:
         assert first_line(process) == f"worker:0 serves at worker-0.psring:{port}\n"
         process.send_signal(signal.SIGINT)
 

@@ -50,10 +50,10 @@ def test_port_of_a_process_that_is_ending_is_waited_for(
 
     monkeypatch.setattr("kit.server.engine.time.sleep", look)
 
-    told = engine.start(asked)
+    reply = engine.start(asked)
 
     engine.stop()
-    assert told["address"] == asked["address"]
+    assert reply["address"] == asked["address"]
     assert len(looks) >= 3
 
 

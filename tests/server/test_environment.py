@@ -38,25 +38,25 @@ def slurm(nodes: str, counts: str, n_tasks: int, rank: int = 0) -> dict[str, str
 
 def nodes_of(text: str, n_nodes: int) -> list[str]:
     counts = f"1(x{n_nodes})"
-    found = task_from_environment(slurm(text, counts, n_nodes), ps=0)
-    addresses = found.cluster.as_dict()["worker"]
+    result = task_from_environment(slurm(text, counts, n_nodes), ps=0)
+    addresses = result.cluster.as_dict()["worker"]
     return [str(address).removesuffix(":2222") for address in addresses]
 
 
 def test_tf_config_names_the_cluster_and_the_task() -> None:
     cluster = {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1", "w:2"]}
 
-    found = task_from_environment(tf_config(cluster, "worker", 1))
+    result = task_from_environment(tf_config(cluster, "worker", 1))
 
-    assert found == (kit.ClusterSpec(cluster), "worker", 1)
+    assert result == (kit.ClusterSpec(cluster), "worker", 1)
 
 
 def test_a_sparse_cluster_has_its_indices_as_texts() -> None:
     cluster = {"ps": ["p:1"], "worker": {"3": "w:3"}}
 
-    found = task_from_environment(tf_config(cluster, "worker", "3"))
+    result = task_from_environment(tf_config(cluster, "worker", "3"))
 
-    assert found == (
+    assert result == (
         kit.ClusterSpec({"ps": ["p:1"], "worker": {3: "w:3"}}),
         "worker",
         3,
@@ -126,9 +126,9 @@ def test_a_list_of_nodes_is_expanded_as_slurm_writes_it(
 def test_the_first_tasks_are_ps_and_each_has_a_port_of_its_own_on_its_node() -> None:
     environment = slurm("n[1-3],m", "2(x3),1", 7, rank=3)
 
-    found = task_from_environment(environment, ps=2, port=3000)
+    result = task_from_environment(environment, ps=2, port=3000)
 
-    assert found == (
+    assert result == (
         kit.ClusterSpec(
             {
                 "ps": ["n1:3000", "n1:3001"],
@@ -141,12 +141,12 @@ def test_the_first_tasks_are_ps_and_each_has_a_port_of_its_own_on_its_node() -> 
 
 
 def test_all_tasks_of_a_step_see_the_same_cluster_each_at_another_place() -> None:
-    found = [
+    result = [
         task_from_environment({**STEP, "SLURM_PROCID": str(n)}, ps=1) for n in range(3)
     ]
 
-    assert [one[1:] for one in found] == [("ps", 0), ("worker", 0), ("worker", 1)]
-    assert found[0].cluster == found[1].cluster == found[2].cluster
+    assert [row[1:] for row in result] == [("ps", 0), ("worker", 0), ("worker", 1)]
+    assert result[0].cluster == result[1].cluster == result[2].cluster
 
 
 def test_a_step_without_parameter_servers_has_workers_only() -> None:
@@ -216,14 +216,14 @@ def test_tf_config_is_read_before_slurm() -> None:
 def test_a_server_is_made_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "credentials": Credentials.new(certificate=False),
         "settings": kit.Settings(runtime_dir=str(tmp_path)),
     }
     environment = tf_config({"worker": ["localhost:0", "localhost:0"]}, "worker", 1)
 
-    with Server.from_environment(environment, **given) as server:
+    with Server.from_environment(environment, **options) as server:
         assert str(server.task) == "/job:worker/task:1"
     monkeypatch.setenv("TF_CONFIG", environment["TF_CONFIG"])
-    with Server.from_environment(**given) as server:
+    with Server.from_environment(**options) as server:
         assert str(server.task) == "/job:worker/task:1"

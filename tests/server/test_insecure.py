@@ -71,12 +71,12 @@ def carry(outer: socket.socket, inner: socket.socket, until: Future[Link]) -> by
     """Carry both ways until the caller has its link; return what it sent."""
     sent, other = b"", {outer: inner, inner: outer}
     while not until.done():
-        for one in select.select([outer, inner], [], [], 0.01)[0]:
-            data = one.recv(65_536)
+        for item in select.select([outer, inner], [], [], 0.01)[0]:
+            data = item.recv(65_536)
             if not data:
                 return sent
-            sent += data if one is outer else b""
-            other[one].sendall(data)
+            sent += data if item is outer else b""
+            other[item].sendall(data)
     return sent
 
 
@@ -203,18 +203,18 @@ def shown_of_a_training(folder: Path, insecure: bool) -> dict[str, str]:
             run.trace,
             folder / "trace.json",
         )
-        beats = [TrafficBoard(one)._look() for one in boards]
+        beats = [TrafficBoard(board)._look() for board in boards]
         return {
             "server": repr(server),
             "attached cluster": repr(attached),
             **{
                 f"{kind} {n}": text
-                for n, one in enumerate((run, recorded, seen_there))
-                for kind, text in (("run", repr(one)), ("table", one._repr_html_()))
+                for n, item in enumerate((run, recorded, seen_there))
+                for kind, text in (("run", repr(item)), ("table", item._repr_html_()))
             },
             "trace": repr(run.trace),
             "saved trace": repr(trace),
-            **{f"board {n}": repr(TrafficBoard(one)) for n, one in enumerate(boards)},
+            **{f"board {n}": repr(TrafficBoard(item)) for n, item in enumerate(boards)},
             **{f"page {n}": snapshot.html(beat) for n, beat in enumerate(beats)},
             **{f"status {n}": status(beat.moment) for n, beat in enumerate(beats)},
             "report": (folder / "report.html").read_text(),
@@ -251,7 +251,7 @@ def test_objects_of_kubernetes_show_whether_they_are_insecure(
     chosen = {"KIT_INSECURE": value}
     objects = manifest("demo", "registry.example/digits:3", environment=chosen)
 
-    notes = [one["metadata"].get("annotations", {}) for one in objects]
+    notes = [item["metadata"].get("annotations", {}) for item in objects]
     assert [WARNING in note.values() for note in notes] == [insecure] * len(objects)
 
 

@@ -67,9 +67,9 @@ def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str,
 def test_every_object_keeps_the_schemas_of_kubernetes(given: dict[str, Any]) -> None:
     import kubernetes_validate  # takes seconds, which collecting need not wait for
 
-    for one in made(**given):
+    for item in made(**given):
         for version in ("1.28", kubernetes_validate.latest_version()):
-            kubernetes_validate.validate(one, version, strict=True)
+            kubernetes_validate.validate(item, version, strict=True)
 
 
 @pytest.mark.slow  # loading the library takes seconds
@@ -97,8 +97,8 @@ def test_a_name_may_be_as_long_as_the_error_says_and_no_longer() -> None:
         assert f"give {longest} characters at most" in error_of(
             name="a" * (longest + 1), **options
         )
-        for one in made(name="a" * longest, **options):
-            assert len(one["metadata"]["name"]) <= 52  # and 11 for the hash of a set
+        for row in made(name="a" * longest, **options):
+            assert len(row["metadata"]["name"]) <= 52  # and 11 for the hash of a set
 
 
 def error_of(**given: Any) -> str:
@@ -148,10 +148,12 @@ def test_the_command_prints_a_list_and_each_error_as_a_sentence(
 ) -> None:
     path = tmp_path / "secrets" / "cluster.json"
     PLAIN.save(path)
-    given = [*("manifest", "demo", IMAGE, "--credentials", str(path), "--worker", "2")]
-    given += ["--limit", "cpu=2", "--env", "A=b=c"]
+    options = [
+        *("manifest", "demo", IMAGE, "--credentials", str(path), "--worker", "2")
+    ]
+    options += ["--limit", "cpu=2", "--env", "A=b=c"]
 
-    assert main([*given, "--program", "train", "--fast"]) == 0
+    assert main([*options, "--program", "train", "--fast"]) == 0
 
     printed = json.loads(capsys.readouterr().out)
     assert (printed["apiVersion"], printed["kind"]) == ("v1", "List")
@@ -162,15 +164,15 @@ def test_the_command_prints_a_list_and_each_error_as_a_sentence(
         environment={"A": "b=c"},
     )
     assert main(["manifest", "demo", "digits"]) == 2
-    assert main([*given, "--env", "A"]) == 2
+    assert main([*options, "--env", "A"]) == 2
     assert "'A' has no '='" in capsys.readouterr().err
 
 
 def test_credentials_are_in_the_secret_alone_and_may_be_there_already() -> None:
-    kinds = {one["kind"]: json.dumps(one) for one in made()}
+    kinds = {row["kind"]: json.dumps(row) for row in made()}
     others = made(secret="mine")
 
-    assert "Secret" not in {one["kind"] for one in others}
+    assert "Secret" not in {other["kind"] for other in others}
     assert '"secretName": "mine"' in json.dumps(others)
     assert not any(SECRET_KEY in text for text in kinds.values())  # not in clear
     assert sum('credentials.json": ' in text for text in kinds.values()) == 1

@@ -117,9 +117,9 @@ def test_socket_of_a_killed_server_deceives_nobody_and_is_swept(tmp_path: Path) 
 
 
 def bound(path: Path) -> socket.socket:
-    one = socket.socket(socket.AF_UNIX)
-    one.bind(str(path))
-    return one
+    first = socket.socket(socket.AF_UNIX)
+    first.bind(str(path))
+    return first
 
 
 def test_socket_that_refuses_gives_way_to_the_port(tmp_path: Path) -> None:
@@ -146,14 +146,14 @@ def test_sweep_removes_what_is_dead_and_nothing_else(tmp_path: Path) -> None:
     alive = [f"tcp-{port}.{of_a_dead_one}.sock" for port in ("3", "::1-4")]
     others = [f"tcp-5.{mine}.sock", "worker-0.sock"]
     held = [bound(tmp_path / name) for name in dead + alive + others]
-    for one in held[2:4]:
-        one.listen()
+    for item in held[2:4]:
+        item.listen()
 
     sweep(tmp_path)
 
     assert {path.name for path in tmp_path.iterdir()} == {*alive, *others}
-    for one in held:
-        one.close()
+    for item in held:
+        item.close()
 
 
 @pytest.mark.parametrize("start", [0x620487, 0xABCDEF, 0x1A2B, 0])

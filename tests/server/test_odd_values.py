@@ -274,8 +274,8 @@ def leader(scene: Scene) -> Iterator[Asking]:
 
 @pytest.fixture
 def link(scene: Scene) -> Iterator[Link]:
-    with session_link(scene) as found:
-        yield found
+    with session_link(scene) as result:
+        yield result
 
 
 def session_link(scene: Scene) -> Link:

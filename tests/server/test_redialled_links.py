@@ -33,8 +33,8 @@ DIALLER = Task("worker", 1)
 
 @pytest.fixture
 def ring() -> Iterator[LocalCluster]:
-    with quick_cluster(0, 2) as found:
-        yield found
+    with quick_cluster(0, 2) as result:
+        yield result
 
 
 def give_up_the_first(
@@ -61,8 +61,8 @@ def give_up_the_first(
 
 
 def begin(cluster: LocalCluster, steps: int = 6) -> kit.Run:
-    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "topology": "ring"}
-    return kit.train(fit, initial(), DATA, cluster=cluster, **given)
+    options: dict[str, Any] = {"steps": steps, "batch": BATCH, "topology": "ring"}
+    return kit.train(fit, initial(), DATA, cluster=cluster, **options)
 
 
 def assert_trained(run: kit.Run) -> None:
@@ -193,8 +193,8 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
     def take_data_link(link: Link) -> None:
         arrived.append(link)
         if comes == "first" or len(arrived) == 2:
-            for one in reversed(arrived) if comes == "last" else [link]:
-                take(one)
+            for item in reversed(arrived) if comes == "last" else [link]:
+                take(item)
         here.set()
         if len(arrived) == 2:
             both.set()

@@ -100,7 +100,7 @@ def test_only_task_need_not_be_named(
 ) -> None:
     with make(tmp_path, credentials, cluster) as server:
         assert str(server.task) == task
-        assert [str(one) for one in server.tasks] == [task]
+        assert [str(item) for item in server.tasks] == [task]
         assert f"<Server {task} at localhost:" in repr(server)
 
 
@@ -179,11 +179,13 @@ def test_client_with_another_key_is_not_let_in(
         credentials.certificate_pem,
         credentials.private_key_pem,
     )
-    with kit.Server({"worker": ONE}, credentials=credentials, settings=settings) as one:
+    with kit.Server(
+        {"worker": ONE}, credentials=credentials, settings=settings
+    ) as output:
         with pytest.raises(AuthenticationFailed, match="key"):
-            dial(one, stranger, one.task)
+            dial(output, stranger, output.task)
 
-        caller = dial(one, credentials, one.task)
+        caller = dial(output, credentials, output.task)
         caller.close()
 
 

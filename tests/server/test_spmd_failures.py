@@ -49,13 +49,13 @@ def test_workers_that_differ_are_told_in_what(
     tmp_path: Path, credentials: Credentials, changes: Mapping[str, Any], words: str
 ) -> None:
     def other(server: kit.Server) -> Any:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "params": initial(),
             "steps": 6,
             "batch": BATCH,
             **changes,
         }
-        return kit.train(fit, data=DATA, cluster=server, **given)
+        return kit.train(fit, data=DATA, cluster=server, **options)
 
     with stage(tmp_path, credentials, 1) as play:
         play.server("ps", 0)
@@ -164,10 +164,10 @@ def test_second_training_on_a_busy_server_is_refused(
 
     with stage(tmp_path, credentials, 0, 1) as play:
         server = play.server("worker", 0)
-        given: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
-        first = kit.train(wait_at_the_gate, initial(), DATA, cluster=server, **given)
+        options: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
+        first = kit.train(wait_at_the_gate, initial(), DATA, cluster=server, **options)
         with pytest.raises(ClusterBusy, match=first.job.run[:8]):
-            kit.train(fit, initial(), DATA, cluster=server, **given)
+            kit.train(fit, initial(), DATA, cluster=server, **options)
         gate.set()
 
         assert first.wait(10).step == 2

@@ -26,7 +26,7 @@ def runs_of(play: Stage, *each: Any) -> list[kit.Run]:
     """Let two workers perform programs one after the other; return their last runs."""
 
     def perform(server: kit.Server) -> kit.Run:
-        *_, last = [one(server) for one in each]
+        *_, last = [function(server) for function in each]
         assert isinstance(last, kit.Run)
         return last
 
@@ -87,8 +87,8 @@ def test_folder_that_cannot_be_used_ends_it_for_all(
     with stage(tmp_path, credentials, 1) as play:
         play.settings = play.settings.replace(start_deadline_s=2.0)
         play.server("ps", 0)
-        given = program(checkpoint=tmp_path / "file")
-        leader, other = (play.play(play.server("worker", n), given) for n in (0, 1))
+        inputs = program(checkpoint=tmp_path / "file")
+        leader, other = (play.play(play.server("worker", n), inputs) for n in (0, 1))
 
         for outcome in (leader, other):
             error = error_of(outcome)

@@ -23,8 +23,8 @@ SOON_S = 10.0
 
 def next_job(cluster: LocalCluster) -> tuple[Job, Work]:
     """Return a training like the last one on the cluster, not yet begun anywhere."""
-    given: dict[str, Any] = {"topology": "ring", "steps": 1, "batch": BATCH}
-    run = kit.train(fit, initial(), DATA, cluster=cluster, **given).wait(SOON_S)
+    options: dict[str, Any] = {"topology": "ring", "steps": 1, "batch": BATCH}
+    run = kit.train(fit, initial(), DATA, cluster=cluster, **options).wait(SOON_S)
     plain = {**run.job.to_plain(), "run": "ab" * 16}
     return Job.from_plain(plain), Work(fit, DATA, initial())
 

@@ -52,10 +52,10 @@ while not select.select([0], [], [], 0)[0]:
 def stranger(address: TcpAddress | UnixAddress) -> Iterator[int]:
     """Hold silent connections, again and again; yields the stranger's user id."""
     if isinstance(address, TcpAddress):
-        given = ["2", repr((address.host, address.port)), "65534"]
+        options = ["2", repr((address.host, address.port)), "65534"]
     else:  # another user cannot enter its folder
-        given = ["1", repr(address.path), str(os.getuid())]
-    command = [sys.executable, "-I", "-S", "-c", STRANGER, *given, str(N_SILENT)]
+        options = ["1", repr(address.path), str(os.getuid())]
+    command = [sys.executable, "-I", "-S", "-c", STRANGER, *options, str(N_SILENT)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

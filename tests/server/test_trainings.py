@@ -79,19 +79,19 @@ def raises_at_once(params: Any, batch: Any) -> Any:
 
 def raises_after_half(params: Any, batch: Any) -> Generator[tuple[str, Any], None, Any]:
     """The exchange of the large parameter is under way when it raises."""
-    loss, found = model.step(params, batch)
-    yield "large", found["large"]
+    loss, result = model.step(params, batch)
+    yield "large", result["large"]
     if is_bad(batch):
         raise ValueError("my own bug")
-    yield "small", found["small"]
+    yield "small", result["small"]
     return loss
 
 
 def gives_nan(params: Any, batch: Any) -> Any:
-    loss, found = model.step(params, batch)
+    loss, result = model.step(params, batch)
     if is_bad(batch):
-        found["large"][3, 2] = np.nan
-    return loss, found
+        result["large"][3, 2] = np.nan
+    return loss, result
 
 
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
@@ -226,7 +226,7 @@ def test_who_finds_a_member_can_wait_for_its_end(
     with local_cluster(ps=0, worker=3) as cluster:
         run = begin(cluster)
         assert "as soon as can be" in failure(run).message
-        found = [one.trainings.find(run.job.run) for one in cluster.servers]
-        assert all(member.join(SOON_S) for member in found)
+        result = [server.trainings.find(run.job.run) for server in cluster.servers]
+        assert all(member.join(SOON_S) for member in result)
 
     assert ended_early == [False, False, False]

@@ -53,12 +53,12 @@ def test_nobody_is_waited_for_where_nobody_looks() -> None:
 
 
 def test_who_looks_is_waited_for_until_the_link_is_closed() -> None:
-    watchers, one = Watchers(), link(RUN)
-    watchers.opened(one)
+    watchers, item = Watchers(), link(RUN)
+    watchers.opened(item)
     assert is_held_up(watchers)
 
     waiting = in_thread(lambda: watchers.see_off(RUN, 1000.0, is_done=True))
-    watchers.closed(one)
+    watchers.closed(item)
 
     waiting.result(10)
 
@@ -83,9 +83,9 @@ def test_observer_is_heard_while_a_training_is_being_made() -> None:
             assert may_begin.wait(30)
 
     with local_cluster(0, 2) as cluster:
-        given: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
-        given |= {"cluster": cluster, "hooks": [Slow()]}
-        run = in_thread(lambda: kit.train(fit, initial(), DATA, **given).wait(20))
+        options: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
+        options |= {"cluster": cluster, "hooks": [Slow()]}
+        run = in_thread(lambda: kit.train(fit, initial(), DATA, **options).wait(20))
         assert begins.wait(20)
 
         question = {"run": RUN, "cursors": []}

@@ -94,7 +94,7 @@ def works(session: Session, *devices: str) -> bool:
         parts = [value(device, 2.0) for device in devices]
         with at(devices[0]):
             total = parts[0]
-            for one in parts[1:]:
-                total = total + one
-    found: float = session.run(total, deadline_s=10)
-    return found == 2.0 * len(devices)
+            for part in parts[1:]:
+                total = total + part
+    result: float = session.run(total, deadline_s=10)
+    return result == 2.0 * len(devices)

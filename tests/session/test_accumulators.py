@@ -58,20 +58,20 @@ def waiting(accumulator: Accumulator) -> int:
 
 def test_mean_is_over_all_gradients_and_not_over_those_that_were_asked_for() -> None:
     sums = dense((2,))
-    for one in ([1, 2], [3, 4], [8, 9]):
-        sums.apply(0, np.asarray(one, FLOAT))
+    for item in ([1, 2], [3, 4], [8, 9]):
+        sums.apply(0, np.asarray(item, FLOAT))
 
-    found = sums.take(step(), 1)
+    result = sums.take(step(), 1)
 
-    assert found.dtype == FLOAT
-    assert found.tolist() == [4.0, 5.0]
+    assert result.dtype == FLOAT
+    assert result.tolist() == [4.0, 5.0]
     assert sums.count == 0
 
 
 def test_sum_is_not_divided() -> None:
     sums = dense((), "SUM")
-    for one in (1.0, 2.0, 4.0):
-        sums.apply(0, number(one))
+    for item in (1.0, 2.0, 4.0):
+        sums.apply(0, number(item))
 
     assert sums.take(step(), 3) == 7.0
 
@@ -156,33 +156,33 @@ def test_who_came_first_is_served_first_even_if_others_ask_for_less() -> None:
     sums = dense(())
     many = in_thread(lambda: sums.take(step(), 3))
     until(lambda: waiting(sums) == 1)
-    one = in_thread(lambda: sums.take(step(), 1))
+    first = in_thread(lambda: sums.take(step(), 1))
     until(lambda: waiting(sums) == 2)
 
     sums.apply(0, number(1))
     sums.apply(0, number(2))
-    is_too_early = many.done() or one.done()
+    is_too_early = many.done() or first.done()
     sums.apply(0, number(6))
 
     assert not is_too_early
     assert many.result(5) == 3.0
-    assert not one.done()
+    assert not first.done()
     sums.apply(1, number(10))
-    assert one.result(5) == 10.0
+    assert first.result(5) == 10.0
 
 
 def test_who_gives_up_lets_the_next_be_served_and_takes_nothing() -> None:
     sums, first = dense(()), step()
     many = in_thread(lambda: sums.take(first, 3))
     until(lambda: waiting(sums) == 1)
-    one = in_thread(lambda: sums.take(step(), 1))
+    item = in_thread(lambda: sums.take(step(), 1))
     until(lambda: waiting(sums) == 2)
     sums.apply(0, number(4))
 
     first.abort(CancelledError("enough."))
 
     assert isinstance(failure(many), CancelledError)
-    assert one.result(5) == 4.0
+    assert item.result(5) == 4.0
 
 
 def test_deadline_names_the_accumulator_and_how_many_are_there() -> None:
@@ -224,16 +224,18 @@ def test_row_is_divided_by_how_many_gradients_had_it(
     gradients: list[dict[int, int]],
 ) -> None:
     rows = sparse()
-    for one in gradients:
-        at = sorted(one)
-        apply_rows(rows, at, [[one[i], 2 * one[i]] for i in at] or np.zeros((0, 2)))
+    for gradient in gradients:
+        at = sorted(gradient)
+        apply_rows(
+            rows, at, [[gradient[i], 2 * gradient[i]] for i in at] or np.zeros((0, 2))
+        )
 
     indices, values, _ = rows.take(step(), 1)
 
-    touched = sorted({i for one in gradients for i in one})
+    touched = sorted({i for item in gradients for i in item})
     assert indices.tolist() == touched
     for i, row in zip(touched, values, strict=True):
-        had = [one[i] for one in gradients if i in one]
+        had = [item[i] for item in gradients if i in item]
         mean = np.float32(sum(had)) / np.float32(len(had))
         assert row.tolist() == [mean, 2 * mean]
 

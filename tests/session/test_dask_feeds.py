@@ -62,9 +62,9 @@ def test_what_two_feeds_share_is_loaded_once(session: kit.Session) -> None:
 def test_feeds_in_a_tuple_are_loaded_too(session: kit.Session) -> None:
     x, y = kit.placeholder("float64"), kit.placeholder("int32")
 
-    found = session.run(x + y.astype("float64"), {(x, y): (da.ones(2), delayed(5))})
+    result = session.run(x + y.astype("float64"), {(x, y): (da.ones(2), delayed(5))})
 
-    assert found.tolist() == [6.0, 6.0]
+    assert result.tolist() == [6.0, 6.0]
 
 
 def test_array_of_a_wrong_shape_is_refused_before_it_is_loaded(
@@ -111,10 +111,10 @@ def test_tensor_is_still_no_value_to_feed(session: kit.Session) -> None:
 def test_plain_values_pass_as_they_are() -> None:
     array = np.ones(2)
 
-    found = loaded([array, [1]])
+    result = loaded([array, [1]])
 
-    assert found[0] is array
-    assert found[1] == [1]
+    assert result[0] is array
+    assert result[1] == [1]
 
 
 def test_without_dask_nothing_is_lazy(monkeypatch: pytest.MonkeyPatch) -> None:

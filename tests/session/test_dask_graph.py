@@ -41,9 +41,9 @@ def counter() -> Any:
 
 
 def test_tensors_and_variables_are_collections_of_dask() -> None:
-    for one in (kit.constant([1.0]), kit.Variable([1.0])):
-        assert isinstance(one, DaskCollection)
-        assert dask.is_dask_collection(one)
+    for item in (kit.constant([1.0]), kit.Variable([1.0])):
+        assert isinstance(item, DaskCollection)
+        assert dask.is_dask_collection(item)
 
 
 @pytest.mark.usefixtures("no_cluster")
@@ -59,13 +59,13 @@ def test_tensors_and_arrays_come_back_in_the_order_in_which_they_were_asked_for(
 
 @pytest.mark.usefixtures("no_cluster")
 def test_tensors_are_found_inside_of_containers() -> None:
-    one = kit.constant([1.0, 2.0])
+    tensor = kit.constant([1.0, 2.0])
 
-    (found,) = compute({"a": [one * 2.0], "b": (3, one)})
+    (result,) = compute({"a": [tensor * 2.0], "b": (3, tensor)})
 
-    assert found["a"][0].tolist() == [2.0, 4.0]
-    assert found["b"][0] == 3
-    assert found["b"][1].tolist() == [1.0, 2.0]
+    assert result["a"][0].tolist() == [2.0, 4.0]
+    assert result["b"][0] == 3
+    assert result["b"][1].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
@@ -94,9 +94,9 @@ def test_without_optimization_each_tensor_is_a_run() -> None:
     with kit.Session() as session:
         session.run(kit.initialize_all())
 
-        found = compute(first, second, optimize_graph=False, scheduler="sync")
+        result = compute(first, second, optimize_graph=False, scheduler="sync")
 
-        assert sorted([found[0], found[1] / 10]) == [1.0, 2.0]
+        assert sorted([result[0], result[1] / 10]) == [1.0, 2.0]
 
 
 @pytest.mark.usefixtures("no_cluster")

@@ -107,19 +107,19 @@ def test_a_stopped_server_cancels_the_runs_of_its_part(cluster: LocalCluster) ->
 def test_a_run_of_a_session_that_the_master_forgot_is_aborted(
     cluster: LocalCluster, target: Any
 ) -> None:
-    one = value(PS)
+    tensor = value(PS)
     with Session(target) as session:
-        session.run(one)
+        session.run(tensor)
         cluster.servers[0].graphs.worker._programs.clear()  # as a restart would
         for _ in range(2):
             with pytest.raises(AbortedError, match="restarted"):
-                session.run(one)
+                session.run(tensor)
     with Session(target) as session:
-        assert session.run(one) == 1.0
+        assert session.run(tensor) == 1.0
 
 
 def test_a_task_that_is_missing_is_named_at_the_deadline(graph: Graph) -> None:
-    one = value("/job:worker/task:0")
+    tensor = value("/job:worker/task:0")
     with local_cluster(1, 1) as cluster:
         mine = cluster.servers[1]
         cluster.servers[0].stop()
@@ -127,17 +127,17 @@ def test_a_task_that_is_missing_is_named_at_the_deadline(graph: Graph) -> None:
             Session(mine) as session,
             pytest.raises(DeadlineExceededError, match="/job:ps/task:0"),
         ):
-            session.run(one, deadline_s=0.2)
+            session.run(tensor, deadline_s=0.2)
         with Session(mine, device_filters=["/job:worker"]) as session:
-            assert session.run(one) == 1.0
+            assert session.run(tensor) == 1.0
 
 
 def test_closing_ends_the_wait_for_a_task_that_is_missing(graph: Graph) -> None:
-    one = value("/job:worker/task:0")
+    tensor = value("/job:worker/task:0")
     with local_cluster(1, 1) as cluster:
         cluster.servers[0].stop()
         session = Session(cluster.servers[1])
-        run = in_thread(lambda: session.run(one))
+        run = in_thread(lambda: session.run(tensor))
         until(lambda: session._sent.n_sent > 0)
         session.close()
         assert isinstance(failure(run), CancelledError)

@@ -64,8 +64,8 @@ def raise_at(device: str, key: str, *inputs: Tensor) -> Tensor:
     from kit.graph.default import default_graph
 
     with at(device):
-        found: Tensor = default_graph().create("Raise", *inputs, key=key).outputs[0]
-    return found
+        result: Tensor = default_graph().create("Raise", *inputs, key=key).outputs[0]
+    return result
 
 
 @pytest.mark.parametrize("device", [PS, W0])
@@ -186,8 +186,8 @@ def test_a_tensor_beyond_the_bound_of_a_frame_is_refused(
         large = x + np.zeros((1, 1024), np.int32)
     with at(W0):
         moved = large[0] * np.int32(2)
-    given = np.zeros((1024, 1), np.int32)
-    feeds = {large: given + given.T} if how == "fed" else {x: given}
+    inputs = np.zeros((1024, 1), np.int32)
+    feeds = {large: inputs + inputs.T} if how == "fed" else {x: inputs}
     with Session(small_frames.session_target) as session:
         with pytest.raises(InvalidArgumentError, match="1048576"):
             session.run(large if how == "fetched" else moved, feeds)
@@ -200,10 +200,10 @@ def test_runs_of_many_threads_do_not_meet(target: Any) -> None:
         y = x * np.float32(2)
     with at(W1):
         z = y + np.float32(1)
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
 
     def work(number: int) -> None:
-        found[number] = session.run(z, {x: number})
+        result[number] = session.run(z, {x: number})
 
     with Session(target) as session:
         threads = [threading.Thread(target=work, args=(i,)) for i in range(12)]
@@ -212,7 +212,7 @@ def test_runs_of_many_threads_do_not_meet(target: Any) -> None:
         for thread in threads:
             thread.join()
 
-    assert found == {i: 2.0 * i + 1 for i in range(12)}
+    assert result == {i: 2.0 * i + 1 for i in range(12)}
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -239,6 +239,6 @@ def test_a_graph_of_many_small_moves_needs_no_more_room(target: Any) -> None:
             ahead.append(a * np.float32(2))
     with Session(target) as session:
         session.run(initialize_all())
-        found = session.run(ahead)
+        result = session.run(ahead)
 
-    assert [one[0] for one in found] == [2.0 * i for i in range(150)]
+    assert [row[0] for row in result] == [2.0 * i for i in range(150)]

@@ -96,9 +96,9 @@ def test_what_two_feeds_share_is_loaded_once_by_a_task(
 ) -> None:
     x, y, values = kit.placeholder("float64"), kit.placeholder("float64"), array()
 
-    found = session.run(x + y, {x: values * 2, y: values * 3})
+    result = session.run(x + y, {x: values * 2, y: values * 3})
 
-    assert np.array_equal(found, np.arange(6.0).reshape(3, 2) * 5)
+    assert np.array_equal(result, np.arange(6.0).reshape(3, 2) * 5)
     assert len(loaded_by) == 1
 
 
@@ -106,10 +106,10 @@ def test_other_feeds_keep_their_places(session: Session, channel: Channel) -> No
     a, b, c = (kit.placeholder("float64", (None, 2), name=name) for name in "abc")
     ones = np.ones((3, 2))
 
-    found = session.run([a + b, b - c, c * 1.0], {a: ones, b: array(), c: ones * 2})
+    result = session.run([a + b, b - c, c * 1.0], {a: ones, b: array(), c: ones * 2})
 
     whole = np.arange(6.0).reshape(3, 2)
-    for value, wanted in zip(found, [whole + 1, whole - 2, ones * 2], strict=True):
+    for value, wanted in zip(result, [whole + 1, whole - 2, ones * 2], strict=True):
         assert np.array_equal(value, wanted)
 
 
@@ -183,10 +183,10 @@ def test_end_of_the_session_lets_the_tasks_forget(
 
 
 def test_collection_that_is_not_here_any_more_is_a_typed_error() -> None:
-    one = LazyFeed("no session", "t", "x:0", kit.constant(1.0).static)
+    first = LazyFeed("no session", "t", "x:0", kit.constant(1.0).static)
 
     with pytest.raises(FailedPreconditionError, match=r"'x:0'.*restarted"):
-        present([one])
+        present([first])
 
 
 def test_only_the_newest_collections_of_a_session_are_kept(channel: Channel) -> None:
@@ -208,7 +208,7 @@ def test_feeds_taken_apart_come_together_in_order(places: tuple[int, ...]) -> No
     arrays, meta = apart(feeds)
     back = together(list(arrays), meta)
 
-    kinds = [one.token if isinstance(one, LazyFeed) else one for one in back]
+    kinds = [item.token if isinstance(item, LazyFeed) else item for item in back]
     assert kinds == [str(i) if i in places else i for i in range(3)]
 
 

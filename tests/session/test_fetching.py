@@ -27,14 +27,16 @@ Pair = namedtuple("Pair", "a b")  # as users write it
 
 
 def test_fetches_come_back_in_their_structure(target: Any) -> None:
-    one, two = value(W0, 1), value(PS, 2)
-    op = one.op
+    first, two = value(W0, 1), value(PS, 2)
+    op = first.op
 
     with Session(target) as session:
-        found = session.run({"x": [one, (two, op)], "y": Pair(two, "Const:0"), "z": []})
+        result = session.run(
+            {"x": [first, (two, op)], "y": Pair(two, "Const:0"), "z": []}
+        )
 
-    assert found == {"x": [1.0, (2.0, None)], "y": Pair(2.0, 1.0), "z": []}
-    assert isinstance(found["x"][0], np.float32)
+    assert result == {"x": [1.0, (2.0, None)], "y": Pair(2.0, 1.0), "z": []}
+    assert isinstance(result["x"][0], np.float32)
 
 
 def test_a_fetch_twice_is_computed_once_and_given_twice(target: Any) -> None:
@@ -93,6 +95,6 @@ def test_constants_of_all_dtypes_come_back_as_they_are(target: Any) -> None:
     with Session(target) as session:
         *arrays, texts = session.run([*tensors, text])
 
-    assert [str(one.dtype) for one in arrays] == names
-    assert all(one.tolist() == [[1], [1]] for one in arrays)
+    assert [str(array.dtype) for array in arrays] == names
+    assert all(array.tolist() == [[1], [1]] for array in arrays)
     assert texts.tolist() == [b"a", b"bc"]

@@ -31,8 +31,8 @@ ADD = node("add", "AssignAdd", [V, ("one", 0)])
 
 
 def inputs_of(name: str, *more: Node, feeds: Collection[Edge] = ()) -> tuple[Edge, ...]:
-    found = {one.name: one for one in refreshed([*BASE, *more], feeds)}
-    return found[name].inputs
+    result = {item.name: item for item in refreshed([*BASE, *more], feeds)}
+    return result[name].inputs
 
 
 def test_op_behind_an_update_by_control_reads_anew() -> None:
@@ -91,9 +91,11 @@ def test_what_is_fed_is_not_read_anew(fed: Edge) -> None:
 
 def test_nodes_stay_in_their_order_and_others_are_the_same_objects() -> None:
     use = node("use", "Neg", [READ], control=["add"])
-    given = [*BASE, ADD, use]
+    inputs = [*BASE, ADD, use]
 
-    found = refreshed(given)
+    result = refreshed(inputs)
 
-    assert [one.name for one in found] == [one.name for one in given]
-    assert all(one is other for one, other in zip(found[:-1], given[:-1], strict=True))
+    assert [item.name for item in result] == [item.name for item in inputs]
+    assert all(
+        item is other for item, other in zip(result[:-1], inputs[:-1], strict=True)
+    )

@@ -43,9 +43,9 @@ def test_soft_placement_takes_the_cpu_of_the_task_instead() -> None:
         x = kit.constant(1.0) + 1.0
 
     with session_with(2, soft_placement=True) as (session, gpus):
-        found = session.run(x)
+        result = session.run(x)
 
-    assert found == 2
+    assert result == 2
     assert not any(gpu.n_put for gpu in gpus)
 
 
@@ -84,9 +84,9 @@ def test_texts_stay_on_the_cpu_with_soft_placement() -> None:
 
     with session_with(1, soft_placement=True) as (session, gpus):
         session.run(w.initializer)
-        found = session.run([last, number], {name: "you"})
+        result = session.run([last, number], {name: "you"})
 
-    assert found == [b"hello you", 6]
+    assert result == [b"hello you", 6]
     assert gpus[0].n_got == 1  # the number was there
 
 
@@ -104,9 +104,9 @@ def test_python_function_runs_on_the_host_with_values_of_a_gpu() -> None:
         z = y + x
 
     with session_with(1) as (session, _):
-        found = session.run(z)
+        result = session.run(z)
 
-    assert found.tolist() == [6, 9]
+    assert result.tolist() == [6, 9]
     assert seen == [np.ndarray]
 
 

@@ -29,29 +29,29 @@ def graph() -> Iterator[Graph]:
 
 
 def name_of(case: Case) -> str:
-    return f"{case.op}-{'-'.join(str(list(one.shape)) for one in case.arrays)}"
+    return f"{case.op}-{'-'.join(str(list(array.shape)) for array in case.arrays)}"
 
 
 @pytest.mark.slow
 @for_each("case", all_cases(), ids=name_of)
 @in_a_new_graph()
 def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
-    xs = [kit.placeholder(one.dtype, one.shape) for one in case.arrays]
+    xs = [kit.placeholder(array.dtype, array.shape) for array in case.arrays]
     with kit.device(GPU):
         results = listed(case.build(*xs))
         if case.has_slope:
             floats = [x for x in xs if x.static.dtype.kind == "f"]
-            found = kit.gradients(results, floats)
-            results += [dense(one) for one in found if one is not None]
+            result = kit.gradients(results, floats)
+            results += [dense(item) for item in result if item is not None]
     feeds = dict(zip(xs, case.arrays, strict=True))
     with Session(soft_placement=True) as session:
         expected = session.run(results, feeds)
 
     with session_with(1) as (session, gpus):
-        found = session.run(results, feeds)
+        result = session.run(results, feeds)
 
     assert gpus[0].n_got
-    for value, wanted in zip(found, expected, strict=True):
+    for value, wanted in zip(result, expected, strict=True):
         assert value.dtype == wanted.dtype
         if case.op.startswith("Conv2D"):  # summed in the order that suits each device
             np.testing.assert_allclose(value, wanted, rtol=1e-5)
@@ -86,11 +86,11 @@ def test_an_array_moves_only_where_an_edge_crosses() -> None:
     w = y + z
 
     with session_with(1) as (session, gpus):
-        found = session.run([w, y], {x: [1.0, 2.0, 3.0]})
+        result = session.run([w, y], {x: [1.0, 2.0, 3.0]})
         first = gpus[0].n_put, gpus[0].n_got
         session.run([w, y], {x: [1.0, 2.0, 3.0]})
 
-    assert found[0] == pytest.approx(found[1] + found[1].sum())
+    assert result[0] == pytest.approx(result[1] + result[1].sum())
     # One way in for x; y goes out once for the CPU's op and once for the fetch, z once.
     assert first == (1, 3)
     assert (gpus[0].n_put, gpus[0].n_got) == (2, 6)
@@ -119,12 +119,12 @@ def test_variable_lives_on_its_gpu_and_is_changed_there() -> None:
         for _ in range(3):
             session.run(step.op)
         no_more = gpus[0].n_put, gpus[0].n_got
-        found = session.run([w, w.is_initialized()])
+        result = session.run([w, w.is_initialized()])
 
     # A second plan has constants of its own: 0.25, and the 1 that a gradient begins at.
     assert no_more == (moved + 2, 0)
-    assert found[0].tolist() == [0.125] * 3
-    assert found[1]
+    assert result[0].tolist() == [0.125] * 3
+    assert result[1]
 
 
 def test_each_gpu_has_its_own_variable_of_a_name() -> None:
@@ -138,13 +138,13 @@ def test_each_gpu_has_its_own_variable_of_a_name() -> None:
         sessions = [Session(TARGET, graph) for graph, _, _ in values]
         for session, (_, _, init) in zip(sessions, values, strict=True):
             session.run(init)
-        found = [
+        result = [
             session.run(w) for session, (_, w, _) in zip(sessions, values, strict=True)
         ]
         for session in sessions:
             session.close()
 
-    assert found == [1.0, 2.0]
+    assert result == [1.0, 2.0]
 
 
 def test_training_on_a_gpu_gives_the_bits_of_the_cpu() -> None:
@@ -159,8 +159,8 @@ def test_training_on_a_gpu_gives_the_bits_of_the_cpu() -> None:
             loss = np.mean(nn.sparse_softmax_cross_entropy(labels, hidden @ v))
             slopes = kit.gradients(loss, [w, v])
             steps = [
-                one.assign_sub(0.1 * slope)
-                for one, slope in zip((w, v), slopes, strict=True)
+                item.assign_sub(0.1 * slope)
+                for item, slope in zip((w, v), slopes, strict=True)
             ]
             rng = np.random.default_rng(1)
             data = {x: rng.normal(size=(16, 4)), labels: rng.integers(0, 3, 16)}
@@ -170,8 +170,8 @@ def test_training_on_a_gpu_gives_the_bits_of_the_cpu() -> None:
 
     on_gpu, on_cpu = trained(GPU), trained("/device:CPU:0")
 
-    for one, other in zip(on_gpu, on_cpu, strict=True):
-        for value, wanted in zip(one, other, strict=True):
+    for first, other in zip(on_gpu, on_cpu, strict=True):
+        for value, wanted in zip(first, other, strict=True):
             assert np.array_equal(value, wanted)
 
 
@@ -185,9 +185,9 @@ def test_arrays_of_two_gpus_meet_by_way_of_the_host() -> None:
         d = c * a
 
     with session_with(2) as (session, gpus):
-        found = session.run(d)
+        result = session.run(d)
 
-    assert found.tolist() == [44, 176]
+    assert result.tolist() == [44, 176]
     assert (gpus[0].n_got, gpus[1].n_got) == (2, 1)
 
 
@@ -201,7 +201,9 @@ def test_gradients_are_computed_where_the_forward_op_was() -> None:
     with session_with(1) as (session, _):
         session.run(slope, {x: [0.0, 1.0]}, metadata=metadata)
 
-    devices = {one.node: one.device.rpartition("device:")[2] for one in metadata.nodes}
+    devices = {
+        node.node: node.device.rpartition("device:")[2] for node in metadata.nodes
+    }
     assert set(devices.values()) == {"GPU:0"}
     assert len(devices) > 3
 
@@ -218,9 +220,9 @@ def test_numbers_of_a_random_op_are_those_of_the_cpu() -> None:
         expected = session.run(drawn)
 
     with session_with(1) as (session, _):
-        found = session.run(drawn)
+        result = session.run(drawn)
 
-    for value, wanted in zip(found, expected, strict=True):
+    for value, wanted in zip(result, expected, strict=True):
         assert np.array_equal(value, wanted)
 
 
@@ -230,12 +232,12 @@ def test_embedding_may_have_its_parts_on_gpus() -> None:
         with kit.device(f"/device:GPU:{number}"):
             table = np.arange(6.0).reshape(3, 2) + 10 * number
             parts.append(kit.Variable(table, name=f"part_{number}"))
-    found = nn.embedding_lookup(parts, [3, 0, 5])
-    slopes = kit.gradients(found, parts)
+    result = nn.embedding_lookup(parts, [3, 0, 5])
+    slopes = kit.gradients(result, parts)
 
     with session_with(2) as (session, _):
         session.run(kit.initialize_all())
-        value, rows = session.run([found, slopes])
+        value, rows = session.run([result, slopes])
 
     assert value.tolist() == [[12, 13], [0, 1], [14, 15]]
-    assert [one.indices.tolist() for one in rows] == [[0], [1, 2]]
+    assert [row.indices.tolist() for row in rows] == [[0], [1, 2]]

@@ -98,7 +98,7 @@ def test_late_update_of_an_isolated_session_changes_no_shared_variable(
 def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
     cluster: LocalCluster, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = value(PS, 3.0)
+    tensor = value(PS, 3.0)
     with Session(target) as session:
         extend = session._connection.extend
 
@@ -108,10 +108,10 @@ def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
 
         monkeypatch.setattr(session._connection, "extend", unheard)
         with pytest.raises(DeadlineExceededError):
-            session.run(one)
+            session.run(tensor)
         monkeypatch.undo()
 
-        assert session.run(one + value(W0, 1.0)) == 4.0
+        assert session.run(tensor + value(W0, 1.0)) == 4.0
 
 
 def test_nodes_of_somebody_else_are_refused(cluster: LocalCluster) -> None:
@@ -150,7 +150,7 @@ def test_closing_before_the_first_question_cancels_the_run_and_leaves_no_session
 def test_closing_while_the_session_is_being_made_leaves_none(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, one, create = Gate(), value(PS), Master.create
+    gate, item, create = Gate(), value(PS), Master.create
 
     def later(self: Master, options: Any) -> int:
         gate.stand()
@@ -158,7 +158,7 @@ def test_closing_while_the_session_is_being_made_leaves_none(
 
     monkeypatch.setattr(Master, "create", later)
     session = Session(cluster.session_target)
-    run = in_thread(lambda: session.run(one))
+    run = in_thread(lambda: session.run(item))
     assert gate.reached.wait(10)
     closing = in_thread(session.close)
     until(lambda: bool(session._connection._is_closed))  # type: ignore[attr-defined]
@@ -202,7 +202,11 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
 
         error = failure(run)
         assert isinstance(error, CancelledError), error
-        assert [one.graphs.worker.n_segments for one in cluster.servers] == [0, 0, 0]
+        assert [server.graphs.worker.n_segments for server in cluster.servers] == [
+            0,
+            0,
+            0,
+        ]
 
 
 def test_client_that_said_nothing_for_long_keeps_its_session(

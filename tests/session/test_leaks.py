@@ -32,10 +32,10 @@ def held(cluster: LocalCluster) -> dict[str, int]:
     """Count all that a session takes on its tasks."""
     graphs = [server.graphs for server in cluster.servers]
     return {
-        "sessions": sum(len(one.master) for one in graphs),
-        "segments": sum(one.worker.n_segments for one in graphs),
-        "steps": sum(len(one.worker.rendezvous) for one in graphs),
-        "rooms": sum(len(one.runtime.session_states) for one in graphs),
+        "sessions": sum(len(graph.master) for graph in graphs),
+        "segments": sum(graph.worker.n_segments for graph in graphs),
+        "steps": sum(len(graph.worker.rendezvous) for graph in graphs),
+        "rooms": sum(len(graph.runtime.session_states) for graph in graphs),
     }
 
 
@@ -102,13 +102,13 @@ def test_a_client_that_dials_again_keeps_its_session() -> None:
 
 
 def test_a_link_that_failed_is_replaced(cluster: LocalCluster) -> None:
-    one = value(PS)
+    tensor = value(PS)
     with Session(cluster.session_target) as session:
-        session.run(one)
+        session.run(tensor)
         for link in list(cluster.servers[1].graphs.links):
             link.close()
         until(lambda: not cluster.servers[1].graphs.links)
-        assert session.run(one) == 1.0
+        assert session.run(tensor) == 1.0
 
 
 def test_tensors_that_nobody_asks_for_are_dropped() -> None:
@@ -141,9 +141,9 @@ def test_a_step_that_was_aborted_takes_no_link() -> None:
 
 def test_closing_a_local_session_ends_its_threads(graph: Graph) -> None:
     before = set(threading.enumerate())
-    one = value("")
+    tensor = value("")
     with Session() as session:
-        assert session.run(one + np.float32(1)) == 2.0
+        assert session.run(tensor + np.float32(1)) == 2.0
     assert set(threading.enumerate()) <= before
 
 

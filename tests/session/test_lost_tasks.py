@@ -108,21 +108,21 @@ def test_an_old_session_stays_aborted_after_a_restart_and_a_new_one_works(
 def test_a_session_of_a_master_that_was_restarted_is_aborted(
     processes: ProcessCluster,
 ) -> None:
-    one = value(W0)
+    tensor = value(W0)
     session = Session(processes)
-    session.run(one)
+    session.run(tensor)
 
     processes[Task("worker", 0)].kill()
     with pytest.raises(UnavailableError):
-        session.run(one)
+        session.run(tensor)
     processes.restart_dead()
 
     for _ in range(2):
         with pytest.raises(AbortedError, match="restarted"):
-            session.run(one)
+            session.run(tensor)
     session.close()
     with Session(processes) as session:
-        assert session.run(one) == 1.0
+        assert session.run(tensor) == 1.0
 
 
 @pytest.mark.parametrize("victim", [PS0, LAST])
@@ -184,18 +184,18 @@ def test_a_stopped_task_is_named_at_the_deadline(processes: ProcessCluster) -> N
 
 
 def test_a_stopped_target_is_named_at_the_deadline(processes: ProcessCluster) -> None:
-    one = value(W0)
+    tensor = value(W0)
     target = processes[Task("worker", 0)]
     with Session(processes) as session:
-        session.run(one)
+        session.run(tensor)
         target.signal(signal.SIGSTOP)
         target.wait_for_stop(5.0)
 
         with soon(10.0), pytest.raises(DeadlineExceededError, match="worker:0"):
-            session.run(one, deadline_s=0.5)
+            session.run(tensor, deadline_s=0.5)
 
         target.signal(signal.SIGCONT)
-        assert session.run(one) == 1.0
+        assert session.run(tensor) == 1.0
 
 
 def test_large_tensors_cross_both_ways_at_once(processes: ProcessCluster) -> None:
@@ -209,10 +209,10 @@ def test_large_tensors_cross_both_ways_at_once(processes: ProcessCluster) -> Non
         right = (twos + np.float32(1))[-3:]
     metadata = RunMetadata()
     with Session(processes) as session:
-        found = session.run([left, right], deadline_s=FAR_S, metadata=metadata)
+        result = session.run([left, right], deadline_s=FAR_S, metadata=metadata)
 
-    assert [one.tolist() for one in found] == [[2.0] * 3, [3.0] * 3]
-    assert [one.n_bytes for one in metadata.transfers] == [4 * n] * 2
+    assert [array.tolist() for array in result] == [[2.0] * 3, [3.0] * 3]
+    assert [transfer.n_bytes for transfer in metadata.transfers] == [4 * n] * 2
 
 
 def filled(n: int, number: float) -> Tensor:
@@ -225,12 +225,12 @@ def client(
     processes: ProcessCluster, worker: int, *, waits: bool = False
 ) -> subprocess.Popen[bytes]:
     """Start a client in a process of its own."""
-    found = processes.directory
+    result = processes.directory
     about = {
-        "addresses": {task.short: str(at) for task, at in found.addresses.items()},
-        "credentials": found.credentials.to_plain(),
-        "folder": str(found.runtime_dir),
-        "settings": found.settings.as_plain(),
+        "addresses": {task.short: str(at) for task, at in result.addresses.items()},
+        "credentials": result.credentials.to_plain(),
+        "folder": str(result.runtime_dir),
+        "settings": result.settings.as_plain(),
         "worker": worker,
         "waits": waits,
     }
@@ -251,9 +251,9 @@ def test_clients_in_processes_of_their_own_count_together(
         session.run(count.initializer)
 
         clients = [client(processes, worker) for worker in (0, 1)]
-        for one in clients:
-            _, words = one.communicate(timeout=60)
-            assert one.returncode == 0, words.decode()
+        for item in clients:
+            _, words = item.communicate(timeout=60)
+            assert item.returncode == 0, words.decode()
 
         assert session.run(count) == 400.0
 
@@ -261,16 +261,16 @@ def test_clients_in_processes_of_their_own_count_together(
 def test_an_interrupted_client_ends_and_leaves_the_tasks_well(
     processes: ProcessCluster,
 ) -> None:
-    one = client(processes, 0, waits=True)
-    assert one.stdout is not None
-    assert one.stdout.readline() == b"ready\n"
+    first = client(processes, 0, waits=True)
+    assert first.stdout is not None
+    assert first.stdout.readline() == b"ready\n"
     with Graph().as_default(), Session(processes) as session:
         until_it_waits(session, variable(PS, "begun"))
 
-    one.send_signal(signal.SIGINT)
+    first.send_signal(signal.SIGINT)
 
     with soon(10.0):
-        _, words = one.communicate(timeout=20)
+        _, words = first.communicate(timeout=20)
     assert b"KeyboardInterrupt" in words
     with Session(processes) as session:
         assert works(session, W0, PS, W1)

@@ -35,21 +35,21 @@ def traced(target: Any) -> RunMetadata:
 
 
 def test_each_op_is_told_once_with_its_device(traced: RunMetadata) -> None:
-    names = Counter(one.node for one in traced.nodes)
+    names = Counter(node.node for node in traced.nodes)
 
     assert set(names.values()) == {1}
     assert {"Identity", "Const_1", "Add", "Mul", "Add_1"} <= set(names)
-    by_name = {one.node: one for one in traced.nodes}
+    by_name = {node.node: node for node in traced.nodes}
     assert by_name["Identity"].device == "/job:ps/replica:0/task:0/device:CPU:0"
     assert by_name["Add_1"].device == "/job:worker/replica:0/task:1/device:CPU:0"
-    assert all(0 < one.begin <= one.end for one in traced.nodes)
+    assert all(0 < node.begin <= node.end for node in traced.nodes)
 
 
 def test_each_transfer_is_told_once_with_its_bytes(traced: RunMetadata) -> None:
-    found = sorted(one[:4] for one in traced.transfers)
+    result = sorted(transfer[:4] for transfer in traced.transfers)
 
     ps, w0, w1 = PS, W0, W1
-    assert found == sorted(
+    assert result == sorted(
         [
             ("Identity:0", ps, w0, 4000),
             ("Identity:0", ps, w1, 4000),
@@ -57,7 +57,7 @@ def test_each_transfer_is_told_once_with_its_bytes(traced: RunMetadata) -> None:
             ("Mul:0", w0, w1, 4000),
         ]
     )
-    assert all(0 < one.begin <= one.end for one in traced.transfers)
+    assert all(0 < transfer.begin <= transfer.end for transfer in traced.transfers)
 
 
 def test_a_control_edge_is_told_without_bytes(target: Any) -> None:
@@ -73,13 +73,13 @@ def test_a_control_edge_is_told_without_bytes(target: Any) -> None:
 
 
 def test_a_run_that_is_not_traced_tells_nothing(target: Any) -> None:
-    one = value(PS)
+    tensor = value(PS)
     metadata = RunMetadata()
     with Session(target) as session:
-        session.run(one)
+        session.run(tensor)
         assert metadata.nodes == []
-        session.run(one, metadata=metadata)
-        session.run(one, metadata=metadata)
+        session.run(tensor, metadata=metadata)
+        session.run(tensor, metadata=metadata)
     assert len(metadata.nodes) == 1
 
 

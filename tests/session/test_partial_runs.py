@@ -44,20 +44,20 @@ def test_feeds_may_come_before_anything_is_fetched(target: Any, p: Parts) -> Non
     with Session(target) as session:
         handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
         assert session.partial_run(handle, [], {p.a: 2.0}) == []
-        found = session.partial_run(handle, [p.total, p.product], {p.b: 10.0})
+        result = session.partial_run(handle, [p.total, p.product], {p.b: 10.0})
 
-    assert found == [3.0, 30.0]
+    assert result == [3.0, 30.0]
 
 
 def test_two_runs_in_parts_do_not_meet(target: Any, p: Parts) -> None:
     with Session(target) as session:
-        one, two = (
+        first, two = (
             session.partial_run_setup([p.total, p.product], [p.a, p.b])
             for _ in range(2)
         )
-        session.partial_run(one, p.total, {p.a: 1.0})
+        session.partial_run(first, p.total, {p.a: 1.0})
         session.partial_run(two, p.total, {p.a: 2.0})
-        assert session.partial_run(one, p.product, {p.b: 1.0}) == 2.0
+        assert session.partial_run(first, p.product, {p.b: 1.0}) == 2.0
         assert session.partial_run(two, p.product, {p.b: 1.0}) == 3.0
 
 

@@ -81,16 +81,16 @@ def test_a_placed_graph_gives_what_plain_numbers_give(
     graph, fed, tensors, values = drawn(nodes)
 
     with Session(shared.servers[1], graph) as session:
-        found = session.run(tensors, {fed: 3})
+        result = session.run(tensors, {fed: 3})
 
-    assert [int(one) for one in found] == values
+    assert [int(number) for number in result] == values
 
 
 def nodes_of(graph: Graph) -> dict[str, Node]:
     return {op.name: node_of(op) for op in graph.ops}
 
 
-DEVICES = [Device(Task.parse(one)) for one in ("worker:0", "ps:0", "worker:1")]
+DEVICES = [Device(Task.parse(item)) for item in ("worker:0", "ps:0", "worker:1")]
 
 
 @given(NODES, st.integers(0, 100))
@@ -99,16 +99,16 @@ def test_each_tensor_goes_once_to_each_task_that_needs_it(
 ) -> None:
     graph, fed, tensors, _ = drawn(nodes)
     target = tensors[wanted % len(tensors)]
-    known = nodes_of(graph)
-    placed = place(known, DEVICES, DEVICES[0].task)
+    expected = nodes_of(graph)
+    placed = place(expected, DEVICES, DEVICES[0].task)
     feeds = ((fed.op.name, 0),) if target is not fed else ()
     kind = RunSignature(feeds, ((target.op.name, target.index),), ())
 
-    plan = make_plan(known, placed, kind)
+    plan = make_plan(expected, placed, kind)
 
-    ran = [node.name for one in plan.segments.values() for node in one.nodes]
+    ran = [node.name for segment in plan.segments.values() for node in segment.nodes]
     assert len(ran) == len(set(ran))
-    assert set(ran) == needed(known, target.op.name, {*feeds})
+    assert set(ran) == needed(expected, target.op.name, {*feeds})
     for task, part in plan.segments.items():
         inside = {node.name for node in part.nodes}
         fed_names = {name for name, _ in feeds}
@@ -117,17 +117,17 @@ def test_each_tensor_goes_once_to_each_task_that_needs_it(
         assert sorted(move.edge for move in part.receives) == sorted(foreign)
         for move in part.receives:
             sent = [
-                one
-                for one in plan.segments[move.peer].sends
-                if (one.edge, one.peer) == (move.edge, task)
+                send
+                for send in plan.segments[move.peer].sends
+                if (send.edge, send.peer) == (move.edge, task)
             ]
-            assert [one.number for one in sent] == [move.number]
+            assert [item.number for item in sent] == [move.number]
 
 
 def needed(known: dict[str, Node], name: str, fed: set[Edge]) -> set[str]:
     """Return all that a node needs, itself included, by recursion."""
     before = {edge[0] for edge in edges_into(known[name])} - {edge[0] for edge in fed}
-    return {name}.union(*(needed(known, one, fed) for one in before))
+    return {name}.union(*(needed(known, item, fed) for item in before))
 
 
 def edges_into(node: Node) -> list[Edge]:
@@ -139,8 +139,8 @@ def test_segments_stand_in_one_order_on_all_tasks(
     nodes: list[tuple[str, int, int, int, bool]],
 ) -> None:
     graph, _, tensors, _ = drawn(nodes)
-    known = nodes_of(graph)
-    order = prune(known, [(one.op.name, 0) for one in tensors], [], [])
+    expected = nodes_of(graph)
+    order = prune(expected, [(tensor.op.name, 0) for tensor in tensors], [], [])
 
     done: set[str] = set()
     for node in order:
@@ -179,10 +179,10 @@ def test_a_control_edge_to_another_task_is_a_move_without_value(graph: Graph) ->
         first: Op = graph.create("NoOp")
     with graph.device(W0), graph.control_dependencies([first]):
         last: Op = graph.create("NoOp")
-    known = nodes_of(graph)
-    placed = place(known, DEVICES, DEVICES[0].task)
+    expected = nodes_of(graph)
+    placed = place(expected, DEVICES, DEVICES[0].task)
 
-    parts = partition(prune(known, [], [last.name], []), placed, [], [])
+    parts = partition(prune(expected, [], [last.name], []), placed, [], [])
 
     (move,) = parts[Task("worker", 0)].receives
     assert move.edge == (first.name, DONE)

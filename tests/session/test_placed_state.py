@@ -117,15 +117,15 @@ class Drawn:
 
     def needed(self, wanted: set[int]) -> list[int]:
         """Return the numbers of the actions that happen when some are fetched."""
-        found, stack = set[int](), list(wanted)
+        result, stack = set[int](), list(wanted)
         while stack:
             number = stack.pop()
-            if number not in found:
-                found.add(number)
+            if number not in result:
+                result.add(number)
                 action = self.actions[number]
                 stack += self.before[number]
-                stack += [one % number for one in self.inputs(action) if number]
-        return sorted(found)
+                stack += [item % number for item in self.inputs(action) if number]
+        return sorted(result)
 
     @staticmethod
     def inputs(action: Action) -> list[int]:
@@ -149,7 +149,7 @@ class Model:
         for number in numbers:
             action = drawn.actions[number]
             taken = [
-                values[one % number] if number else 1 for one in drawn.inputs(action)
+                values[item % number] if number else 1 for item in drawn.inputs(action)
             ]
             values[number] = getattr(self, f"_{action.kind}")(action.target, *taken)
         return values
@@ -189,8 +189,8 @@ class Model:
         return 1
 
     def _mean(self, target: int) -> int:
-        found, self.sums[target] = self.sums[target], []
-        return int(sum(found) / len(found))
+        result, self.sums[target] = self.sums[target], []
+        return int(sum(result) / len(result))
 
     def _count(self, target: int) -> int:
         return len(self.sums[target])
@@ -207,20 +207,20 @@ class Built:
         with self.graph.as_default():
             self._make_state(homes)
             for action, before in zip(drawn.actions, drawn.before, strict=True):
-                waits = [self._ops[one] for one in before]
+                waits = [self._ops[item] for item in before]
                 with self._at(action.task), self.graph.control_dependencies(waits):
-                    found = getattr(self, f"_{action.kind}")(
+                    result = getattr(self, f"_{action.kind}")(
                         action.target,
-                        *[self._chosen(one) for one in drawn.inputs(action)],
+                        *[self._chosen(item) for item in drawn.inputs(action)],
                     )
-                self._ops.append(found if isinstance(found, Op) else found.op)
-                if isinstance(found, Op):
+                self._ops.append(result if isinstance(result, Op) else result.op)
+                if isinstance(result, Op):
                     with (
                         self._at(action.task),
-                        self.graph.control_dependencies([found]),
+                        self.graph.control_dependencies([result]),
                     ):
-                        found = constant(1, DTYPE)
-                self.outputs.append(found)
+                        result = constant(1, DTYPE)
+                self.outputs.append(result)
 
     def _at(self, task: int) -> Any:
         return at(self._tasks[task % len(self._tasks)])
@@ -244,20 +244,20 @@ class Built:
         return self.outputs[number % len(self.outputs)]
 
     def _sum(self, target: int, a: Tensor, b: Tensor) -> Tensor:
-        found: Tensor = (a + b + np.int64(target)) % np.int64(SIZE)
-        return found
+        result: Tensor = (a + b + np.int64(target)) % np.int64(SIZE)
+        return result
 
     def _read(self, target: int) -> Tensor:
         return self.variables[target].read_value()
 
     def _use(self, target: int) -> Tensor:
         # Of the reading that all share.
-        found: Tensor = self.variables[target] + np.int64(1)
-        return found
+        result: Tensor = self.variables[target] + np.int64(1)
+        return result
 
     def _mixed(self, target: int, a: Tensor) -> Tensor:
-        found: Tensor = (self.variables[target].ref + a) % np.int64(SIZE)
-        return found
+        result: Tensor = (self.variables[target].ref + a) % np.int64(SIZE)
+        return result
 
     def _set(self, target: int, a: Tensor) -> Tensor:
         return self.variables[target].assign(a)
@@ -281,8 +281,8 @@ class Built:
 
     def _mean(self, target: int) -> Tensor:
         kind = "ResourceAccumulatorTakeGradient"
-        found = make(kind, self.sums[target], tensor(np.int32(1)), **SUM)
-        return make("Cast", found, dtype=DTYPE)
+        result = make(kind, self.sums[target], tensor(np.int32(1)), **SUM)
+        return make("Cast", result, dtype=DTYPE)
 
     def _count(self, target: int) -> Tensor:
         kind = "ResourceAccumulatorNumAccumulated"
@@ -316,14 +316,16 @@ def test_a_graph_with_state_gives_the_same_on_one_task_two_and_three(
     drawn, model = Drawn(actions), Model()
     wanted = sorted(set(range(len(drawn.actions))) - unwanted)
     built = Built(drawn, homes, tuple(tasks[:n_tasks]))
-    fetches = [built.outputs[one] for one in wanted]
+    fetches = [built.outputs[item] for item in wanted]
 
     with Session(shared.servers[1], built.graph) as session:
         session.run(built.init)
         for _ in range(2):
-            found = session.run(fetches, deadline_s=10)
+            result = session.run(fetches, deadline_s=10)
             values = model.run(drawn, drawn.needed(set(wanted)))
-            assert [int(one) for one in found] == [values[one] for one in wanted]
+            assert [int(number) for number in result] == [
+                values[item] for item in wanted
+            ]
         assert session.run(built.variables) == model.variables
 
 
@@ -349,9 +351,9 @@ def test_readings_before_and_after_an_update_differ_wherever_they_are(
 
     with Session(target) as session:
         session.run(w.initializer)
-        found = session.run([before, behind, used])
+        result = session.run([before, behind, used])
 
-    assert found == [0, 1, 100]  # what was read once does not change
+    assert result == [0, 1, 100]  # what was read once does not change
 
 
 @pytest.mark.parametrize("reader", [PS, W0])
@@ -365,14 +367,14 @@ def test_a_reading_waits_for_what_another_client_does_first(
     with at(waiting):
         two = cast(element, "float32")
     with at(reader):
-        found = w.ref + two if by == "data" else after(two, lambda: w.ref + 2.0)
+        result = w.ref + two if by == "data" else after(two, lambda: w.ref + 2.0)
     with default_graph().control_dependencies([w.assign(np.float32(5))]):
         new, queue = constant(2, "int32"), element.op.inputs[0]
         put = make_op("QueueEnqueueV2", queue, new, **element.op.attrs)
 
-    with Session(cluster.servers[1]) as one, Session(cluster.servers[2]) as other:
-        one.run(w.initializer)
-        run = in_thread(lambda: one.run(found, deadline_s=10))
+    with Session(cluster.servers[1]) as first, Session(cluster.servers[2]) as other:
+        first.run(w.initializer)
+        run = in_thread(lambda: first.run(result, deadline_s=10))
         until_it_waits(other, begun)
         other.run(put)
 
@@ -383,11 +385,11 @@ def test_a_reading_waits_for_what_another_client_does_first(
 def test_a_variable_without_a_value_is_named_wherever_it_is_read(
     target: Any, reader: str
 ) -> None:
-    found = read(variable(PS, "w"), reader)
+    result = read(variable(PS, "w"), reader)
 
     refused = pytest.raises(FailedPreconditionError, match="'w' is uninitialized")
     with Session(target) as session, refused as it:
-        session.run(found)
+        session.run(result)
 
     assert it.value.node == "w"
 
@@ -397,13 +399,13 @@ def test_readers_that_wait_for_the_same_get_one_transfer(graph: Graph) -> None:
     ahead = [read(w, W0) for _ in range(3)]
     more = w.assign_add(ahead[0] + ahead[1] + ahead[2])
     behind = after(more, lambda: [read(w, W0) for _ in range(3)])
-    known = {op.name: node_of(op) for op in graph.ops}
-    devices = [Device(Task.parse(one)) for one in ("worker:0", "ps:0")]
-    fetches = tuple((one.op.name, 0) for one in behind)
+    expected = {op.name: node_of(op) for op in graph.ops}
+    devices = [Device(Task.parse(item)) for item in ("worker:0", "ps:0")]
+    fetches = tuple((item.op.name, 0) for item in behind)
 
     plan = make_plan(
-        known,
-        place(known, devices, devices[0].task),
+        expected,
+        place(expected, devices, devices[0].task),
         RunSignature((), fetches, ()),
     )
 

@@ -27,9 +27,9 @@ DEVICES = [
 
 
 def places(graph: Graph, *, soft: bool = False) -> dict[str, str]:
-    known = {op.name: node_of(op) for op in graph.ops}
-    found = place(known, DEVICES, TARGET, soft=soft)
-    return {name: device.name for name, device in found.items()}
+    expected = {op.name: node_of(op) for op in graph.ops}
+    result = place(expected, DEVICES, TARGET, soft=soft)
+    return {name: device.name for name, device in result.items()}
 
 
 def full(job: str, index: int, kind: str = "CPU", number: int = 0) -> str:
@@ -106,9 +106,9 @@ def test_what_changes_a_variable_is_where_the_variable_is(graph: Graph) -> None:
     with graph.device(W1), graph.colocate_with(None, ignore_existing=True):
         change: Op = graph.create("AssignAdd", v.ref, operand, device=W1)
 
-    found = places(graph)
-    assert found[change.name] == full("ps", 0)
-    assert found[operand.op.name] == full("worker", 1)
+    result = places(graph)
+    assert result[change.name] == full("ps", 0)
+    assert result[operand.op.name] == full("worker", 1)
 
 
 def test_a_group_follows_its_anchor(graph: Graph) -> None:
@@ -121,9 +121,9 @@ def test_a_group_follows_its_anchor(graph: Graph) -> None:
 
 def test_a_constant_that_nobody_placed_is_where_its_only_user_is(graph: Graph) -> None:
     v = Variable(np.float32(0), name="free")
-    one = constant(np.float32(1))
+    tensor = constant(np.float32(1))
     with graph.device(W1):
-        identity(one)
+        identity(tensor)
     shared = constant(np.float32(2))
     with graph.device(PS):
         identity(shared)
@@ -133,8 +133,8 @@ def test_a_constant_that_nobody_placed_is_where_its_only_user_is(graph: Graph) -
     with graph.device(PS):
         identity(placed)
 
-    found = places(graph)
-    assert found[v.op.name] == full("worker", 0)
-    assert found[one.op.name] == full("worker", 1)
-    assert found[shared.op.name] == full("worker", 0)
-    assert found[placed.op.name] == full("worker", 0)
+    result = places(graph)
+    assert result[v.op.name] == full("worker", 0)
+    assert result[tensor.op.name] == full("worker", 1)
+    assert result[shared.op.name] == full("worker", 0)
+    assert result[placed.op.name] == full("worker", 0)

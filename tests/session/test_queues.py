@@ -41,11 +41,11 @@ def until_waiting(q: FifoQueue, takers: int = 0, putters: int = 0) -> None:
 
 
 def elements(*numbers: int) -> list[Element]:
-    return [(np.array(one, INT),) for one in numbers]
+    return [(np.array(number, INT),) for number in numbers]
 
 
 def numbers(found: list[Element]) -> list[int]:
-    return [int(one) for (one,) in found]
+    return [int(number) for (number,) in found]
 
 
 @contextmanager
@@ -76,13 +76,13 @@ def test_who_waits_for_many_is_not_overtaken() -> None:
     with queue(-1, 1, 2) as q:
         many = in_thread(lambda: numbers(q.dequeue(Step(), 3)))
         until(lambda: q.size == 0)  # it has what is there
-        one = in_thread(lambda: numbers(q.dequeue(Step(), 1)))
+        first = in_thread(lambda: numbers(q.dequeue(Step(), 1)))
         until_waiting(q, takers=2)
 
         q.enqueue(Step(), elements(3, 4))
 
         assert many.result(10) == [1, 2, 3]
-        assert one.result(10) == [4]
+        assert first.result(10) == [4]
 
 
 def test_who_gives_up_puts_back_in_order_what_it_had() -> None:
@@ -141,11 +141,11 @@ def test_nothing_is_lost_or_taken_twice_by_many() -> None:
             in_thread(partial(q.enqueue, Step(), elements(*range(at, at + 5))))
             for at in (0, 5, 10, 15)
         ]
-        found = [one for taker in takers for one in numbers(taker.result(10))]
+        result = [number for taker in takers for number in numbers(taker.result(10))]
         for putter in putters:
             putter.result(10)
 
-        assert sorted(found) == list(range(20))
+        assert sorted(result) == list(range(20))
         assert [len(taker.result()) for taker in takers] == sizes
 
 

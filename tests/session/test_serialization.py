@@ -51,11 +51,11 @@ def same(left: Array, right: Array) -> bool:
 def test_plain_data_and_arrays_come_back(
     meta: dict[str, Any], arrays: list[Array]
 ) -> None:
-    found, came = unpack(body_of(pack(meta, arrays)))
+    result, came = unpack(body_of(pack(meta, arrays)))
 
-    assert found == meta
+    assert result == meta
     assert len(came) == len(arrays)
-    assert all(same(one, other) for one, other in zip(came, arrays, strict=True))
+    assert all(same(item, other) for item, other in zip(came, arrays, strict=True))
 
 
 def test_arrays_lie_where_the_layout_puts_them() -> None:
@@ -101,8 +101,8 @@ def test_every_array_begins_at_a_multiple_of_64(arrays: list[Array], key: str) -
 
     for array in unpack(body)[1]:
         if array.nbytes:
-            place = array.__array_interface__["data"][0] - origin
-            assert place % ALIGNMENT == 0
+            position = array.__array_interface__["data"][0] - origin
+            assert position % ALIGNMENT == 0
             assert array.flags.writeable
 
 

@@ -107,25 +107,25 @@ def test_an_extension_of_an_older_version_is_refused(cluster: LocalCluster) -> N
 
 
 def test_an_op_that_was_sent_cannot_change(target: Any) -> None:
-    one = value(PS)
-    one.op.device = W1  # before the first run it may
+    tensor = value(PS)
+    tensor.op.device = W1  # before the first run it may
     with Session(target) as session:
-        session.run(one)
+        session.run(tensor)
         with pytest.raises(FailedPreconditionError, match="sent"):
-            one.op.device = PS
+            tensor.op.device = PS
         with pytest.raises(FailedPreconditionError, match="sent"):
-            one.op.attrs["value"] = np.float32(7)
-        assert session.run(one) == 1.0
+            tensor.op.attrs["value"] = np.float32(7)
+        assert session.run(tensor) == 1.0
 
 
 def test_a_closed_session_refuses_to_run(target: Any) -> None:
-    one = value(PS)
+    tensor = value(PS)
     session = Session(target)
     session.close()
     session.close()
 
     with pytest.raises(RuntimeError, match="closed"):
-        session.run(one)
+        session.run(tensor)
 
 
 def test_an_empty_graph_cannot_run(graph: Graph, target: Any) -> None:
@@ -164,11 +164,11 @@ def test_a_server_and_its_text_mean_the_same_task(cluster: LocalCluster) -> None
 def test_devices_are_listed_with_the_targets_first(target: Any) -> None:
     value(W0)
     with Session(target) as session:
-        found = session.list_devices()
+        result = session.list_devices()
 
-    names = [str(device.task) for device, _ in found]
+    names = [str(device.task) for device, _ in result]
     assert names == ["/job:worker/task:0", "/job:ps/task:0", "/job:worker/task:1"]
-    assert len({incarnation for _, incarnation in found}) == 3
+    assert len({incarnation for _, incarnation in result}) == 3
 
 
 def test_filters_leave_tasks_out(cluster: LocalCluster) -> None:
@@ -201,17 +201,17 @@ def test_op_without_a_place_ends_other_runs_only_if_all_are_placed(
 
 
 def test_soft_placement_takes_the_cpu_of_the_task(cluster: LocalCluster) -> None:
-    one = value(f"{W1}/device:GPU:5")
+    tensor = value(f"{W1}/device:GPU:5")
     with Session(cluster.servers[1]) as session, pytest.raises(InvalidArgumentError):
-        session.run(one)
+        session.run(tensor)
     with Session(cluster.servers[1], soft_placement=True) as session:
-        assert session.run(one) == 1.0
+        assert session.run(tensor) == 1.0
 
 
 def test_one_process_may_show_several_devices(graph: Graph) -> None:
-    one = value("/device:CPU:2", 4)
+    tensor = value("/device:CPU:2", 4)
     with Session(n_cpus=3) as session:
-        assert session.run(one) == 4.0
+        assert session.run(tensor) == 4.0
         assert len(session.list_devices()) == 3
 
 
@@ -224,22 +224,22 @@ def test_one_client_may_use_several_masters(cluster: LocalCluster) -> None:
 
 
 def test_a_run_can_be_awaited_while_the_loop_goes_on(target: Any) -> None:
-    one = value(PS)
+    tensor = value(PS)
 
     async def main() -> list[Any]:
         with Session(target) as session:
-            runs = [session.run_async(one + np.float32(i)) for i in range(3)]
+            runs = [session.run_async(tensor + np.float32(i)) for i in range(3)]
             return await asyncio.gather(*runs)
 
     assert asyncio.run(main()) == [1.0, 2.0, 3.0]
 
 
 def test_cancelling_an_awaited_run_ends_it(target: Any) -> None:
-    waits, one = never(PS), value(W1)
+    waits, item = never(PS), value(W1)
 
     async def main(session: Session) -> None:
         run = asyncio.ensure_future(session.run_async(waits, deadline_s=3600))
-        await session.run_async(one)  # the other one has begun before
+        await session.run_async(item)  # the other one has begun before
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
@@ -249,7 +249,7 @@ def test_cancelling_an_awaited_run_ends_it(target: Any) -> None:
     with Session(target) as session:
         asyncio.run(main(session))  # which joins the threads: it would take an hour
 
-        assert session.run(one) == 1.0
+        assert session.run(item) == 1.0
 
 
 @pytest.mark.slow
@@ -286,18 +286,18 @@ def test_an_error_at_a_deadline_names_what_that_call_takes(target: Any) -> None:
 def test_a_server_that_stops_ends_its_sessions(
     cluster: LocalCluster, target: Any
 ) -> None:
-    one = value(W1)
+    tensor = value(W1)
     server: Server = cluster.servers[2]
     session = Session(server)
-    session.run(one)
+    session.run(tensor)
 
     server.stop()
 
     with pytest.raises(AbortedError):
-        session.run(one)
+        session.run(tensor)
     session.close()
     with Session(server) as session, pytest.raises(UnavailableError):
-        session.run(one)
+        session.run(tensor)
     with Graph().as_default(), Session(target, device_filters=[PS]) as other:
         assert works(other, W0, PS)
 

@@ -29,8 +29,8 @@ def servers() -> Iterator[Servers]:
     """Give two servers, each of which knows of no task but itself."""
     made = [Server({"local": ["localhost:0"]}) for _ in range(2)]
     yield made
-    for one in made:
-        one.stop()
+    for item in made:
+        item.stop()
 
 
 def joined(servers: Servers) -> JoinedTarget:
@@ -42,17 +42,17 @@ def joined(servers: Servers) -> JoinedTarget:
 
 
 def parts(servers: Servers) -> list[int]:
-    return [len(one.graphs._parts) for one in servers]
+    return [len(server.graphs._parts) for server in servers]
 
 
 def test_a_part_lasts_as_long_as_the_last_session_of_it(servers: Servers) -> None:
     with at(str(B)):
         two = constant(1.0) + 1.0
-    one, other = Session(joined(servers)), Session(joined(servers))
+    first, other = Session(joined(servers)), Session(joined(servers))
 
-    values = [one.run(two), other.run(two)]
+    values = [first.run(two), other.run(two)]
     during = parts(servers)
-    one.close()
+    first.close()
     after_one = other.run(two)
     other.close()
     until(lambda: parts(servers) == [0, 0])

@@ -46,11 +46,11 @@ def test_a_cluster_is_a_target_and_its_variables_live_on_its_tasks(
 
 def test_any_task_is_a_target_and_all_see_one_value(engines: kit.Cluster) -> None:
     v = variable(PS, "shared", 1)
-    with Session(engines.target("worker:1")) as one, Session(engines) as other:
-        one.run(v.initializer)
+    with Session(engines.target("worker:1")) as first, Session(engines) as other:
+        first.run(v.initializer)
         other.run(v.assign_add(np.float32(1)))
-        assert one.run(v) == 2.0
-        assert works(one, W1, PS, W0)
+        assert first.run(v) == 2.0
+        assert works(first, W1, PS, W0)
 
 
 def test_a_target_that_the_cluster_does_not_have_is_refused(
@@ -65,7 +65,9 @@ def test_an_engine_that_dies_is_named(engines: kit.Cluster) -> None:
     with Session(engines) as session:
         v = variable(PS, "lost", 1)
         session.run(v.initializer)
-        (status,) = [one for one in engines.status if one.task == Task("ps", 0)]
+        (status,) = [
+            output for output in engines.status if output.task == Task("ps", 0)
+        ]
         assert status.pid is not None
 
         os.kill(status.pid, signal.SIGKILL)

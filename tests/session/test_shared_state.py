@@ -46,8 +46,8 @@ def test_the_same_name_on_another_task_is_another_variable(target: Any) -> None:
     v = variable(PS, "v", 3)
     with Graph().as_default():
         twin = variable(W1, "v")
-        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
-            one.run(v.initializer)
+        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
+            first.run(v.initializer)
             with pytest.raises(FailedPreconditionError, match="uninitialized"):
                 two.run(twin)
 
@@ -56,8 +56,8 @@ def test_another_shape_is_read_as_it_was_stored(target: Any) -> None:
     v = variable(PS, "v", [1, 2])
     with Graph().as_default():
         twin = variable(PS, "v", [0, 0, 0])
-        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
-            one.run(v.initializer)
+        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
+            first.run(v.initializer)
             assert two.run(twin).tolist() == [1, 2]
             with pytest.raises(InvalidArgumentError, match="shape"):
                 two.run(twin.initializer)
@@ -67,11 +67,11 @@ def test_whoever_gives_the_first_value_decides_the_shape(target: Any) -> None:
     v = variable(PS, "v", [1, 2])
     with Graph().as_default():
         twin = variable(PS, "v", [0, 0, 0])
-        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
+        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
             with pytest.raises(FailedPreconditionError):
                 two.run(twin)
-            one.run(v.initializer)
-            assert one.run(v).tolist() == [1, 2]
+            first.run(v.initializer)
+            assert first.run(v).tolist() == [1, 2]
 
 
 def test_another_dtype_is_an_error(target: Any) -> None:
@@ -79,16 +79,16 @@ def test_another_dtype_is_an_error(target: Any) -> None:
     with Graph().as_default():
         with at(PS):
             twin = Variable(np.int32(1), name="v")
-        with Session(target, v.graph) as one, Session(target, twin.graph) as two:
-            one.run(v.initializer)
+        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
+            first.run(v.initializer)
             with pytest.raises(InternalError, match="float32"):
                 two.run(twin)
 
 
 def test_sessions_of_this_process_share_nothing(graph: Graph) -> None:
     v = variable("", "v", 1)
-    with Session() as one, Session() as two:
-        one.run(v.initializer)
+    with Session() as first, Session() as two:
+        first.run(v.initializer)
         with pytest.raises(FailedPreconditionError):
             two.run(v)
 
@@ -97,10 +97,10 @@ def test_a_container_keeps_its_variables_apart(target: Any) -> None:
     v = variable(PS, "v", 1)
     with Graph().as_default() as other, other.in_container("box"):
         boxed = variable(PS, "v", 2)
-    with Session(target, v.graph) as one, Session(target, other) as two:
-        one.run(v.initializer)
+    with Session(target, v.graph) as first, Session(target, other) as two:
+        first.run(v.initializer)
         two.run(boxed.initializer)
-        assert (one.run(v), two.run(boxed)) == (1.0, 2.0)
+        assert (first.run(v), two.run(boxed)) == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_reset_clears_on_all_tasks_and_ends_the_sessions_of_its_master(
 
     with pytest.raises(AbortedError):
         mine.run(v)
-    for one, is_gone in ((v, is_lost), (boxed, is_boxed_lost)):
+    for item, is_gone in ((v, is_lost), (boxed, is_boxed_lost)):
         if is_gone:
             with pytest.raises(FailedPreconditionError):
-                other.run(one)
+                other.run(item)
         else:
-            other.run(one)
+            other.run(item)
     for session in (mine, other):
         session.close()
     with Session(target) as session:
@@ -192,18 +192,18 @@ def test_a_fetched_array_is_the_callers_own(graph: Graph) -> None:
     c = v * np.float32(1)
     with Session() as session:
         session.run(v.initializer)
-        for one in (v, v.value(), c, v.initial_value):
-            found = session.run(one)
-            found += 100
-            assert session.run(one).tolist() == [1, 2]
+        for item in (v, v.value(), c, v.initial_value):
+            result = session.run(item)
+            result += 100
+            assert session.run(item).tolist() == [1, 2]
 
 
 def test_a_fed_array_stays_the_callers_own(graph: Graph) -> None:
     v = variable("", "v", [0, 0])
-    given = np.array([1, 2], np.float32)
+    inputs = np.array([1, 2], np.float32)
     with Session() as session:
-        session.run(v.initializer, {v.initial_value: given})
-        given += 100
+        session.run(v.initializer, {v.initial_value: inputs})
+        inputs += 100
         assert session.run(v).tolist() == [1, 2]
 
 
@@ -219,14 +219,14 @@ def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
         run = type(program[1]).run
 
         def noting(self: Any, step: Any, feeds: Any) -> list[Any]:
-            found: list[Any] = run(self, step, feeds)
-            kept.extend(id(one) for one in found)
-            return found
+            results: list[Any] = run(self, step, feeds)
+            kept.extend(id(item) for item in results)
+            return results
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(program[1]), "run", noting)
-            found = session.run(doubled)
+            result = session.run(doubled)
             stored = session.run(v)
 
-    assert id(found) == kept[0]
+    assert id(result) == kept[0]
     assert id(stored) != kept[1]

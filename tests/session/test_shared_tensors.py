@@ -55,16 +55,16 @@ def lent() -> int:
 @pytest.mark.slow
 def test_large_tensors_go_through_no_frame(target: Any, sent: list[int]) -> None:
     x, y = crossing()
-    given = np.arange(N, dtype=np.float32)
+    inputs = np.arange(N, dtype=np.float32)
     with Session(target) as session:
-        session.run(y, {x: given})  # what is fetched is lent from the second run on
+        session.run(y, {x: inputs})  # what is fetched is lent from the second run on
         sent.clear()
-        found = session.run(y, {x: given})
+        result = session.run(y, {x: inputs})
 
-        np.testing.assert_array_equal(found, (given + 1) * 2)
+        np.testing.assert_array_equal(result, (inputs + 1) * 2)
         assert max(sent) < 1024
         assert lent() > 0
-        del found
+        del result
         gc.collect()
         until(lambda: lent() == 0)
 
@@ -99,13 +99,13 @@ def test_what_does_not_fit_any_more_is_sent(
     with at(PS):
         source = variable(PS, "source", np.ones(N))
     kept = [variable(W1, f"v{i}", np.zeros(N)) for i in range(6)]
-    keep = [one.assign(source) for one in kept]
+    keep = [each.assign(source) for each in kept]
     with Session(narrow.servers[1]) as session:
         session.run(initialize_all())
         sent.clear()
-        for one in keep:  # each keeps the memory that its tensor came in
-            session.run(one.op)
-        total = session.run(sum(np.sum(one.value()) for one in kept))
+        for item in keep:  # each keeps the memory that its tensor came in
+            session.run(item.op)
+        total = session.run(sum(np.sum(each.value()) for each in kept))
 
     assert total == 6.0 * N
     assert max(sent) > 4 * N

@@ -33,8 +33,8 @@ class Meeting:
 
 
 def called(function: Any, x: Any) -> Tensor:
-    found: Tensor = py_function(function, [x], "float32", ())
-    return found
+    result: Tensor = py_function(function, [x], "float32", ())
+    return result
 
 
 def queue() -> tuple[Tensor, Tensor]:
@@ -55,19 +55,19 @@ def test_functions_meet_whatever_they_are_computed_from() -> None:
     fetches = [called(meet, np.float32(i)) * 2.0 for i in range(2)]
 
     with Session() as session:
-        found = session.run([*fetches, called(meet, late)])
+        result = session.run([*fetches, called(meet, late)])
 
-    assert found == [0.0, 2.0, 5.0]
+    assert result == [0.0, 2.0, 5.0]
 
 
 def test_functions_meet_that_need_different_ones_before() -> None:
     """The second of each chain meets that of the other, which begins later."""
     meet = Meeting(2)
-    one = called(meet, called(lambda x: x + np.float32(1), np.float32(0)))
+    first = called(meet, called(lambda x: x + np.float32(1), np.float32(0)))
     other = called(meet, called(lambda x: x + np.float32(2), np.float32(0)))
 
     with Session() as session:
-        assert session.run([one, other]) == [1.0, 2.0]
+        assert session.run([first, other]) == [1.0, 2.0]
 
 
 def test_functions_on_two_tasks_meet_across_what_is_sent(target: Any) -> None:
@@ -136,5 +136,5 @@ def test_a_traced_run_notes_all_that_were_under_way() -> None:
     with Session() as session:
         session.run(fetches, metadata=metadata)
 
-    names = [one.node for one in metadata.nodes]
-    assert {one.op.name for one in fetches} <= set(names)
+    names = [node.node for node in metadata.nodes]
+    assert {fetch.op.name for fetch in fetches} <= set(names)

@@ -56,11 +56,11 @@ def _difference_of_values(ours: Any, recorded: Any, where: str) -> str | None:
         pairs = dict(enumerate(zip(ours, recorded, strict=True)))
     else:
         return _difference_of_leaves(ours, recorded, where, OF_PLAIN_FLOATS)
-    found = (
-        _difference_of_values(one, other, f"{where}[{key!r}]")
-        for key, (one, other) in pairs.items()
+    result = (
+        _difference_of_values(item, other, f"{where}[{key!r}]")
+        for key, (item, other) in pairs.items()
     )
-    return next((text for text in found if text), None)
+    return next((text for text in result if text), None)
 
 
 def _difference_of_arrays(ours: Any, recorded: Any, where: str) -> str | None:
@@ -69,11 +69,11 @@ def _difference_of_arrays(ours: Any, recorded: Any, where: str) -> str | None:
             return f"{where}: the {key} is {ours[key]}, not {recorded[key]}"
     tolerance = TOLERANCES.get(recorded["dtype"], (0.0, 0.0))
     pairs = zip(ours["values"], recorded["values"], strict=True)
-    found = (
-        _difference_of_leaves(one, other, f"{where}, element {index}", tolerance)
-        for index, (one, other) in enumerate(pairs)
+    result = (
+        _difference_of_leaves(item, other, f"{where}, element {index}", tolerance)
+        for index, (item, other) in enumerate(pairs)
     )
-    return next((text for text in found if text), None)
+    return next((text for text in result if text), None)
 
 
 def _difference_of_leaves(
@@ -88,7 +88,7 @@ def _difference_of_leaves(
 
 
 def _public(outcome: Any) -> Any:
-    return {key: one for key, one in outcome.items() if not key.startswith("_")}
+    return {key: item for key, item in outcome.items() if not key.startswith("_")}
 
 
 def _short(outcome: Any) -> str:

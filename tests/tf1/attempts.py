@@ -37,7 +37,7 @@ def name_of(tf: Any, error: BaseException) -> str:
 
 def attempts(tf: Any, session: Any, fetches: list[Any]) -> list[Any]:
     """Run fetches one after the other, going on after errors."""
-    return [attempt(tf, session.run, one) for one in fetches]
+    return [attempt(tf, session.run, fetch) for fetch in fetches]
 
 
 class Later:

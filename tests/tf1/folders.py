@@ -31,14 +31,14 @@ def without(folder: str, value: Any) -> Any:
     if isinstance(value, str):
         return value.replace(folder, "<folder>")
     if isinstance(value, list):
-        return [without(folder, one) for one in value]
+        return [without(folder, item) for item in value]
     return value
 
 
 def files(folder: Path) -> list[str]:
     """Tell the names of the files in a folder and below, sorted."""
-    found = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(str(path.relative_to(folder)) for path in found)
+    result = (path for path in folder.rglob("*") if not path.is_dir())
+    return sorted(str(path.relative_to(folder)) for path in result)
 
 
 def checkpoints(folder: Path) -> list[str]:

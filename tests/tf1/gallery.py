@@ -39,12 +39,12 @@ def topics() -> list[str]:
 def cases_of(topic: str) -> dict[str, Case]:
     """Return the cases of a topic by name, sorted."""
     module = importlib.import_module(f"tests.tf1.cases.{topic}")
-    found = dict(getattr(module, "CASES", {}))
+    result = dict(getattr(module, "CASES", {}))
     for name, member in vars(module).items():
         if name.startswith("case_"):
             has_folder = member.__code__.co_argcount == 2
-            found[name[len("case_") :]] = in_folder(member) if has_folder else member
-    return {name: found[name] for name in sorted(found)}
+            result[name[len("case_") :]] = in_folder(member) if has_folder else member
+    return {name: result[name] for name in sorted(result)}
 
 
 def recorded(topic: str) -> dict[str, dict[str, Plain]]:
@@ -83,7 +83,7 @@ def written(book: dict[str, dict[str, Plain]]) -> str:
             for version in VERSIONS
             if name in book[version]
         }
-        texts = {json.dumps(one, sort_keys=True) for one in outcomes.values()}
+        texts = {json.dumps(value, sort_keys=True) for value in outcomes.values()}
         agree = len(outcomes) == len(VERSIONS) and len(texts) == 1
         outcome = outcomes[VERSIONS[0]] if agree else outcomes
         lines.append(f"{json.dumps(name)}: {json.dumps(outcome, sort_keys=True)}")

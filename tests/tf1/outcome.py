@@ -54,7 +54,7 @@ def _raised(error: Exception, tf: Any) -> dict[str, Plain]:
     return {
         "raises": type(error).__name__,
         "is": sorted(kinds),
-        "_classes": [one.__name__ for one in type(error).__mro__],
+        "_classes": [item.__name__ for item in type(error).__mro__],
         "_traceback": "".join(
             traceback.format_exception(type(error), error, error.__traceback__)
         ),
@@ -89,23 +89,23 @@ def _plain_array(array: Any) -> Plain:
     return {
         "dtype": array.dtype.name,
         "shape": list(array.shape),
-        "values": [plain(one) for one in array.ravel().tolist()],
+        "values": [plain(item) for item in array.ravel().tolist()],
     }
 
 
 def _plain_container(value: Any) -> Plain:
     kind = type(value).__name__
     if isinstance(value, Mapping):
-        items = [[plain(key), plain(one)] for key, one in value.items()]
+        items = [[plain(key), plain(item)] for key, item in value.items()]
         return {"mapping": kind, "items": items}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = [[name, plain(getattr(value, name))] for name in value._fields]
         return {"namedtuple": kind, "items": fields}
     if isinstance(value, (list, tuple)):
-        items = [plain(one) for one in value]
+        items = [plain(item) for item in value]
         return items if type(value) is list else {"sequence": kind, "items": items}
     if isinstance(value, (set, frozenset)):
-        return {"set": [plain(one) for one in sorted(value)]}
+        return {"set": [plain(item) for item in sorted(value)]}
     raise TypeError(
         f"a case returned {value!r} of type {kind}; return numbers, text, bytes, "
         f"arrays, None, or containers of these."

@@ -50,23 +50,25 @@ def record(tf: Any, case: Any) -> Any:
     """Run one case and return the part of its outcome that is kept."""
     from tests.tf1.outcome import outcome_of
 
-    found: list[Any] = []
+    result: list[Any] = []
     thread = threading.Thread(
-        target=lambda: found.append(outcome_of(case, tf)), daemon=True
+        target=lambda: result.append(outcome_of(case, tf)), daemon=True
     )
     thread.start()
     thread.join(BOUND_S)
     if thread.is_alive():
         return {"blocks": True}
-    if not found:
+    if not result:
         raise SystemExit("the case is wrong; its error stands above.")
-    return {key: value for key, value in found[0].items() if not key.startswith("_")}
+    return {key: value for key, value in result[0].items() if not key.startswith("_")}
 
 
 def main(arguments: list[str]) -> int:
     """Record the topics; return the exit status."""
     is_check = "--check" in arguments
-    version, *chosen = [one for one in arguments if not one.startswith("--")]
+    version, *chosen = [
+        argument for argument in arguments if not argument.startswith("--")
+    ]
     tf = None if version == "layout" else load(version)
     sys.path.insert(0, str(ROOT))
     from tests.tf1 import gallery

@@ -43,9 +43,9 @@ class Replica:
         self.is_chief = index == 0
         self.coord = tf.train.Coordinator()
         worker = f"/job:worker/task:{index}"
-        place = tf.train.replica_device_setter(cluster=spec, worker_device=worker)
+        scope = tf.train.replica_device_setter(cluster=spec, worker_device=worker)
         self.graph = tf.Graph()
-        with self.graph.as_default(), tf.device(place):
+        with self.graph.as_default(), tf.device(scope):
             self.fed = tf.placeholder(tf.float32, None)
             self.v = tf.get_variable("v", shape, initializer=tf.zeros_initializer())
             self.step = tf.train.create_global_step()
@@ -90,24 +90,27 @@ def replicas(
     with ExitStack() as stack:
         made = []
         for index, target in enumerate(targets):
-            one = Replica(spec, index, target, n_required, n, **options)
-            stack.callback(one.end)
-            one.begin()
-            made.append(one)
+            first = Replica(spec, index, target, n_required, n, **options)
+            stack.callback(first.end)
+            first.begin()
+            made.append(first)
         yield made
 
 
 def all_train(together: Sequence[tuple[Replica, Any]]) -> list[int]:
     """Run one step of each replica at the same time; returns their tokens."""
-    begun = [in_thread(partial(one.train, x)) for one, x in together]
-    return [one.result(END_S) for one in begun]
+    begun = [in_thread(partial(item.train, x)) for item, x in together]
+    return [future.result(END_S) for future in begun]
 
 
 def state(all_replicas: Sequence[Replica]) -> tuple[Any, int, int, list[int]]:
     """Return v, the global step, how many tokens are left, and the local steps."""
     first = all_replicas[0]
     v, step, n = first.session.run([first.v, first.step, first.n_tokens])
-    local = [int(one.session.run(one.local_step)) for one in all_replicas]
+    local = [
+        int(all_replica.session.run(all_replica.local_step))
+        for all_replica in all_replicas
+    ]
     return v.tolist(), int(step), int(n), local
 
 

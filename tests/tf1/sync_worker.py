@@ -13,10 +13,10 @@ def main() -> None:
     index, n_required = int(sys.argv[3]), int(sys.argv[4])
     cluster = tf.train.ClusterSpec({"ps": ps, "worker": workers})
     server = tf.train.Server(cluster, job_name="worker", task_index=index)
-    place = tf.train.replica_device_setter(
+    scope = tf.train.replica_device_setter(
         cluster=cluster, worker_device=f"/job:worker/task:{index}"
     )
-    with tf.device(place):
+    with tf.device(scope):
         x = tf.placeholder(tf.float32, None)
         v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
         step = tf.train.create_global_step()

@@ -76,15 +76,15 @@ def in_a_graph(rows: dict[tuple[int, int], Array]) -> tuple[list[Array], list[Ar
     """
     servers = cluster(tf, ps=1, worker=WORKERS)
     spec = servers["ps"][0].server_def.cluster
-    targets = [one.target for one in servers["worker"]]
+    targets = [server.target for server in servers["worker"]]
     options: dict[str, Any] = {"shape": [3], "loss": loss, "num_tokens": 0}
     options["wrapped"] = lambda: tf.train.MomentumOptimizer(RATE, DECAY)
     after, after_the_late = [], []
     with replicas(spec, targets, NEEDED, **options) as made:
         for step, late in LATE.items():
             in_time = [rank for rank in range(WORKERS) if rank != late]
-            together = [(made[rank], rows[step, rank]) for rank in in_time]
-            assert all_train(together) == [step + 1] * NEEDED
+            joint = [(made[rank], rows[step, rank]) for rank in in_time]
+            assert all_train(joint) == [step + 1] * NEEDED
             after.append(value(made[0], step + 1))
 
             assert made[late].train(rows[step, late]) == step + 1
@@ -94,9 +94,9 @@ def in_a_graph(rows: dict[tuple[int, int], Array]) -> tuple[list[Array], list[Ar
 
 def value(replica: Replica, step: int) -> Array:
     """Return the variable; so many steps have been done."""
-    found, done = replica.session.run([replica.v, replica.step])
+    result, done = replica.session.run([replica.v, replica.step])
     assert done == step
-    return np.asarray(found)
+    return np.asarray(result)
 
 
 def test_both_forms_drop_the_late_gradient_and_agree_after_every_step() -> None:

@@ -25,12 +25,12 @@ def test_every_outcome_of_a_topic_is_one_that_the_original_gave(topic: str) -> N
     for name, case in gallery.cases_of(topic).items():
         ours = outcome_of(case, tf1)
         stop_all()
-        found = {
+        result = {
             version: difference(ours, recorded[version][name])
             for version in gallery.VERSIONS
             if "absent" not in recorded[version][name]
         }
-        if None not in found.values():
-            wrong += [f"{name}, not as in {v}: {text}" for v, text in found.items()]
+        if None not in result.values():
+            wrong += [f"{name}, not as in {v}: {text}" for v, text in result.items()]
 
     assert not wrong, "\n".join(wrong)

@@ -33,7 +33,7 @@ def ran(fetches: Any, feeds: Any = None) -> Any:
 def test_value_is_that_of_the_chosen_branch(x: Any) -> None:
     made = tf.cond(x > 0, lambda: x * 2, lambda: -x)
 
-    assert [ran(made, {x: one}) for one in (3.0, -4.0)] == [6.0, 4.0]
+    assert [ran(made, {x: item}) for item in (3.0, -4.0)] == [6.0, 4.0]
     assert (made.shape.as_list(), made.dtype) == ([], tf.float32)
 
 
@@ -44,8 +44,8 @@ def test_only_the_chosen_branch_assigns(x: Any) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         after = []
-        for one in (5.0, -3.0):
-            session.run(step, {x: one})
+        for item in (5.0, -3.0):
+            session.run(step, {x: item})
             after.append([float(v) for v in session.run([a, b])])
 
     assert after == [[6.0, 1.0], [6.0, 4.0]]
@@ -61,8 +61,8 @@ def test_operations_and_control_dependencies_of_a_branch_run_with_it(x: Any) -> 
     done = tf.cond(x > 0, counted, tf.no_op)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for one in (1.0, -1.0, 1.0):
-            session.run(done, {x: one})
+        for item in (1.0, -1.0, 1.0):
+            session.run(done, {x: item})
 
         assert session.run([count, other]) == [2, 20]
 
@@ -73,7 +73,7 @@ def test_what_follows_a_condition_sees_what_its_branch_has_assigned(x: Any) -> N
     with tf.control_dependencies([changed]):
         after = v.read_value()
 
-    assert [ran(after, {x: one}) for one in (1.0, -1.0)] == [7.0, 1.0]
+    assert [ran(after, {x: item}) for item in (1.0, -1.0)] == [7.0, 1.0]
 
 
 def test_what_a_branch_takes_from_outside_has_its_effects_in_any_case(x: Any) -> None:
@@ -99,9 +99,9 @@ def test_branches_are_nested(x: Any) -> None:
     made = tf.cond(x > 0, inner, lambda: tf.constant(-1))
     with tf.Session() as session:
         session.run(count.initializer)
-        found = [session.run(made, {x: one}) for one in (-5.0, 20.0, 5.0, -20.0)]
+        result = [session.run(made, {x: item}) for item in (-5.0, 20.0, 5.0, -20.0)]
 
-        assert [int(one) for one in found] == [-1, 100, 101, -1]
+        assert [int(number) for number in result] == [-1, 100, 101, -1]
         assert session.run(count) == 101
 
 
@@ -157,7 +157,7 @@ def test_gradient_of_nested_branches(x: Any) -> None:
     )
     (slope,) = tf.gradients(y, x)
 
-    assert [ran(slope, {x: one}) for one in (20.0, 5.0, -1.0)] == [80.0, 30.0, 7.0]
+    assert [ran(slope, {x: item}) for item in (20.0, 5.0, -1.0)] == [80.0, 30.0, 7.0]
 
 
 def test_gradient_of_rows_taken_in_a_branch(x: Any) -> None:
@@ -184,8 +184,8 @@ def test_optimizer_steps_only_in_its_branch(x: Any) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         values = []
-        for one in (-1.0, 1.0, -1.0):
-            session.run(made, {x: one})
+        for item in (-1.0, 1.0, -1.0):
+            session.run(made, {x: item})
             values.append(float(session.run(w)))
 
     assert values == [1.0, 1.0 - 0.5 * 3.0, 1.0 - 0.5 * 3.0]
@@ -198,7 +198,7 @@ def test_variable_made_in_a_branch_is_initialized_without_the_choice(x: Any) -> 
         lambda: x,
     )
 
-    assert [ran(made, {x: one}) for one in (3.0, -3.0)] == [3.0, -3.0]
+    assert [ran(made, {x: item}) for item in (3.0, -3.0)] == [3.0, -3.0]
 
 
 def test_variable_without_a_value_is_not_read_in_a_branch_that_is_not_taken() -> None:
@@ -253,9 +253,9 @@ def test_branches_reach_over_several_tasks() -> None:
 
     with tf.Session(servers[0].target) as session:
         session.run(w.initializer)
-        feeds = [{choice: one, x: [3.0, 4.0]} for one in (False, True)]
-        values = [session.run(y, one).tolist() for one in feeds]
-        slopes = [session.run(slope, one).tolist() for one in feeds]
+        feeds = [{choice: item, x: [3.0, 4.0]} for item in (False, True)]
+        values = [session.run(y, feed).tolist() for feed in feeds]
+        slopes = [session.run(slope, feed).tolist() for feed in feeds]
         last = session.run(w).tolist()
 
     assert values == [[-2.0, -2.0], [21.0, 40.0]]
@@ -282,7 +282,7 @@ def test_case_gives_the_first_that_is_true_else_the_default(
 
 def test_case_runs_one_function_alone(x: Any) -> None:
     counts = [tf.Variable(0) for _ in range(3)]
-    pairs = [(x < one + 1.0, count_of(counts[one])) for one in range(2)]
+    pairs = [(x < item + 1.0, count_of(counts[item])) for item in range(2)]
     made = tf.case(pairs, default=count_of(counts[2]))
 
     with tf.Session() as session:

@@ -24,7 +24,7 @@ def graph() -> Iterator[Any]:
 
 def names(variables: Any = None) -> list[str]:
     listed = tf.global_variables() if variables is None else variables
-    return [one.op.name for one in listed]
+    return [tensor.op.name for tensor in listed]
 
 
 def test_a_network_has_the_variables_and_shapes_of_the_original() -> None:
@@ -64,17 +64,17 @@ def test_a_layer_is_its_formula_with_relu_by_default() -> None:
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        found = session.run([y, again])
+        result = session.run([y, again])
 
-    np.testing.assert_allclose(found[0], np.maximum(rows @ weights, 0), rtol=1e-5)
-    np.testing.assert_allclose(found[1], rows @ weights, rtol=1e-5)
+    np.testing.assert_allclose(result[0], np.maximum(rows @ weights, 0), rtol=1e-5)
+    np.testing.assert_allclose(result[1], rows @ weights, rtol=1e-5)
 
 
 def test_averages_are_updated_at_once_without_a_collection() -> None:
     y = slim.batch_norm(IMAGES, decay=0.5, updates_collections=None, scale=True)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        found = session.run(y)
+        result = session.run(y)
         moving = session.run(tf.global_variables()[2:])
     mean, variance = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
 
@@ -84,7 +84,7 @@ def test_averages_are_updated_at_once_without_a_collection() -> None:
     ]
     assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     expected = (IMAGES - mean) / np.sqrt(variance + 0.001)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(result, expected, atol=1e-4)
     np.testing.assert_allclose(moving[0], 0.5 * mean, rtol=1e-4)
 
 
@@ -173,7 +173,7 @@ def test_variables_go_to_the_parameter_servers_in_turn() -> None:
     with slim.arg_scope([slim.variable], device=chooser):
         made = [slim.variable(name, shape=[]) for name in "abc"]
 
-    assert [one.device for one in made] == [
+    assert [tensor.device for tensor in made] == [
         "/job:p/task:0/device:CPU:0",
         "/job:p/task:1/device:CPU:0",
         "/job:p/task:0/device:CPU:0",

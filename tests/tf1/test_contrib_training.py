@@ -33,7 +33,7 @@ def test_a_step_gives_the_loss_before_it_and_runs_the_updates_first() -> None:
         assert losses == [12.5, 3.125]
         assert session.run([other, tf.train.get_global_step()]) == [3.0, 2]
         assert tf.get_collection(tf.GraphKeys.TRAIN_OP)[1:] == [train]
-        assert [one.tag for one in written.value] == [
+        assert [item.tag for item in written.value] == [
             *("summarize_grads/w_gradient", "summarize_grads/w_gradient_norm")
         ]
 
@@ -58,8 +58,8 @@ def test_gradients_are_multiplied_then_shortened(
         session.run(tf.global_variables_initializer())
         session.run(train)
 
-        found = session.run("w:0")
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+        result = session.run("w:0")
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_rows_of_a_gradient_are_multiplied_and_shortened_as_rows() -> None:
@@ -114,8 +114,8 @@ def test_counts_of_contrib_take_the_predictions_first() -> None:
         _, area = metrics.streaming_auc([0.9, 0.1, 0.2], [True, False, True])
         session.run(tf.local_variables_initializer())
 
-        found = session.run([right, weighted, so_far, area])
-    np.testing.assert_allclose(found, [2 / 3, 0.5, 0.75, 1.0], atol=1e-4)
+        result = session.run([right, weighted, so_far, area])
+    np.testing.assert_allclose(result, [2 / 3, 0.5, 0.75, 1.0], atol=1e-4)
 
 
 def test_classes_are_drawn_as_often_as_they_are_likely_and_a_seed_repeats_them() -> (
@@ -137,11 +137,11 @@ def test_classes_are_drawn_as_often_as_they_are_likely_and_a_seed_repeats_them()
 def test_values_keep_the_scale_of_what_is_multiplied_with_them() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         make = tf.uniform_unit_scaling_initializer(factor=2.0, seed=1)
-        found = session.run(make([4, 3, 100]))
+        result = session.run(make([4, 3, 100]))
 
     limit = 2.0 * (3.0 / 12) ** 0.5
-    assert found.dtype == np.float32
-    assert 0.95 * limit < np.abs(found).max() <= limit
+    assert result.dtype == np.float32
+    assert 0.95 * limit < np.abs(result).max() <= limit
 
 
 def test_a_machine_without_gpu_says_so() -> None:

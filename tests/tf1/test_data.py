@@ -32,21 +32,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def elements(dataset: Any, most: int = 100) -> list[Any]:
     """Return the elements until the end, or the first ones."""
     following = dataset.make_one_shot_iterator().get_next()
-    found: list[Any] = []
+    result: list[Any] = []
     with tf.Session() as session:
-        while len(found) < most:
+        while len(result) < most:
             try:
-                found.append(plain(session.run(following)))
+                result.append(plain(session.run(following)))
             except tf.errors.OutOfRangeError:
                 break
-    return found
+    return result
 
 
 def numbers(*args: int) -> Any:
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     ),
     "a named tuple": (
         lambda: Dataset.from_tensor_slices(Pair([1], [2])).map(
-            lambda one: one.first + one.second
+            lambda item: item.first + item.second
         ),
         [3],
     ),
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     "filter": (lambda: numbers(6).filter(lambda x: tf.equal(x % 3, 1)), [1, 4]),
     "prefetch": (lambda: numbers(2).prefetch(1), [0, 1]),
     "cache": (lambda: numbers(2).cache().repeat(2), [0, 1, 0, 1]),
-    "apply": (lambda: numbers(3).apply(lambda one: one.skip(1)), [1, 2]),
+    "apply": (lambda: numbers(3).apply(lambda item: item.skip(1)), [1, 2]),
     "shuffled and repeated, mapped and batched": (
         lambda: (
             numbers(3)
@@ -180,9 +180,11 @@ def test_each_run_takes_one_element_for_all_its_fetches() -> None:
     twice = following * 2
 
     with tf.Session() as session:
-        found = [plain(tuple(session.run([following, twice, following]))) for _ in "ab"]
+        result = [
+            plain(tuple(session.run([following, twice, following]))) for _ in "ab"
+        ]
 
-    assert found == [(0, 0, 0), (1, 2, 1)]
+    assert result == [(0, 0, 0), (1, 2, 1)]
 
 
 def test_two_get_next_take_two_elements_in_one_run() -> None:
@@ -238,15 +240,15 @@ def test_iterator_of_a_structure_takes_one_dataset_after_the_other() -> None:
     iterator = tf.data.Iterator.from_structure(
         training.output_types, training.output_shapes
     )
-    begin = [iterator.make_initializer(one) for one in (training, testing)]
-    following, found = iterator.get_next(), []
+    begin = [iterator.make_initializer(item) for item in (training, testing)]
+    following, result = iterator.get_next(), []
 
     with tf.Session() as session:
         for op in begin:
             session.run(op)
-            found += [int(session.run(following)) for _ in range(2)]
+            result += [int(session.run(following)) for _ in range(2)]
 
-    assert found == [0, 1, 10, 11]
+    assert result == [0, 1, 10, 11]
     with pytest.raises(TypeError, match="output types"):
         iterator.make_initializer(Dataset.from_tensors(1.0))
 
@@ -258,21 +260,21 @@ def test_handle_that_is_fed_chooses_the_iterator() -> None:
         handle, training.output_types, training.output_shapes
     )
     following = chosen.get_next() * 1
-    one, other = (
+    first, other = (
         training.make_one_shot_iterator(),
         testing.make_initializable_iterator(),
     )
 
     with tf.Session() as session:
         session.run(other.initializer)
-        handles = session.run([one.string_handle(), other.string_handle()])
-        found = [
+        handles = session.run([first.string_handle(), other.string_handle()])
+        result = [
             int(session.run(following, {handle: handles[i]})) for i in (0, 1, 1, 0)
         ]
         with pytest.raises(tf.errors.InvalidArgumentError, match="no iterator"):
             session.run(following, {handle: "another"})
 
-    assert found == [0, 10, 11, 1]
+    assert result == [0, 10, 11, 1]
 
 
 def shuffled(
@@ -283,12 +285,12 @@ def shuffled(
 
 
 def test_shuffle_gives_all_elements_in_another_order_that_its_seed_repeats() -> None:
-    found = shuffled(7)
+    result = shuffled(7)
 
-    assert sorted(found) == [*range(20)]
-    assert found != [*range(20)]
-    assert found == shuffled(7)
-    assert found != shuffled(8)
+    assert sorted(result) == [*range(20)]
+    assert result != [*range(20)]
+    assert result == shuffled(7)
+    assert result != shuffled(8)
 
 
 def test_seed_of_the_graph_repeats_a_shuffle() -> None:
@@ -302,9 +304,9 @@ def test_seed_of_the_graph_repeats_a_shuffle() -> None:
 
 
 def test_shuffle_draws_no_element_before_its_buffer_can_hold_it() -> None:
-    found = shuffled(3, size=4)
+    result = shuffled(3, size=4)
 
-    assert all(number < place + 4 for place, number in enumerate(found))
+    assert all(number < index + 4 for index, number in enumerate(result))
 
 
 def test_repeat_shuffles_anew_unless_that_is_switched_off() -> None:
@@ -332,12 +334,15 @@ def test_dtypes_and_shapes_are_known_before_a_run() -> None:
     dataset = Dataset.from_tensor_slices((np.zeros((4, 2), np.float32), ["a"] * 4))
 
     assert dataset.output_types == (tf.float32, tf.string)
-    assert [one.as_list() for one in dataset.output_shapes] == [[2], []]
+    assert [output_shape.as_list() for output_shape in dataset.output_shapes] == [
+        [2],
+        [],
+    ]
     batch = dataset.batch(3).output_shapes[0]
     whole = dataset.batch(3, drop_remainder=True).output_shapes[0]
     assert (batch.as_list(), whole.as_list()) == ([None, 2], [3, 2])
     following = dataset.make_one_shot_iterator().get_next()
-    assert [one.shape.as_list() for one in following] == [[2], []]
+    assert [tensor.shape.as_list() for tensor in following] == [[2], []]
     assert dataset.output_classes == (tf.Tensor, tf.Tensor)
 
 

@@ -56,18 +56,18 @@ def test_a_fed_argument_counts_and_without_a_feed_nothing_changes(name: str) -> 
     function, line, fed = HONOURED[name]
     with tf.Graph().as_default(), tf.Session() as session:
         x, argument = tf.placeholder(tf.float32, X.shape), tf.constant(line)
-        found, plain = function(x, argument), function(x, line)
+        result, plain = function(x, argument), function(x, line)
         expected = function(x, fed)
-        slopes = [tf.gradients(one * one, x)[0] for one in (found, plain)]
+        slopes = [tf.gradients(item * item, x)[0] for item in (result, plain)]
 
-        as_fed = session.run(found, {x: X, argument: fed})
+        as_fed = session.run(result, {x: X, argument: fed})
         wanted = session.run(expected, {x: X})
-        as_written = session.run([found, slopes[0]], {x: X})
+        as_written = session.run([result, slopes[0]], {x: X})
         usual = session.run([plain, slopes[1]], {x: X})
 
-    assert found.shape.as_list() == plain.shape.as_list()
-    for one, other in zip([as_fed, *as_written], [wanted, *usual], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert result.shape.as_list() == plain.shape.as_list()
+    for first, other in zip([as_fed, *as_written], [wanted, *usual], strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -76,11 +76,11 @@ def test_a_feed_that_could_not_count_is_refused(name: str) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         first = tf.constant(line)
         argument = first + 0  # also what it is computed of cannot be fed
-        found = function(tf.constant(X), argument)
+        result = function(tf.constant(X), argument)
 
-        for one in (first, argument):
+        for item in (first, argument):
             with pytest.raises(ValueError, match="when the line was written"):
-                session.run(found, {one: fed})
+                session.run(result, {item: fed})
 
 
 def test_a_constant_that_a_loop_takes_from_outside_can_be_fed() -> None:
@@ -109,7 +109,7 @@ def test_fed_texts_are_bytes_in_utf_8_however_they_come(fed: Any) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.string, [2])
 
-        found, same = session.run([tf.identity(x), tf.equal(x, "\xe9")], {x: fed})
+        result, same = session.run([tf.identity(x), tf.equal(x, "\xe9")], {x: fed})
 
-    assert found.tolist() == [b"a", b"\xc3\xa9"]
+    assert result.tolist() == [b"a", b"\xc3\xa9"]
     assert same.tolist() == [False, True]

@@ -52,21 +52,21 @@ def interpolated(images: Any, size: tuple[int, int], corners: bool) -> Any:
 def test_a_bilinear_size_is_made_of_the_four_pixels_around(
     size: tuple[int, int], corners: bool
 ) -> None:
-    found = value(tf.image.resize_images(IMAGES, size, align_corners=corners))
+    result = value(tf.image.resize_images(IMAGES, size, align_corners=corners))
 
-    np.testing.assert_allclose(found, interpolated(IMAGES, size, corners), atol=1e-5)
+    np.testing.assert_allclose(result, interpolated(IMAGES, size, corners), atol=1e-5)
 
 
 def test_the_nearest_pixel_keeps_the_dtype() -> None:
     whole = (IMAGES * 255).astype(np.uint8)
     method = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-    found = value(tf.image.resize_images(whole, [10, 3], method))
-    one = tf.image.resize_images(whole[0], [10, 3])
+    result = value(tf.image.resize_images(whole, [10, 3], method))
+    first = tf.image.resize_images(whole[0], [10, 3])
 
     rows, columns = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4], [0, 2, 4]
-    assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found, whole[:, rows][:, :, columns])
-    assert (one.shape.as_list(), one.dtype.name) == ([10, 3, 3], "float32")
+    assert result.dtype == np.uint8
+    np.testing.assert_array_equal(result, whole[:, rows][:, :, columns])
+    assert (first.shape.as_list(), first.dtype.name) == ([10, 3, 3], "float32")
 
 
 def test_a_fed_batch_is_resized_and_has_a_gradient() -> None:
@@ -87,12 +87,12 @@ def test_a_fed_batch_is_resized_and_has_a_gradient() -> None:
 def test_each_image_of_a_batch_is_flipped_or_not() -> None:
     batch = np.repeat(IMAGES[:1], 200, axis=0)
     flipped = batch[0, :, ::-1]
-    found = value(tf.image.random_flip_left_right(batch, seed=3))
+    result = value(tf.image.random_flip_left_right(batch, seed=3))
     plain = value(tf.image.flip_left_right(IMAGES[0]))
     over = value(tf.image.flip_up_down(IMAGES))
 
-    is_flipped = [np.array_equal(one, flipped) for one in found]
-    is_same = [np.array_equal(one, batch[0]) for one in found]
+    is_flipped = [np.array_equal(item, flipped) for item in result]
+    is_same = [np.array_equal(item, batch[0]) for item in result]
     assert [a != b for a, b in zip(is_flipped, is_same, strict=True)] == [True] * 200
     assert 70 < sum(is_flipped) < 130
     np.testing.assert_array_equal(plain, flipped)
@@ -100,11 +100,11 @@ def test_each_image_of_a_batch_is_flipped_or_not() -> None:
 
 
 def test_standardized_images_have_mean_zero_and_variance_one() -> None:
-    found = value(tf.image.per_image_standardization(IMAGES))
+    result = value(tf.image.per_image_standardization(IMAGES))
     flat = value(tf.image.per_image_standardization(np.full((2, 2, 3), 7, np.uint8)))
 
-    np.testing.assert_allclose(found.mean((1, 2, 3)), 0, atol=1e-5)
-    np.testing.assert_allclose(found.std((1, 2, 3)), 1, rtol=1e-4)
+    np.testing.assert_allclose(result.mean((1, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(result.std((1, 2, 3)), 1, rtol=1e-4)
     assert not flat.any()
 
 
@@ -112,7 +112,7 @@ def test_crops_are_blocks_and_all_of_them_come() -> None:
     image = np.arange(12).reshape(3, 4, 1)
     crop = tf.random_crop(image, [2, 3, 1], seed=1)
     with tf.Session() as session:
-        begins = {int(one[0, 0, 0]) for one in (session.run(crop) for _ in range(60))}
+        begins = {int(row[0, 0, 0]) for row in (session.run(crop) for _ in range(60))}
         block = session.run(crop)[..., 0]
 
     assert begins == {0, 1, 4, 5}
@@ -139,12 +139,12 @@ def test_brightness_and_contrast_change_by_one_number_in_its_range() -> None:
 
 
 def test_an_image_is_cut_or_put_in_the_middle() -> None:
-    found = value(tf.image.resize_image_with_crop_or_pad(IMAGES, 3, 10))
+    result = value(tf.image.resize_image_with_crop_or_pad(IMAGES, 3, 10))
 
-    assert found.shape == (4, 3, 10, 3)
-    np.testing.assert_array_equal(found[:, :, 2:8], IMAGES[:, 1:4])
-    assert not found[:, :, :2].any()
-    assert not found[:, :, 8:].any()
+    assert result.shape == (4, 3, 10, 3)
+    np.testing.assert_array_equal(result[:, :, 2:8], IMAGES[:, 1:4])
+    assert not result[:, :, :2].any()
+    assert not result[:, :, 8:].any()
 
 
 def test_a_response_is_divided_by_those_of_the_channels_around() -> None:
@@ -154,13 +154,13 @@ def test_a_response_is_divided_by_those_of_the_channels_around() -> None:
     weights = np.random.default_rng(3).normal(size=images.shape)
     loss = tf.reduce_sum(y * weights)
     (slope,) = tf.gradients(loss, x)
-    found, exact = value([y, slope], {x: images})
+    result, exact = value([y, slope], {x: images})
 
     expected = np.empty_like(images)
     for c in range(7):
         around = (images[..., max(0, c - 2) : c + 3] ** 2).sum(-1)
         expected[..., c] = images[..., c] / (1.5 + 0.3 * around) ** 0.75
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
     assert tf.nn.local_response_normalization is tf.nn.lrn
     for at in [(0, 0, 0, 0), (1, 1, 0, 3), (1, 0, 1, 6)]:
         change = np.zeros_like(images)

@@ -47,7 +47,7 @@ def test_files_are_read_in_three_parts(
     mnist = input_data.read_data_sets(folder, validation_size=5)
 
     parts = [mnist.train, mnist.validation, mnist.test]
-    assert [one.num_examples for one in parts] == [25, 5, 10]
+    assert [part.num_examples for part in parts] == [25, 5, 10]
     assert numbers(mnist.validation.images) == [0, 1, 2, 3, 4]
     assert numbers(mnist.train.images) == list(range(5, 30))
     assert mnist.train.labels.tolist() == [n % 10 for n in range(5, 30)]
@@ -75,10 +75,10 @@ def test_each_epoch_gives_every_image_once_in_an_order_of_its_own(
 
     batches = [train.next_batch(12) for _ in range(5)]
 
-    seen = [one for images, _ in batches for one in numbers(images)]
+    seen = [number for images, _ in batches for number in numbers(images)]
     assert sorted(seen[:30]) == sorted(seen[30:]) == list(range(30))
     assert seen[:30] != seen[30:]
-    assert [one % 10 for one in seen] == [int(x) for _, y in batches for x in y]
+    assert [item % 10 for item in seen] == [int(x) for _, y in batches for x in y]
     assert train.epochs_completed == 1
     train.next_batch(1)
     assert train.epochs_completed == 2
@@ -91,10 +91,10 @@ def test_order_is_kept_without_shuffling_and_repeats_with_a_seed(folder: Path) -
         for _ in range(2)
     ]
 
-    found = [numbers(plain.next_batch(20, shuffle=False)[0]) for _ in range(2)]
-    first, second = (numbers(one.next_batch(30)[0]) for one in seeded)
+    result = [numbers(plain.next_batch(20, shuffle=False)[0]) for _ in range(2)]
+    first, second = (numbers(item.next_batch(30)[0]) for item in seeded)
 
-    assert found == [list(range(20)), [*range(20, 30), *range(10)]]
+    assert result == [list(range(20)), [*range(20, 30), *range(10)]]
     assert first == second
 
 
@@ -138,7 +138,7 @@ def test_without_the_files_a_warning_names_them_and_scikit_learns_digits_are_tak
 
     assert "train-images-idx3-ubyte.gz" in caplog.text
     assert "1,797 digits" in caplog.text
-    sizes = [one.num_examples for one in mnist]
+    sizes = [item.num_examples for item in mnist]
     assert (sum(sizes), sizes[2]) == (1797, 359)
     assert sizes[1] / (sizes[0] + sizes[1]) == pytest.approx(5000 / 60_000, rel=0.02)
     original = load_digits()
@@ -198,8 +198,10 @@ def test_the_tutorials_network_trains_by_the_gradient_of_its_loss() -> None:
         step = mnist.training(loss, 0.1)
         feeds = {images: np.ones([5, 784]), wanted: labels}
         session.run(tf.global_variables_initializer())
-        for one in tf.trainable_variables():
-            one.load(np.zeros(one.shape.as_list()), session)
+        for trainable_variable in tf.trainable_variables():
+            trainable_variable.load(
+                np.zeros(trainable_variable.shape.as_list()), session
+            )
 
         first = session.run(loss, feeds)
         session.run(step, feeds)
@@ -223,11 +225,11 @@ def test_keras_has_the_digits_of_its_folder_as_bytes(
     train, test = tf.keras.datasets.mnist.load_data()
 
     assert train[0].shape == (30, 28, 28)
-    assert [one.dtype for one in (*train, *test)] == [np.uint8] * 4
+    assert [tensor.dtype for tensor in (*train, *test)] == [np.uint8] * 4
     assert train[0][:, 0, 0].tolist() == list(range(30))
     assert test[1].tolist() == list(range(10))
 
     arrays: Any = {"x_train": np.ones(3), "y_train": np.zeros(2)}
     np.savez(folder / "mnist.npz", **arrays, x_test=np.ones(4), y_test=np.zeros(5))
     (x, y), (others, their) = tf.keras.datasets.mnist.load_data()
-    assert [len(one) for one in (x, y, others, their)] == [3, 2, 4, 5]
+    assert [len(item) for item in (x, y, others, their)] == [3, 2, 4, 5]

@@ -26,7 +26,7 @@ def session(graph: Any) -> Iterator[Any]:
 
 
 def names() -> list[str]:
-    return [one.name for one in tf.global_variables()]
+    return [global_variable.name for global_variable in tf.global_variables()]
 
 
 def images(*shape: int) -> Any:
@@ -54,10 +54,10 @@ def test_a_dense_layer_keeps_further_axes(session: Any) -> None:
     session.run(tf.global_variables_initializer())
     fed = images(5, 4, 3)
 
-    found, kernel = session.run([y, tf.global_variables()[0]], {x: fed})
+    result, kernel = session.run([y, tf.global_variables()[0]], {x: fed})
 
     assert y.shape.as_list() == [None, 4, 2]
-    np.testing.assert_allclose(found, fed @ kernel, rtol=1e-5)
+    np.testing.assert_allclose(result, fed @ kernel, rtol=1e-5)
 
 
 def test_layers_are_numbered_and_those_of_a_name_are_shared_if_asked() -> None:
@@ -123,7 +123,7 @@ def test_a_convolution_is_the_sum_over_its_window(session: Any) -> None:
     y = tf.layers.conv2d(fed, 4, [2, 3], strides=(2, 1), name="conv")
     same = tf.layers.conv2d(fed, 4, 3, padding="same", activation=tf.nn.relu)
     session.run(tf.global_variables_initializer())
-    kernel, found = session.run([tf.global_variables()[0], y])
+    kernel, result = session.run([tf.global_variables()[0], y])
 
     assert names() == [
         *("conv/kernel:0", "conv/bias:0", "conv2d/kernel:0", "conv2d/bias:0")
@@ -132,7 +132,7 @@ def test_a_convolution_is_the_sum_over_its_window(session: Any) -> None:
     for row, column in np.ndindex(2, 4):
         window = fed[:, 2 * row : 2 * row + 2, column : column + 3]
         expected = np.tensordot(window, kernel, 3)
-        np.testing.assert_allclose(found[:, row, column], expected, rtol=1e-4)
+        np.testing.assert_allclose(result[:, row, column], expected, rtol=1e-4)
     assert same.shape.as_list() == [2, 5, 6, 4]
 
 
@@ -146,12 +146,12 @@ def test_pools_take_the_greatest_or_the_mean_and_flatten_makes_rows(
     mean = tf.layers.average_pooling2d(x, pool_size=[2, 2], strides=2)
     rows = tf.layers.flatten(greatest)
 
-    found = session.run([greatest, mean, rows], {x: fed})
+    result = session.run([greatest, mean, rows], {x: fed})
 
-    np.testing.assert_array_equal(found[0], blocks.max(axis=(2, 4)))
-    np.testing.assert_allclose(found[1], blocks.mean(axis=(2, 4)), rtol=1e-4)
+    np.testing.assert_array_equal(result[0], blocks.max(axis=(2, 4)))
+    np.testing.assert_allclose(result[1], blocks.mean(axis=(2, 4)), rtol=1e-4)
     assert rows.shape.as_list() == [None, 8]
-    np.testing.assert_array_equal(found[2], found[0].reshape(3, 8))
+    np.testing.assert_array_equal(result[2], result[0].reshape(3, 8))
 
 
 def test_dropout_works_only_while_training(session: Any) -> None:
@@ -163,9 +163,9 @@ def test_dropout_works_only_while_training(session: Any) -> None:
 
     assert np.array_equal(session.run(never), ones)
     assert np.array_equal(session.run(by_tensor, {training: False}), ones)
-    for found in session.run([by_tensor, always], {training: True}):
-        assert set(np.unique(found)) == {0.0, np.float32(1 / 0.6)}
-        assert (found == 0).mean() == pytest.approx(0.4, abs=0.02)
+    for result in session.run([by_tensor, always], {training: True}):
+        assert set(np.unique(result)) == {0.0, np.float32(1 / 0.6)}
+        assert (result == 0).mean() == pytest.approx(0.4, abs=0.02)
 
 
 def test_batch_normalization_trains_with_the_batch_and_then_uses_averages(
@@ -179,7 +179,7 @@ def test_batch_normalization_trains_with_the_batch_and_then_uses_averages(
     fed = images(50, 3) * 2 + 1
     mean, variance = fed.mean(0), fed.var(0)
 
-    found, _ = session.run([y, updates], {x: fed, training: True})
+    result, _ = session.run([y, updates], {x: fed, training: True})
     later, _ = session.run([y, updates], {x: fed, training: False})
 
     layer = "batch_normalization"
@@ -190,7 +190,7 @@ def test_batch_normalization_trains_with_the_batch_and_then_uses_averages(
         f"{layer}/beta",
     ]
     np.testing.assert_allclose(
-        found, (fed - mean) / np.sqrt(variance + 1e-3), atol=1e-5
+        result, (fed - mean) / np.sqrt(variance + 1e-3), atol=1e-5
     )
     moving = session.run(tf.global_variables()[2:])
     np.testing.assert_allclose(moving[0], 0.1 * mean, rtol=1e-5)
@@ -247,12 +247,12 @@ def test_a_layer_says_which_size_it_has_to_know() -> None:
 def test_filters_of_fewer_channels_are_of_groups_of_channels(session: Any) -> None:
     x, w = images(2, 5, 5, 4), images(3, 3, 2, 6)
 
-    found = session.run(tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME"))
+    result = session.run(tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME"))
 
     alone = [
         tf.nn.conv2d(x[..., 2 * i : 2 * i + 2], w[..., 3 * i : 3 * i + 3], 1, "SAME")
         for i in range(2)
     ]
-    assert found == pytest.approx(session.run(tf.concat(alone, 3))[:, ::2])
+    assert result == pytest.approx(session.run(tf.concat(alone, 3))[:, ::2])
     with pytest.raises(ValueError, match="make the two equal"):
         tf.nn.conv2d(x, images(3, 3, 3, 6), 1, "SAME")

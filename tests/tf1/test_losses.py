@@ -79,9 +79,9 @@ def test_elements_of_weight_zero_do_not_count(name: str) -> None:
     loss, expected = OF_EACH[name]
     weights = np.array([3.0, 0.0], np.float32).reshape(2, *[1] * (expected.ndim - 1))
 
-    found = value(loss(weights=weights))
+    result = value(loss(weights=weights))
 
-    assert found == pytest.approx(3 * expected[0].mean(), rel=1e-5)
+    assert result == pytest.approx(3 * expected[0].mean(), rel=1e-5)
 
 
 def test_each_reduction_divides_by_its_own_count() -> None:
@@ -179,9 +179,9 @@ def test_labels_may_be_a_column_and_a_batch_of_unknown_size() -> None:
     labels = tf.placeholder(tf.int64, [None, 1])
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
 
-    found = value(loss, {logits: VALUES, labels: [[1], [0]]})
+    result = value(loss, {logits: VALUES, labels: [[1], [0]]})
 
-    assert found == pytest.approx(-(LABELS * LIKELY).sum(-1).mean(), rel=1e-5)
+    assert result == pytest.approx(-(LABELS * LIKELY).sum(-1).mean(), rel=1e-5)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -217,7 +217,9 @@ def test_losses_of_contrib_take_the_labels_second(name: str, extra: Any) -> None
 
 
 def test_numbered_classes_of_contrib_come_second_too() -> None:
-    found = tf.contrib.losses.sparse_softmax_cross_entropy(VALUES, [1, 0], scope="loss")
+    result = tf.contrib.losses.sparse_softmax_cross_entropy(
+        VALUES, [1, 0], scope="loss"
+    )
 
-    assert found.op.name == "loss/value"
-    np.testing.assert_allclose(value(found), -(LIKELY[0, 1] + LIKELY[1, 0]) / 2, 1e-6)
+    assert result.op.name == "loss/value"
+    np.testing.assert_allclose(value(result), -(LIKELY[0, 1] + LIKELY[1, 0]) / 2, 1e-6)

@@ -32,11 +32,11 @@ def test_a_message_of_noise_is_read_or_refused_by_a_value_error(
     noise: list[str],
 ) -> None:
     try:
-        found = CheckpointState.from_text(" ".join(noise))
+        result = CheckpointState.from_text(" ".join(noise))
     except ValueError:
         return
 
-    assert CheckpointState.from_text(str(found)) == found
+    assert CheckpointState.from_text(str(result)) == result
 
 
 @pytest.mark.parametrize("mark", ["[", "{", "<", "-", "a: ["])

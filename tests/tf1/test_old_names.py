@@ -24,10 +24,10 @@ def test_old_names_of_argmax_take_the_dimension_second() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         rows = tf.constant([[1, 7, 3], [9, 2, 5]])
 
-        found = session.run([tf.arg_max(rows, 1), tf.arg_min(rows, dimension=0)])
+        result = session.run([tf.arg_max(rows, 1), tf.arg_min(rows, dimension=0)])
 
-    assert [one.tolist() for one in found] == [[1, 0], [0, 1, 0]]
-    assert [one.dtype for one in found] == [np.int64, np.int64]
+    assert [array.tolist() for array in result] == [[1, 0], [0, 1, 0]]
+    assert [tensor.dtype for tensor in result] == [np.int64, np.int64]
 
 
 def test_initializer_of_all_tables_runs() -> None:
@@ -44,7 +44,7 @@ def test_program_moves_variables_through_the_private_collections() -> None:
         tf.Variable(1.0, name="v")
         kept = graph._collections[tf.GraphKeys.GLOBAL_VARIABLES]
 
-        assert [one.name for one in kept] == ["v:0"]
+        assert [item.name for item in kept] == ["v:0"]
         del kept[0]
         assert tf.global_variables() == []
 
@@ -116,9 +116,9 @@ def test_print_passes_its_value_on_and_says_it_a_few_times(
         x = tf.placeholder(tf.float32, [2])
         y = tf.Print(x * 2, [x, "text"], "now: ", first_n=2)
 
-        found = [session.run(y, {x: [i, i + 1]}).tolist() for i in range(3)]
+        result = [session.run(y, {x: [i, i + 1]}).tolist() for i in range(3)]
 
-    assert found == [[0, 2], [2, 4], [4, 6]]
+    assert result == [[0, 2], [2, 4], [4, 6]]
     assert capfd.readouterr().err == "now: [0 1][text]\nnow: [1 2][text]\n"
 
 
@@ -179,28 +179,28 @@ def test_print_on_another_task_gives_its_value(
 def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:
     folder, _, last = module.rpartition(".")
 
-    found = getattr(importlib.import_module(f"kit.tf1.{folder}"), last)
+    result = getattr(importlib.import_module(f"kit.tf1.{folder}"), last)
 
-    assert callable(getattr(found, name))
+    assert callable(getattr(result, name))
     # As `from kit.tf1.python.framework.ops import get_default_graph` does.
-    assert importlib.import_module(f"kit.tf1.{module}") is found
+    assert importlib.import_module(f"kit.tf1.{module}") is result
 
 
 def test_tensor_with_dependencies_has_its_value_once_they_have_run() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         count = tf.Variable(0, name="count")
         value = tf.constant(7.0, name="value")
-        found = with_dependencies([tf.assign_add(count, 1)], value, name="train_op")
+        result = with_dependencies([tf.assign_add(count, 1)], value, name="train_op")
         unnamed = with_dependencies([], value)
         session.run(tf.global_variables_initializer())
 
-        assert [session.run(found), session.run(unnamed), session.run(count)] == [
+        assert [session.run(result), session.run(unnamed), session.run(count)] == [
             7,
             7,
             1,
         ]
-        assert (found.op.name, unnamed.op.name) == ("train_op", "control_dependency")
-        assert found.op.colocation_groups() == [b"loc:@value"]
+        assert (result.op.name, unnamed.op.name) == ("train_op", "control_dependency")
+        assert result.op.colocation_groups() == [b"loc:@value"]
 
 
 def test_timeline_is_a_trace_with_each_operation_that_ran() -> None:
@@ -213,8 +213,8 @@ def test_timeline_is_a_trace_with_each_operation_that_ran() -> None:
     text = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
 
     events = json.loads(text)["traceEvents"]
-    assert {"process_name", "total"} <= {one["name"] for one in events}
-    assert all(one["dur"] > 0 for one in events if one["ph"] == "X")
+    assert {"process_name", "total"} <= {event["name"] for event in events}
+    assert all(event["dur"] > 0 for event in events if event["ph"] == "X")
 
 
 def test_timeline_of_a_run_metadata_itself_names_the_field() -> None:
@@ -232,9 +232,11 @@ def test_memory_is_not_in_a_timeline_and_says_so() -> None:
 
 
 def test_devices_of_this_host_are_named_without_a_task() -> None:
-    found = device_lib.list_local_devices()
+    result = device_lib.list_local_devices()
 
-    assert ("/device:CPU:0", "CPU") in [(one.name, one.device_type) for one in found]
+    assert ("/device:CPU:0", "CPU") in [
+        (tensor.name, tensor.device_type) for tensor in result
+    ]
 
 
 # -- names from before 1.0 -------------------------------------------------------------

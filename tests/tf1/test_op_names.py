@@ -46,7 +46,9 @@ def test_scope_of_a_collection_is_a_pattern_for_the_beginning_of_names(
         tf.get_variable(name, [])
     tf.add_to_collection(tf.GraphKeys.TRAINABLE_VARIABLES, 3)  # without a name
 
-    assert [one.name for one in tf.trainable_variables(scope)] == expected
+    assert [
+        trainable_variable.name for trainable_variable in tf.trainable_variables(scope)
+    ] == expected
 
 
 @pytest.mark.parametrize("size", [2**31, 2**33])
@@ -88,9 +90,12 @@ def test_large_tensors_of_zeros_do_not_travel_with_the_graph() -> None:
 
 
 def test_a_shape_that_is_known_is_a_constant_of_the_graph() -> None:
-    known, unknown = tf.zeros([2, 3]), tf.placeholder(tf.float32, [None])
+    expected, unknown = tf.zeros([2, 3]), tf.placeholder(tf.float32, [None])
 
-    assert [tf.shape(one).op.type for one in (known, unknown)] == ["Const", "Shape"]
+    assert [tf.shape(item).op.type for item in (expected, unknown)] == [
+        "Const",
+        "Shape",
+    ]
 
 
 def test_a_default_may_be_fed_another_size_than_it_has() -> None:
@@ -132,6 +137,6 @@ def test_a_range_that_no_memory_holds_has_a_shape() -> None:
 
 def test_the_bounds_of_a_range_of_float64_are_not_rounded_first() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(tf.range(0.0, 0.3, 0.1, tf.float64))
+        result = session.run(tf.range(0.0, 0.3, 0.1, tf.float64))
 
-    assert found.tolist() == [0.0, 0.1, 0.2]  # in float32 0.3 / 0.1 is more than 3
+    assert result.tolist() == [0.0, 0.1, 0.2]  # in float32 0.3 / 0.1 is more than 3

@@ -72,7 +72,7 @@ def test_slots_of_a_rule_are_called_by_variable_and_optimizer() -> None:
     optimizer = SignDescent(0.5, name="Own")
     optimizer.minimize(tf.reduce_sum(variable))
 
-    assert [one.name for one in optimizer.variables()] == ["weights/Own:0"]
+    assert [item.name for item in optimizer.variables()] == ["weights/Own:0"]
 
 
 def test_a_rule_that_says_nothing_of_updates_is_refused() -> None:
@@ -111,7 +111,7 @@ def test_a_constraint_and_sparse_rows_do_not_go_together() -> None:
         tf.train.RMSPropOptimizer(0.1, momentum=0.9),
         tf.train.RMSPropOptimizer(0.1, centered=True),
     ],
-    ids=lambda one: f"{type(one).__name__}",
+    ids=lambda item: f"{type(item).__name__}",
 )
 def test_a_scalar_of_open_shape_moves_as_a_vector_with_one_element(
     optimizer: Any,
@@ -126,9 +126,9 @@ def test_a_scalar_of_open_shape_moves_as_a_vector_with_one_element(
         for variable in (scalar, vector)
     ]
 
-    found = after(train, [scalar, vector, *slots], steps=3)
+    result = after(train, [scalar, vector, *slots], steps=3)
 
-    assert found[::2] == [float(one[0]) for one in found[1::2]]
+    assert result[::2] == [float(row[0]) for row in result[1::2]]
 
 
 def test_a_rate_that_is_a_schedule_changes_from_step_to_step() -> None:
@@ -160,16 +160,16 @@ def test_ftrl_in_a_graph_makes_weights_that_matter_little_zero() -> None:
     train = ftrl.apply_gradients([(tf.constant([0.1, 2.0, -2.0]), w)])
     slots = [ftrl.get_slot(w, name) for name in ftrl.get_slot_names()]
 
-    found, n, z = after(train, [w, *slots])
+    result, n, z = after(train, [w, *slots])
 
     start, g = np.array([1.0, -2.0, 0.5]), np.array([0.1, 2.0, -2.0])
     accum = 0.1 + g**2
     linear = g - (np.sqrt(accum) - np.sqrt(0.1)) / 0.5 * start
     moved = (0.3 * np.sign(linear) - linear) / (np.sqrt(accum) / 0.5)
     expected = np.where(np.abs(linear) > 0.3, moved, 0)
-    assert [one.op.name for one in slots] == ["w/Ftrl", "w/Ftrl_1"]
+    assert [slot.op.name for slot in slots] == ["w/Ftrl", "w/Ftrl_1"]
     assert expected[0] == 0 != expected[1]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
     np.testing.assert_allclose([n, z], [accum, linear], rtol=1e-5)
     with pytest.raises(ValueError, match=r"only -0\.5 is supported"):
         tf.train.FtrlOptimizer(0.1, learning_rate_power=-1.0)
@@ -181,13 +181,13 @@ def test_adadelta_moves_only_the_rows_that_have_a_gradient() -> None:
     adadelta = tf.train.AdadeltaOptimizer(1.0, rho=0.9, epsilon=1e-2)
     train = adadelta.minimize(loss)
 
-    found, accum = after(train, [w, adadelta.get_slot(w, "accum")])
+    result, accum = after(train, [w, adadelta.get_slot(w, "accum")])
 
     g = np.array([[2.0], [0.0], [6.0]])
     change = np.sqrt(1e-2) / np.sqrt(0.1 * g**2 + 1e-2) * g
-    np.testing.assert_allclose(found, [[1], [2], [3]] - change, rtol=1e-5)
+    np.testing.assert_allclose(result, [[1], [2], [3]] - change, rtol=1e-5)
     np.testing.assert_allclose(accum, 0.1 * g**2, rtol=1e-5)
-    assert [one.op.name for one in adadelta.variables()] == [
+    assert [variable.op.name for variable in adadelta.variables()] == [
         "w/Adadelta",
         "w/Adadelta_1",
     ]

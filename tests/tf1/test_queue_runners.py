@@ -56,7 +56,7 @@ def test_queue_runner_fills_the_queue_in_the_background_and_ends_with_join() -> 
 
         assert seen == list(range(7))
         assert len(threads) == 2
-        assert not any(one.is_alive() for one in threads)
+        assert not any(thread.is_alive() for thread in threads)
 
 
 def test_end_of_the_input_closes_the_queue_and_the_rest_can_be_taken() -> None:
@@ -117,8 +117,8 @@ def test_error_without_a_coordinator_is_kept() -> None:
         wrong = queue.enqueue(tf.py_func(lambda: 1 // 0, [], tf.int64))
         runner = tf.train.QueueRunner(queue, [wrong])
 
-        for one in runner.create_threads(session, start=True):
-            one.join(SOON_S)
+        for create_thread in runner.create_threads(session, start=True):
+            create_thread.join(SOON_S)
 
         (error,) = runner.exceptions_raised
         assert "division" in str(error)
@@ -165,11 +165,11 @@ def test_queue_runner_keeps_no_session() -> None:
         coord.join(stop_grace_period_secs=SOON_S)
         session.close()
 
-        known = weakref.ref(session)
+        expected = weakref.ref(session)
         del session
         gc.collect()
 
-    assert known() is None
+    assert expected() is None
     assert runner.exceptions_raised == []
 
 

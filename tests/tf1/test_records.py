@@ -61,16 +61,18 @@ def outcome(value: Any) -> Any:
 @for_each("topic", gallery.topics())
 @for_each("version", gallery.VERSIONS)
 def test_every_case_was_recorded_and_nothing_else(topic: str, version: str) -> None:
-    known = gallery.recorded(topic)[version]
+    expected = gallery.recorded(topic)[version]
 
-    assert [*known] == [*gallery.cases_of(topic)]
+    assert [*expected] == [*gallery.cases_of(topic)]
 
 
 @for_each("topic", gallery.topics())
 def test_every_case_is_present_in_one_version_at_least(topic: str) -> None:
     book = gallery.recorded(topic)
 
-    absent = [{name for name, one in book[v].items() if "absent" in one} for v in book]
+    absent = [
+        {name for name, text in book[v].items() if "absent" in text} for v in book
+    ]
 
     assert not set.intersection(*absent)
 

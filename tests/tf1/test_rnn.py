@@ -30,11 +30,13 @@ def session(graph: Any) -> Iterator[Any]:
 def values(session: Any) -> dict[str, Any]:
     """Give the variables random values and return these by name."""
     chance = np.random.default_rng(2)
-    found = {}
-    for one in tf.global_variables():
-        found[one.op.name] = chance.normal(size=one.shape.as_list()).astype("float32")
-        one.load(found[one.op.name], session)
-    return found
+    result = {}
+    for global_variable in tf.global_variables():
+        result[global_variable.op.name] = chance.normal(
+            size=global_variable.shape.as_list()
+        ).astype("float32")
+        global_variable.load(result[global_variable.op.name], session)
+    return result
 
 
 def sigmoid(x: Any) -> Any:
@@ -48,22 +50,22 @@ def lstm(x: Any, c: Any, h: Any, kernel: Any, bias: Any, forget: float = 1.0) ->
 
 
 def names() -> list[str]:
-    return [one.op.name for one in tf.global_variables()]
+    return [global_variable.op.name for global_variable in tf.global_variables()]
 
 
 def test_a_basic_lstm_is_its_formula_at_each_time(session: Any) -> None:
     cell = tf.nn.rnn_cell.BasicLSTMCell(UNITS)
     outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(INPUTS), dtype=tf.float32)
-    given = values(session)
-    found, last = session.run([outputs, state])
+    options = values(session)
+    result, last = session.run([outputs, state])
     c = h = np.zeros((BATCH, UNITS))
     expected = []
     for time in range(TIMES):
-        c, h = lstm(INPUTS[:, time], c, h, *given.values())
+        c, h = lstm(INPUTS[:, time], c, h, *options.values())
         expected.append(h)
 
     assert names() == ["rnn/basic_lstm_cell/kernel", "rnn/basic_lstm_cell/bias"]
-    np.testing.assert_allclose(found, np.stack(expected, 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result, np.stack(expected, 1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(last.c, c, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(last.h, h, rtol=1e-4, atol=1e-6)
 
@@ -73,29 +75,29 @@ def test_a_gated_unit_and_a_basic_cell_are_their_formulas(session: Any) -> None:
     state = np.random.default_rng(3).normal(size=(BATCH, UNITS)).astype("float32")
     gru, _ = tf.nn.rnn_cell.GRUCell(UNITS)(x, tf.constant(state))
     basic, _ = tf.nn.rnn_cell.BasicRNNCell(UNITS)(x, tf.constant(state))
-    given = values(session)
+    inputs = values(session)
 
-    gates = np.hstack([x, state]) @ given["gru_cell/gates/kernel"]
-    r, u = np.split(sigmoid(gates + given["gru_cell/gates/bias"]), 2, axis=1)
+    gates = np.hstack([x, state]) @ inputs["gru_cell/gates/kernel"]
+    r, u = np.split(sigmoid(gates + inputs["gru_cell/gates/bias"]), 2, axis=1)
     candidate = np.tanh(
-        np.hstack([x, r * state]) @ given["gru_cell/candidate/kernel"]
-        + given["gru_cell/candidate/bias"]
+        np.hstack([x, r * state]) @ inputs["gru_cell/candidate/kernel"]
+        + inputs["gru_cell/candidate/bias"]
     )
-    plain = np.hstack([x, state]) @ given["basic_rnn_cell/kernel"]
-    found = session.run([gru, basic])
+    plain = np.hstack([x, state]) @ inputs["basic_rnn_cell/kernel"]
+    result = session.run([gru, basic])
     expected = u * state + (1 - u) * candidate
-    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
-    expected = np.tanh(plain + given["basic_rnn_cell/bias"])
-    np.testing.assert_allclose(found[1], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result[0], expected, rtol=1e-4, atol=1e-6)
+    expected = np.tanh(plain + inputs["basic_rnn_cell/bias"])
+    np.testing.assert_allclose(result[1], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_gates_of_a_gated_unit_begin_with_a_bias_of_one(session: Any) -> None:
     tf.nn.rnn_cell.GRUCell(2)(INPUTS[:, 0], tf.zeros([BATCH, 2]))
     session.run(tf.global_variables_initializer())
 
-    found = dict(zip(names(), session.run(tf.global_variables()), strict=True))
-    assert found["gru_cell/gates/bias"].tolist() == [1.0] * 4
-    assert found["gru_cell/candidate/bias"].tolist() == [0.0] * 2
+    result = dict(zip(names(), session.run(tf.global_variables()), strict=True))
+    assert result["gru_cell/gates/bias"].tolist() == [1.0] * 4
+    assert result["gru_cell/candidate/bias"].tolist() == [0.0] * 2
 
 
 def test_an_lstm_with_peepholes_clips_and_projects(session: Any) -> None:
@@ -105,18 +107,20 @@ def test_an_lstm_with_peepholes_clips_and_projects(session: Any) -> None:
     x = INPUTS[:, 0]
     state = tf.nn.rnn_cell.LSTMStateTuple(tf.ones([BATCH, UNITS]), tf.ones([BATCH, 3]))
     output, new = cell(x, state)
-    given = values(session)
-    h, found = session.run([output, new.c])
+    inputs = values(session)
+    h, result = session.run([output, new.c])
 
-    one = np.ones((BATCH, 3))
-    product = np.hstack([x, one]) @ given["lstm_cell/kernel"] + given["lstm_cell/bias"]
+    first = np.ones((BATCH, 3))
+    product = (
+        np.hstack([x, first]) @ inputs["lstm_cell/kernel"] + inputs["lstm_cell/bias"]
+    )
     i, j, f, o = np.split(product, 4, axis=1)
-    c = sigmoid(f + 1 + given["lstm_cell/w_f_diag"])
-    c = c + sigmoid(i + given["lstm_cell/w_i_diag"]) * np.tanh(j)
+    c = sigmoid(f + 1 + inputs["lstm_cell/w_f_diag"])
+    c = c + sigmoid(i + inputs["lstm_cell/w_i_diag"]) * np.tanh(j)
     c = np.clip(c, -0.5, 0.5)
-    out = sigmoid(o + given["lstm_cell/w_o_diag"] * c) * np.tanh(c)
-    out = np.clip(out @ given["lstm_cell/projection/kernel"], -0.4, 0.4)
-    np.testing.assert_allclose(found, c, rtol=1e-4, atol=1e-6)
+    out = sigmoid(o + inputs["lstm_cell/w_o_diag"] * c) * np.tanh(c)
+    out = np.clip(out @ inputs["lstm_cell/projection/kernel"], -0.4, 0.4)
+    np.testing.assert_allclose(result, c, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(h, out, rtol=1e-4, atol=1e-6)
 
 
@@ -129,12 +133,12 @@ def test_after_its_end_a_sequence_gives_zeros_and_keeps_its_state(
     )
     whole, _ = tf.nn.dynamic_rnn(cell, tf.constant(INPUTS), dtype=tf.float32)
     values(session)
-    found, last, free = session.run([outputs, state, whole])
+    result, last, free = session.run([outputs, state, whole])
 
     for example, length in enumerate(LENGTHS):
-        assert not found[example, length:].any()
-        np.testing.assert_array_equal(found[example, :length], free[example, :length])
-        np.testing.assert_array_equal(last[example], found[example, length - 1])
+        assert not result[example, length:].any()
+        np.testing.assert_array_equal(result[example, :length], free[example, :length])
+        np.testing.assert_array_equal(last[example], result[example, length - 1])
 
 
 def test_static_and_dynamic_unrolling_agree_in_all_layouts(session: Any) -> None:
@@ -148,13 +152,13 @@ def test_static_and_dynamic_unrolling_agree_in_all_layouts(session: Any) -> None
         cell, tf.transpose(x, [1, 0, 2]), dtype=tf.float32, time_major=True
     )
     values(session)
-    found = session.run([steps, by_example, by_time, state, last], {x: INPUTS})
+    result = session.run([steps, by_example, by_time, state, last], {x: INPUTS})
 
     assert len(names()) == 2
-    np.testing.assert_array_equal(np.stack(found[0], 1), found[1])
-    np.testing.assert_array_equal(np.stack(found[0]), found[2])
-    np.testing.assert_array_equal(found[3], found[4])
-    assert found[3].shape == (BATCH, 2 * UNITS)
+    np.testing.assert_array_equal(np.stack(result[0], 1), result[1])
+    np.testing.assert_array_equal(np.stack(result[0]), result[2])
+    np.testing.assert_array_equal(result[3], result[4])
+    assert result[3].shape == (BATCH, 2 * UNITS)
 
 
 def test_cells_one_above_the_other_have_variables_of_their_own() -> None:
@@ -175,7 +179,7 @@ def test_cells_one_above_the_other_have_variables_of_their_own() -> None:
         for name in ("kernel", "bias")
     ]
     assert outputs.shape.as_list() == [BATCH, TIMES, UNITS]
-    assert [type(one).__name__ for one in last] == ["LSTMStateTuple"] * 2
+    assert [type(item).__name__ for item in last] == ["LSTMStateTuple"] * 2
 
 
 def test_dropout_of_a_cell_drops_its_outputs_and_not_its_memory(session: Any) -> None:
@@ -186,9 +190,9 @@ def test_dropout_of_a_cell_drops_its_outputs_and_not_its_memory(session: Any) ->
     state = plain.zero_state(BATCH, tf.float32)
     output, new = cell(INPUTS[:, 0], state)
     values(session)
-    found, c, h = session.run([output, *new])
+    result, c, h = session.run([output, *new])
 
-    assert (found == 0).mean() == pytest.approx(0.5, abs=0.1)
+    assert (result == 0).mean() == pytest.approx(0.5, abs=0.1)
     assert (h == 0).mean() == pytest.approx(0.5, abs=0.1)
     assert c.all()
 
@@ -205,14 +209,14 @@ def test_both_directions_read_each_sequence_from_its_own_ends(session: Any) -> N
         back, tf.constant(turned), sequence_length=LENGTHS, dtype=tf.float32
     )
     values(session)
-    found = session.run([first, second, wanted, last, state])
+    result = session.run([first, second, wanted, last, state])
 
     assert names()[0] == "bidirectional_rnn/fw/gru_cell/gates/kernel"
     for example, length in enumerate(LENGTHS):
-        expected = found[2][example, :length][::-1]
-        np.testing.assert_allclose(found[1][example, :length], expected)
-        assert not found[1][example, length:].any()
-    np.testing.assert_allclose(found[3], found[4])
+        expected = result[2][example, :length][::-1]
+        np.testing.assert_allclose(result[1][example, :length], expected)
+        assert not result[1][example, length:].any()
+    np.testing.assert_allclose(result[3], result[4])
 
 
 def test_the_gradient_of_a_network_is_its_finite_difference(session: Any) -> None:
@@ -292,12 +296,12 @@ def test_dropout_in_a_network_of_any_length_differs_by_time_and_has_its_gradient
     kernel.load(np.zeros(kernel.shape.as_list()), session)
     bias.load(np.ones(UNITS), session)
 
-    found, of_bias = session.run([outputs, slope], {x: INPUTS})
+    result, of_bias = session.run([outputs, slope], {x: INPUTS})
 
     # Each output is the bias, kept and doubled or dropped.
-    assert set(np.unique(found)) == {0.0, 2.0}
-    assert any((found[:, 0] != found[:, time]).any() for time in range(1, TIMES))
-    np.testing.assert_array_equal(of_bias, found.sum((0, 1)))
+    assert set(np.unique(result)) == {0.0, 2.0}
+    assert any((result[:, 0] != result[:, time]).any() for time in range(1, TIMES))
+    np.testing.assert_array_equal(of_bias, result.sum((0, 1)))
 
 
 def test_cell_that_draws_by_itself_has_no_gradient_in_a_network_of_any_length() -> None:

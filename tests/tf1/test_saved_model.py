@@ -69,11 +69,11 @@ def computed(graph_def: Any, feeds: dict[str, Any]) -> dict[str, Any]:
         if node.op == "Const":
             proto = node.attr["value"].tensor
             dtype = tf.as_dtype(proto.dtype).as_numpy_dtype
-            sizes = [one.size for one in proto.tensor_shape.dim]
+            sizes = [array.size for array in proto.tensor_shape.dim]
             flat = np.frombuffer(proto.tensor_content, dtype)
             values[node.name] = flat.reshape(sizes)
         elif node.op != "Placeholder":
-            inputs = [values[one] for one in node.input]
+            inputs = [values[item] for item in node.input]
             values[node.name] = COMPUTED[node.op](*inputs)
     return values
 
@@ -81,15 +81,15 @@ def computed(graph_def: Any, feeds: dict[str, Any]) -> dict[str, Any]:
 def test_a_saved_model_computes_what_the_session_did(tmp_path: Path) -> None:
     meta, values = saved(tmp_path / "model")
     signature = meta.signature_def["serving_default"]
-    found = computed(meta.graph_def, {"x": X})
+    result = computed(meta.graph_def, {"x": X})
 
     assert list(meta.meta_info_def.tags) == ["serve"]
     assert signature.method_name == "tensorflow/serving/predict"
     assert signature.inputs["x"].name == "x:0"
-    assert [one.size for one in signature.inputs["x"].tensor_shape.dim] == [-1, 3]
+    assert [item.size for item in signature.inputs["x"].tensor_shape.dim] == [-1, 3]
     for name, value in values.items():
         output = signature.outputs[name].name.removesuffix(":0")
-        np.testing.assert_allclose(found[output], value, rtol=1e-6)
+        np.testing.assert_allclose(result[output], value, rtol=1e-6)
 
 
 def test_only_what_the_outputs_need_is_kept(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def sliced(spec: Any) -> Any:
         name = tf.placeholder(tf.float32, [4, 5])[spec].op.name
         made = tf.graph_util.convert_variables_to_constants(session, None, [name])
     node = made.node.pop()
-    masks = [node.attr[f"{one}_mask"].i for one in ("begin", "end", "shrink_axis")]
+    masks = [node.attr[f"{item}_mask"].i for item in ("begin", "end", "shrink_axis")]
     values = computed(made, {})
-    return [values[one].tolist() for one in list(node.input)[1:]], masks
+    return [values[item].tolist() for item in list(node.input)[1:]], masks
 
 
 @for_each(

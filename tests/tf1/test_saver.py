@@ -46,15 +46,15 @@ def test_each_task_writes_what_it_owns_and_all_come_back(tmp_path: Path) -> None
         names = {path.name for path in (tmp_path / "run").iterdir()}
         sess.run([v.assign([0, 0]), w.assign([[0]])])
         saver.restore(sess, prefix)
-        found = sess.run([v, w])
+        result = sess.run([v, w])
 
     assert prefix == str(tmp_path / "run" / "m-7")
     assert names == {
         *("m-7.index", "m-7.data-00000-of-00002", "m-7.data-00001-of-00002"),
         *("m-7.meta", "checkpoint"),
     }
-    assert found[0].tolist() == [1, 2]
-    assert found[1].tolist() == [[3]]
+    assert result[0].tolist() == [1, 2]
+    assert result[1].tolist() == [[3]]
 
 
 def test_shards_are_written_by_the_tasks_and_not_by_the_client(
@@ -70,9 +70,9 @@ def test_shards_are_written_by_the_tasks_and_not_by_the_client(
         )
 
     where = {
-        node.node_name.split(":")[0]: one.device
-        for one in metadata.step_stats.dev_stats
-        for node in one.node_stats
+        node.node_name.split(":")[0]: dev_stat.device
+        for dev_stat in metadata.step_stats.dev_stats
+        for node in dev_stat.node_stats
     }
     assert "/job:ps/replica:0/task:0/" in where["save/SaveV2"]
     assert "/job:ps/replica:0/task:1/" in where["save/SaveV2_1"]

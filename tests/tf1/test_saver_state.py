@@ -23,13 +23,13 @@ def aged(
 
 @pytest.fixture
 def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
 
     def remove(prefix: str, **_: Any) -> None:
-        found.append(prefix)
+        result.append(prefix)
 
     monkeypatch.setattr("kit.tf1.train.checkpointing.saver.remove_checkpoint", remove)
-    return found
+    return result
 
 
 def test_one_checkpoint_of_each_hour_stays_for_good(removed: list[str]) -> None:
@@ -133,7 +133,7 @@ def test_checkpoints_of_others_that_a_state_file_names_are_not_removed(
     before = sorted(others.iterdir())
     for named in elsewhere(mine, theirs):
         ours = saved_in(mine, 1.0, 1)
-        lines = [f'all_model_checkpoint_paths: "{one}"\n' for one in (named, ours)]
+        lines = [f'all_model_checkpoint_paths: "{item}"\n' for item in (named, ours)]
         latest = f'model_checkpoint_path: "{ours}"\n'
         (mine / "checkpoint").write_text("".join([latest, *lines]))
         state = tf.train.get_checkpoint_state(str(mine))

@@ -71,10 +71,10 @@ def test_refusal_is_both_an_attribute_error_and_unimplemented() -> None:
 
 
 def test_every_public_name_of_the_module_is_there_when_it_is_imported() -> None:
-    names = [one for one in dir(tf) if not one.startswith("_")]
+    names = [text for text in dir(tf) if not text.startswith("_")]
 
     assert {"Session", "constant", "Variable", "train", "nn"} <= set(names)
-    assert all(getattr(tf, one) is not None for one in names if one != "newaxis")
+    assert all(getattr(tf, name) is not None for name in names if name != "newaxis")
 
 
 # Names that are offered though the original has them elsewhere, or had them before 1.0.
@@ -107,7 +107,7 @@ def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
 
 
 def test_a_function_that_is_one_op_has_the_arguments_that_the_table_says() -> None:
-    calls = [one for one in entries().values() if one.call]
+    calls = [entry for entry in entries().values() if entry.call]
 
     for op in calls:
         path, _, arguments = op.call.rstrip(")").partition("(")

@@ -67,7 +67,7 @@ class Record:
 def test_sparse_tensor_is_fetched_in_every_kind_of_structure() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         sparse = tf.SparseTensor([[1, 2]], [5.0], [3, 4])
-        found = session.run(
+        result = session.run(
             [
                 sparse,
                 (sparse,),
@@ -79,12 +79,12 @@ def test_sparse_tensor_is_fetched_in_every_kind_of_structure() -> None:
             ]
         )
 
-    plain, in_tuple, in_dict, in_order, by_default, pair, record = found
+    plain, in_tuple, in_dict, in_order, by_default, pair, record = result
     values = [plain, in_tuple[0], in_dict["a"][0], in_order["a"], by_default["a"]]
-    for one in (*values, pair.a, pair.b["b"], record.a):
-        assert isinstance(one, tf.SparseTensorValue)
-        assert one.values.tolist() == [5.0]
-    assert [type(one) for one in found[2:]] == [
+    for item in (*values, pair.a, pair.b["b"], record.a):
+        assert isinstance(item, tf.SparseTensorValue)
+        assert item.values.tolist() == [5.0]
+    assert [type(each) for each in result[2:]] == [
         *(dict, OrderedDict, defaultdict, Pair, Record)
     ]
 
@@ -107,7 +107,7 @@ def test_open_session_may_be_collected_while_a_server_takes_another(
         seven = tf.constant(7)
         left = [tf.Session(server.target)]
         assert left[0].run(seven) == 7
-        known, draw = weakref.ref(left[0]), secrets.randbits
+        expected, draw = weakref.ref(left[0]), secrets.randbits
 
         def collecting(bits: int) -> int:
             left.clear()
@@ -121,7 +121,7 @@ def test_open_session_may_be_collected_while_a_server_takes_another(
 
             assert begun.result(20) == 7
 
-    assert known() is None
+    assert expected() is None
 
 
 def test_interactive_session_is_the_default_in_other_contexts_of_its_thread() -> None:
@@ -207,7 +207,7 @@ def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> 
 
 def test_servers_at_ipv6_addresses_are_targets_and_tasks() -> None:
     servers = [tf.train.Server({"local": ["[::1]:0"]}) for _ in range(2)]
-    places = [one.target.removeprefix("grpc://") for one in servers]
+    places = [server.target.removeprefix("grpc://") for server in servers]
     with tf.Graph().as_default():
         with tf.device("/job:worker/task:1"):
             three = tf.constant(1.0) + 2.0
@@ -215,10 +215,10 @@ def test_servers_at_ipv6_addresses_are_targets_and_tasks() -> None:
         config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
 
         with tf.Session(servers[0].target, config=config) as session:
-            found = session.run(three)
+            result = session.run(three)
 
-    assert all(one.startswith("[::1]:") for one in places)
-    assert found == 3.0
+    assert all(place.startswith("[::1]:") for place in places)
+    assert result == 3.0
 
 
 @pytest.mark.parametrize("target", ["[::1]:1", "grpc://::1:1", "grpc://[::1]"])
@@ -247,6 +247,6 @@ def test_a_temporary_variable_is_on_a_server_too() -> None:
         changed = tf.assign_add(tf.assign(made, [1.0, 2.0]), [3.0, 4.0])
         last = gen_state_ops.destroy_temporary_variable(changed, "t")
 
-        found = [session.run(last).tolist() for _ in range(2)]
+        result = [session.run(last).tolist() for _ in range(2)]
 
-    assert found == [[4.0, 6.0]] * 2
+    assert result == [[4.0, 6.0]] * 2

@@ -29,8 +29,8 @@ def fresh_graph() -> Iterator[None]:
 
 def seen_in(folder: Path) -> Any:
     """What TensorBoard finds in a folder."""
-    found = EventAccumulator(str(folder), size_guidance={"images": 0})
-    return found.Reload()
+    result = EventAccumulator(str(folder), size_guidance={"images": 0})
+    return result.Reload()
 
 
 def computed(summary: Any, feed_dict: Any = None) -> Any:
@@ -56,7 +56,7 @@ def test_tensorboard_shows_what_a_program_writes(tmp_path: Path) -> None:
             writer.add_summary(session.run(merged, {loss: step / 2}), step)
 
     seen = seen_in(tmp_path)
-    assert [(one.step, one.value) for one in seen.Scalars("train/loss")] == [
+    assert [(Scalar.step, Scalar.value) for Scalar in seen.Scalars("train/loss")] == [
         (1, 0.5),
         (2, 1.0),
     ]
@@ -82,7 +82,7 @@ def test_tag_is_the_name_of_the_operation_below_its_family(
     with tf.Graph().as_default():
         values = computed(tf.summary.scalar(name, 1.0, family=family))
 
-    assert [one.tag for one in values] == [tag]
+    assert [value.tag for value in values] == [tag]
 
 
 def test_second_summary_of_a_name_gets_a_number() -> None:
@@ -144,7 +144,7 @@ def test_image_is_a_png_with_the_largest_value_white(pixels: Any, shown: Any) ->
             tensor = tf.cast(tensor, tf.float32)
         values = computed(tf.summary.image("i", tensor, max_outputs=1))
 
-    assert [one.tag for one in values] == ["i/image"]
+    assert [value.tag for value in values] == ["i/image"]
     decoded = Image.open(io.BytesIO(values[0].image.encoded_image_string))
     assert np.asarray(decoded).tolist() == [shown]
 
@@ -153,9 +153,9 @@ def test_pixel_that_is_no_number_is_red() -> None:
     image = np.ones((1, 1, 2, 3), np.float32)
     image[0, 0, 1, 2] = np.nan
 
-    found = computed(tf.summary.image("i", image))[0].image.encoded_image_string
+    result = computed(tf.summary.image("i", image))[0].image.encoded_image_string
 
-    assert np.asarray(Image.open(io.BytesIO(found))).tolist() == [
+    assert np.asarray(Image.open(io.BytesIO(result))).tolist() == [
         [[255, 255, 255], [255, 0, 0]]
     ]
 
@@ -201,7 +201,7 @@ def test_summary_made_by_hand_is_shown_and_needs_no_step(tmp_path: Path) -> None
         writer.add_summary(made, np.int64(7))
 
     shown = seen_in(tmp_path).Scalars("accuracy")
-    assert [(one.step, one.value) for one in shown] == [(0, 0.75), (7, 0.75)]
+    assert [(item.step, item.value) for item in shown] == [(0, 0.75), (7, 0.75)]
 
 
 def test_what_is_added_is_in_the_file_before_the_writer_is_closed(
@@ -224,7 +224,9 @@ def test_closed_writer_warns_once_and_goes_on_in_a_new_file(
     writer.reopen()
     writer.close()
 
-    assert [one.message.count("closed FileWriter") for one in caplog.records] == [1]
+    assert [record.message.count("closed FileWriter") for record in caplog.records] == [
+        1
+    ]
     assert (before, len(list(tmp_path.iterdir()))) == (1, 2)
 
 
@@ -265,8 +267,8 @@ def test_traced_run_is_written_under_its_tag(tmp_path: Path) -> None:
         writer.add_run_metadata(noted, "step1", 1)
 
     devices = seen_in(tmp_path).RunMetadata("step1").step_stats.dev_stats
-    assert [one.device for one in devices] == [
-        one.device for one in noted.step_stats.dev_stats
+    assert [device.device for device in devices] == [
+        dev_stat.device for dev_stat in noted.step_stats.dev_stats
     ]
 
 
@@ -287,7 +289,7 @@ def test_monitored_session_writes_all_summaries_every_few_steps(tmp_path: Path) 
             session.run(update)
 
     seen = seen_in(tmp_path)
-    assert [one.step for one in seen.Scalars("twice")] == [1, 4, 7]
+    assert [Scalar.step for Scalar in seen.Scalars("twice")] == [1, 4, 7]
     assert seen.Scalars("global_step/sec")[0].value > 0
     assert "global_step" in {node.name for node in seen.Graph().node}
 
@@ -354,11 +356,11 @@ def test_a_programs_own_tensorboard_py_is_not_in_the_way(tmp_path: Path) -> None
     )
     program = [sys.executable, str(tmp_path / "program.py")]
 
-    told = subprocess.run(
+    output = subprocess.run(
         program, cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert told.stdout == "True\n", told.stderr
+    assert output.stdout == "True\n", output.stderr
     assert len([*(tmp_path / "logs").iterdir()]) == 1
 
 

@@ -62,9 +62,9 @@ def test_gradients_meet_where_their_variable_is_and_tokens_at_the_global_step() 
         ops: list[Any] = graph.get_operations()
 
         places = {
-            one.get_attr("shared_name").decode(): one.device
-            for one in ops
-            if one.type in ("ResourceConditionalAccumulator", "FIFOQueueV2")
+            tensor.get_attr("shared_name").decode(): tensor.device
+            for tensor in ops
+            if tensor.type in ("ResourceConditionalAccumulator", "FIFOQueueV2")
         }
         assert places == {
             "v:0/grad_accum": "/job:ps/task:0",

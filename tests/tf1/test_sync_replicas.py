@@ -21,7 +21,7 @@ def pair(n_required: int, **options: Any) -> Iterator[list[Replica]]:
     """Give two replicas on servers of this process."""
     servers = cluster(tf, ps=1, worker=2)
     spec = servers["ps"][0].server_def.cluster
-    targets = [one.target for one in servers["worker"]]
+    targets = [server.target for server in servers["worker"]]
     with replicas(spec, targets, n_required, **options) as made:
         yield made
 

@@ -287,19 +287,19 @@ def test_session_goes_on_after_a_task_that_it_does_not_need_has_ended(
     config = tf.ConfigProto(operation_timeout_in_ms=5_000)
     with kit.Server(spec, "worker", 0), tf.Graph().as_default():
         with tf.device("/job:worker/task:0"):
-            one = tf.constant(1)
+            tensor = tf.constant(1)
         target = f"grpc://{here.replace('localhost', host)}"
         with tf.Session(target, config=config) as session:
             devices = session.list_devices()
             other.stop()
 
-            assert session.run(one) == 1
+            assert session.run(tensor) == 1
             with tf.device("/job:worker/task:0"):
-                three = one + 2
+                three = tensor + 2
             assert session.run(three) == 3
             assert session.list_devices() == devices
             with tf.device("/job:worker/task:1"):
-                lost = one + 3
+                lost = tensor + 3
             with pytest.raises(tf.errors.UnavailableError, match="worker/task:1"):
                 session.run(lost)
             assert session.run(three) == 3

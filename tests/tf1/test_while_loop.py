@@ -33,9 +33,9 @@ def test_loop_ends_when_its_condition_says_so() -> None:
         lambda i, total: i < n, lambda i, total: (i + 1, total + i), [0, 0]
     )
 
-    found = [ran([i, total], {n: one}) for one in (5, 0)]
+    result = [ran([i, total], {n: item}) for item in (5, 0)]
 
-    assert found == [[5, sum(range(5))], [0, 0]]
+    assert result == [[5, sum(range(5))], [0, 0]]
 
 
 def test_one_variable_is_given_as_itself() -> None:
@@ -169,8 +169,8 @@ def test_gradient_of_a_recurrent_layer_is_that_of_the_unrolled_one() -> None:
         ran(tf.gradients(unrolled, [w, u])),
         strict=True,
     )
-    for one, other in pairs:
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    for first, other in pairs:
+        np.testing.assert_allclose(first, other, rtol=1e-4, atol=1e-5)
 
 
 def test_gradient_of_a_loop_that_draws_is_refused() -> None:

@@ -25,7 +25,7 @@ def test_graph_is_written_as_text_and_as_bytes_of_the_same_message(
 
     assert (text, binary) == (f"{folder}/graph.pbtxt", f"{folder}/graph.pb")
     read = text_format.Parse(Path(text).read_text(), GraphDef())
-    assert [one.name for one in read.node] == ["a", "b/y", "b"]
+    assert [item.name for item in read.node] == ["a", "b/y", "b"]
     assert read.node[0].attr["value"].tensor.float_val == [1.5]
     assert GraphDef.FromString(Path(binary).read_bytes()) == read
 

@@ -64,7 +64,7 @@ class Scene:
                 self._step(w + 1, step, 10, *times)
             self._step(0, step, 0, min(begun), served, 0, 0)
         tables = zip((SPAN, TRANSFER, STEP), self.found.values(), strict=True)
-        spans, transfers, steps = (rows(dtype, found) for dtype, found in tables)
+        spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
         epochs = self.epochs or (EpochRow(1, "ps", 0, 0, self.settings),)
         return Trace(names, epochs, transfers, spans, steps)
 
@@ -101,7 +101,7 @@ class Scene:
         self.found["transfers"].append(row)
 
     def _step(self, task: int, step: int, examples: int, *times: int) -> None:
-        begin, end, computed, waited = (one * MS for one in times)
+        begin, end, computed, waited = (time * MS for time in times)
         row = (task, step, 1, 0.5, examples, begin, end, computed, waited, 0)
         self.found["steps"].append(row)
 
@@ -122,7 +122,7 @@ def ring(hop: int, n_bytes: int) -> Bottleneck:
         for w in range(3):
             scene._step(w, step, 10, begun, at, 20, 4 * hop)
     tables = zip((SPAN, TRANSFER, STEP), scene.found.values(), strict=True)
-    spans, transfers, steps = (rows(dtype, found) for dtype, found in tables)
+    spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
     names, epochs = (
         ("worker:0", "worker:1", "worker:2"),
         (EpochRow(1, "ring", 0, 0, ""),),
@@ -154,33 +154,33 @@ def verdict(**given: Any) -> Bottleneck:
 def test_cause_is_named_with_what_it_costs(
     given: dict[str, Any], cause: Cause, task: str, cost: float, step: float
 ) -> None:
-    found = verdict(**given)
+    result = verdict(**given)
 
-    assert (found.cause, found.task) == (cause, task), repr(found)
-    assert found.cost_ms == pytest.approx(cost)
-    assert found.step_ms == pytest.approx(step)
-    assert found.share == pytest.approx(cost / step)
+    assert (result.cause, result.task) == (cause, task), repr(result)
+    assert result.cost_ms == pytest.approx(cost)
+    assert result.step_ms == pytest.approx(step)
+    assert result.share == pytest.approx(cost / step)
     # The first step looks everything up; the others are all there.
-    assert (found.first_step, found.last_step) == (1, 11)
-    assert sum(found.parts.values()) == pytest.approx(step)
+    assert (result.first_step, result.last_step) == (1, 11)
+    assert sum(result.parts.values()) == pytest.approx(step)
 
 
 def test_worker_that_is_slow_in_some_steps_is_a_straggler() -> None:
     by_turns, by_one = {2: 0, 5: 1, 8: 2, 10: 0}, {2: 1, 6: 1, 9: 1}
 
-    found = verdict(slow=by_turns)
-    assert (found.cause, found.task) == (Cause.STRAGGLER, "")
+    result = verdict(slow=by_turns)
+    assert (result.cause, result.task) == (Cause.STRAGGLER, "")
     # Of the 11 steps after the first, 4 take 100 ms more than 20 + 1.
-    assert found.step_ms == pytest.approx(21 + 400 / 11)
-    assert found.cost_ms == pytest.approx(400 / 11)
-    assert found.said.startswith(
+    assert result.step_ms == pytest.approx(21 + 400 / 11)
+    assert result.cost_ms == pytest.approx(400 / 11)
+    assert result.said.startswith(
         "Now and then one of the workers is slow: in 4 of 11 steps it computes 6 times "
         "as long as usual; the others wait 36.4 ms of a step of 57.4 ms (63 %)."
     )
-    assert "aggregate=2" in found.help
+    assert "aggregate=2" in result.help
 
-    found = verdict(slow=by_one)
-    assert (found.cause, found.task) == (Cause.STRAGGLER, "worker:1")
+    result = verdict(slow=by_one)
+    assert (result.cause, result.task) == (Cause.STRAGGLER, "worker:1")
 
     # Twice may be anything, and in most steps it is a slow worker.
     assert verdict(slow={2: 1, 6: 1}).cause is not Cause.STRAGGLER
@@ -190,23 +190,23 @@ def test_worker_that_is_slow_in_some_steps_is_a_straggler() -> None:
 
 
 def test_verdict_is_a_sentence_with_numbers_and_what_would_help() -> None:
-    found = verdict(compute=(20, 20, 29), apply=2)
+    result = verdict(compute=(20, 20, 29), apply=2)
 
-    assert found.said == (
+    assert result.said == (
         "worker:2 computes 45 % longer than the others; they wait 9 ms of a step of "
         "31 ms (29 %)."
     )
-    assert str(found) == f"{found.said} {found.help}"
-    assert "aggregate" in found.help
-    assert found.window == "steps 1 to 11"
-    assert repr(found).startswith("<Bottleneck slow worker, steps 1 to 11: worker:2")
+    assert str(result) == f"{result.said} {result.help}"
+    assert "aggregate" in result.help
+    assert result.window == "steps 1 to 11"
+    assert repr(result).startswith("<Bottleneck slow worker, steps 1 to 11: worker:2")
 
 
 def test_one_slow_link_is_told_from_a_slow_line() -> None:
-    one, all_of_them = verdict(link=(0, 0, 20)), verdict(link=(6, 6, 6))
+    item, all_of_them = verdict(link=(0, 0, 20)), verdict(link=(6, 6, 6))
 
-    assert set(one.link) == {"ps:0", "worker:2"}
-    assert one.said.startswith("The link between ")
+    assert set(item.link) == {"ps:0", "worker:2"}
+    assert item.said.startswith("The link between ")
     assert all_of_them.link == ()
     assert all_of_them.said.startswith("The line of ps:0 is slow")
 
@@ -248,12 +248,12 @@ def test_a_topology_is_advised_only_where_another_one_would_help() -> None:
     ],
 )
 def test_nothing_is_guessed(given: dict[str, Any], said: str) -> None:
-    found = verdict(**given)
+    result = verdict(**given)
 
-    assert found.cause is Cause.NONE
-    assert found.said.startswith("No clear cause: ")
-    assert said in found.said
-    assert found.cost_ms == 0
+    assert result.cause is Cause.NONE
+    assert result.said.startswith("No clear cause: ")
+    assert said in result.said
+    assert result.cost_ms == 0
 
 
 def test_without_spans_there_is_no_verdict() -> None:
@@ -272,18 +272,20 @@ def test_a_pause_in_which_the_first_worker_validates_is_named() -> None:
     trace = Scene(pause_before=6).trace()
     measured = rows(MEASURE, [(1, 5, b"validation_loss", 1.0, 1, 0)])
 
-    found = bottleneck(replace(trace, measures=measured))
+    result = bottleneck(replace(trace, measures=measured))
 
-    assert (found.cause, found.task) == (Cause.HOOKS, "worker:0")
-    assert found.cost_ms == pytest.approx(5_000 / 11)  # of the steps that are looked at
+    assert (result.cause, result.task) == (Cause.HOOKS, "worker:0")
+    assert result.cost_ms == pytest.approx(
+        5_000 / 11
+    )  # of the steps that are looked at
 
 
 def test_only_the_newest_steps_count() -> None:
     trace = Scene(n_steps=60).trace()
 
-    found = bottleneck(trace, most_steps=10)
+    result = bottleneck(trace, most_steps=10)
 
-    assert (found.first_step, found.last_step) == (50, 59)
+    assert (result.first_step, result.last_step) == (50, 59)
 
 
 @for_each(
@@ -299,9 +301,9 @@ def test_steps_before_a_switch_are_not_looked_at_if_there_are_some_after_it(
     for table in (steps, transfers):
         table["epoch"][table["step"] >= switched] = 2
 
-    found = bottleneck(replace(trace, steps=steps, transfers=transfers))
+    result = bottleneck(replace(trace, steps=steps, transfers=transfers))
 
-    assert (found.first_step, found.last_step) == looked_at
+    assert (result.first_step, result.last_step) == looked_at
 
 
 def test_worker_that_nobody_waits_for_is_no_cause() -> None:
@@ -325,12 +327,12 @@ def test_all_time_of_a_step_is_accounted_for(
 ) -> None:
     times = {"compute": compute, "load": load, "queue": queue, "link": link}
 
-    found = verdict(**times, apply=apply, n_bytes=n_bytes)
+    result = verdict(**times, apply=apply, n_bytes=n_bytes)
 
-    own = [sum(one) for one in zip(compute, load, queue, strict=True)]
+    own = [sum(item) for item in zip(compute, load, queue, strict=True)]
     there_and_back = [a + 2 * b for a, b in zip(own, link, strict=True)]
-    if found.step_ms:
+    if result.step_ms:
         # A worker with a fast link waits for the others, and for the server.
-        assert found.step_ms >= max(there_and_back) + apply - max(link) - 1e-9
-        assert sum(found.parts.values()) == pytest.approx(found.step_ms)
-        assert 0 <= found.share <= 1
+        assert result.step_ms >= max(there_and_back) + apply - max(link) - 1e-9
+        assert sum(result.parts.values()) == pytest.approx(result.step_ms)
+        assert 0 <= result.share <= 1

@@ -300,5 +300,5 @@ def test_lanes_are_as_many_as_the_deepest_overlap(spans: list[tuple[int, int]]) 
     assert len(set(chosen)) == deepest
     for i, (start, end) in enumerate(spans):
         for j in range(i):
-            apart = end <= spans[j][0] or spans[j][1] <= start
-            assert apart or chosen[i] != chosen[j]
+            is_apart = end <= spans[j][0] or spans[j][1] <= start
+            assert is_apart or chosen[i] != chosen[j]

@@ -34,8 +34,8 @@ def test_log_gives_what_a_bounded_list_would(
     for count in adds:
         added = [row(number) for number in range(total, total + count)]
         log.extend(added[: count // 2])
-        for one in added[count // 2 :]:
-            log.add(one)
+        for item in added[count // 2 :]:
+            log.add(item)
         kept.extend(added)
         total += count
         cursor = data.draw(st.integers(0, total))

@@ -172,9 +172,9 @@ def test_a_switch_says_what_changed() -> None:
     fast = slow._replace(number=3, link="")
     joined = fast._replace(number=4)
 
-    found = Trace(TASKS, (joined, slow, PS, fast, RING)).switches()
+    result = Trace(TASKS, (joined, slow, PS, fast, RING)).switches()
 
-    assert [switch.label for switch in found] == [
+    assert [switch.label for switch in result] == [
         "ps to ring",
         "ring at 1gbit",
         "ring at full speed",

@@ -32,15 +32,15 @@ def fill(table: Window, n_steps: int, *, each: int = 10, first: int = 0) -> None
 def test_a_window_has_the_newest_rows_and_at_least_seven_eighths_of_its_limit(
     sizes: list[int], limit: int
 ) -> None:
-    window, told = Window(ROW, limit), list[int]()
+    window, lines = Window(ROW, limit), list[int]()
     for size in sizes:
-        window.add(steps(*range(len(told), len(told) + size)))
-        told += range(len(told), len(told) + size)
+        window.add(steps(*range(len(lines), len(lines) + size)))
+        lines += range(len(lines), len(lines) + size)
 
     kept = window.rows["step"].tolist()
-    assert kept == told[len(told) - len(kept) :]
-    assert min(len(told), max(1, limit * 7 // 8)) <= len(kept) <= limit
-    assert window.whole == len(told) - len(kept)
+    assert kept == lines[len(lines) - len(kept) :]
+    assert min(len(lines), max(1, limit * 7 // 8)) <= len(kept) <= limit
+    assert window.whole == len(lines) - len(kept)
 
 
 @given(sizes=SIZES, limit=st.integers(1, 60))
@@ -127,13 +127,13 @@ def test_a_task_that_is_far_behind_adds_no_step_that_others_lack() -> None:
 
 def test_tables_that_share_a_thinning_keep_the_same_older_steps() -> None:
     thinning = Thinning()
-    one, many = Thinned(ROW, 400, thinning), Thinned(ROW, 200, thinning)
+    first, many = Thinned(ROW, 400, thinning), Thinned(ROW, 200, thinning)
     for begin in range(0, 3_000, 10):
-        fill(one, 10, first=begin)
+        fill(first, 10, first=begin)
         for _ in range(2):
             fill(many, 10, first=begin)
 
-    older = [table.rows["step"][table.rows["step"] < 500] for table in (one, many)]
+    older = [table.rows["step"][table.rows["step"] < 500] for table in (first, many)]
     assert set(older[1].tolist()) <= set(older[0].tolist())
 
 
@@ -183,10 +183,10 @@ def test_what_is_measured_seldom_stays_while_what_is_measured_often_is_thinned()
         if step % 30 == 29:  # mostly not a step that a stride of 2, 4, 8 ... keeps
             table.add(named("validation_loss", step))
 
-    found = table.rows
-    seldom = found["step"][found["name"] == b"validation_loss"]
-    often = found["step"][found["name"] == b"accuracy"]
-    assert len(found) <= 200
+    result = table.rows
+    seldom = result["step"][result["name"] == b"validation_loss"]
+    often = result["step"][result["name"] == b"accuracy"]
+    assert len(result) <= 200
     assert seldom.tolist() == list(range(29, 1_000, 30))
     assert thinning.stride > 1
     assert all(thinning.keeps(often))

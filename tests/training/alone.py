@@ -69,8 +69,8 @@ class Alone:
         kept = self.kept[rank]
         for number in range(step * self._n_steps, (step + 1) * self._n_steps):
             part = np.array_split(rows(number), self._n)[rank]
-            found = self.mean(own, part)
-            own = {k: self._move(v, found[k], kept[k]) for k, v in own.items()}
+            result = self.mean(own, part)
+            own = {k: self._move(v, result[k], kept[k]) for k, v in own.items()}
         return own
 
     def mean(self, own: Params, part: Array) -> Params:

@@ -70,7 +70,7 @@ class Late:
 def ranks(run: kit.Run) -> list[list[int]]:
     """Return the numbers of the workers that each step was made of."""
     names = [run.job.tasks[worker].short for worker in run.job.workers]
-    return [[names.index(one) for one in r["contributors"]] for r in run.metrics]
+    return [[names.index(item) for item in r["contributors"]] for r in run.metrics]
 
 
 def replayed(
@@ -101,11 +101,11 @@ def replayed(
 def total(own: Sequence[Params], counted: Collection[int]) -> Params:
     """Return the sum of the gradients of some workers, in the promised order."""
     n, names = len(own), list(reversed(own[0]))
-    found: Params = {}
+    result: Params = {}
     for dtype in dict.fromkeys(own[0][name].dtype for name in names):
         group = [name for name in names if own[0][name].dtype == dtype]
         flats = np.stack(
-            [np.concatenate([one[name].ravel() for name in group]) for one in own]
+            [np.concatenate([row[name].ravel() for name in group]) for row in own]
         )
         first = replay.first_adder(flats.shape[1], dtype.itemsize, n, 0)
         sums, is_begun = np.zeros_like(flats[0]), np.zeros(len(first), bool)
@@ -118,5 +118,5 @@ def total(own: Sequence[Params], counted: Collection[int]) -> Params:
             sums, is_begun = np.where(counts, more, sums), is_begun | counts
         pieces = np.split(sums, np.cumsum([own[0][name].size for name in group])[:-1])
         for name, piece in zip(group, pieces, strict=True):
-            found[name] = piece.reshape(own[0][name].shape)
-    return {name: found[name] for name in own[0]}
+            result[name] = piece.reshape(own[0][name].shape)
+    return {name: result[name] for name in own[0]}

@@ -51,12 +51,12 @@ def fit(params: Params, batch: Sequence[Array]) -> tuple[float, Params]:
 
 def gradients(params: Params, step: int, n_workers: int) -> list[Params]:
     """Return each worker's gradients, weighted by its number of examples."""
-    found = []
+    result = []
     for part in np.array_split(rows(step), n_workers):
         _, own = fit(params, (X[part], Y[part]))
         weight = n_workers * len(part) / BATCH
-        found.append({name: g * g.dtype.type(weight) for name, g in own.items()})
-    return [{name: np.asarray(g) for name, g in one.items()} for one in found]
+        result.append({name: g * g.dtype.type(weight) for name, g in own.items()})
+    return [{name: np.asarray(g) for name, g in text.items()} for text in result]
 
 
 def replayed(
@@ -69,19 +69,21 @@ def replayed(
         for _ in range(n_workers)
     ]
     slots = {
-        name: [np.full(value.size, one.initial, value.dtype) for one in optimizer.slots]
+        name: [
+            np.full(value.size, slot.initial, value.dtype) for slot in optimizer.slots
+        ]
         for name, value in params.items()
     }
     for step in range(steps):
         pairs = zip(gradients(params, step, n_workers), residuals, strict=True)
         whole = [
-            {name: np.asarray(one[name] + rest[name]) for name in params}
-            for one, rest in pairs
+            {name: np.asarray(row[name] + rest[name]) for name in params}
+            for row, rest in pairs
         ]
         mean, own = oracle(whole, step, kept)
         residuals = [
-            {name: np.asarray(one[name] - sent[name]) for name in params}
-            for one, sent in zip(whole, own, strict=True)
+            {name: np.asarray(row[name] - sent[name]) for name in params}
+            for row, sent in zip(whole, own, strict=True)
         ]
         for name, value in params.items():
             flat, out = value.ravel(), np.empty(value.size, value.dtype)
@@ -94,7 +96,7 @@ def float16(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Pa
     """Divide by n, round to float16, and add in float16."""
     n, like = len(given), given[0]
     share = {name: g.dtype.type(1 / n) for name, g in like.items()}
-    sent = [{k: (g * share[k]).astype("e") for k, g in one.items()} for one in given]
+    sent = [{k: (g * share[k]).astype("e") for k, g in text.items()} for text in given]
     total = replay.total(sent)
     mean = {name: total[name].astype(g.dtype) for name, g in like.items()}
     return mean, [{k: h.astype(like[k].dtype) * n for k, h in s.items()} for s in sent]
@@ -104,19 +106,24 @@ def int8(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Param
     """Round to multiples of the sum of all largest magnitudes / (126 - n/2)."""
     n, like = len(given), given[0]
     mosts = [
-        {k: np.array(max(map(abs, g.flat), default=0), g.dtype) for k, g in one.items()}
-        for one in given
+        {
+            k: np.array(max(map(abs, g.flat), default=0), g.dtype)
+            for k, g in text.items()
+        }
+        for text in given
     ]
     scale = {
         name: most / most.dtype.type(126 - n / 2)
         for name, most in replay.total(mosts).items()
     }
     numbers = [
-        {k: np.rint(g / (scale[k] or 1)).astype(int) for k, g in one.items()}
-        for one in given
+        {k: np.rint(g / (scale[k] or 1)).astype(int) for k, g in text.items()}
+        for text in given
     ]
-    total = {name: np.sum([one[name] for one in numbers], axis=0) for name in like}
-    assert all(np.all(np.abs(one) <= 127) for one in total.values())
+    total = {
+        name: np.sum([number[name] for number in numbers], axis=0) for name in like
+    }
+    assert all(np.all(np.abs(value) <= 127) for value in total.values())
     mean = {k: total[k].astype(g.dtype) * (scale[k] / n) for k, g in like.items()}
     own = [
         {k: q.astype(like[k].dtype) * scale[k] for k, q in m.items()} for m in numbers
@@ -135,14 +142,14 @@ def top_k(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Para
         order = sorted(range(sizes.size), key=lambda at: (-sizes.flat[at], at))
         masks[name] = np.isin(np.arange(sizes.size), order[:count]).reshape(sizes.shape)
     total = replay.total(
-        [one | {name: one[name][mask] for name, mask in masks.items()} for one in given]
+        [row | {name: row[name][mask] for name, mask in masks.items()} for row in given]
     )
     for name, mask in masks.items():
         values, total[name] = total[name], np.zeros_like(given[0][name])
         total[name][mask] = values
-    mean = {name: one * one.dtype.type(1 / n) for name, one in total.items()}
+    mean = {name: tensor * tensor.dtype.type(1 / n) for name, tensor in total.items()}
     return mean, [
-        one | {name: one[name] * mask for name, mask in masks.items()} for one in given
+        row | {name: row[name] * mask for name, mask in masks.items()} for row in given
     ]
 
 
@@ -155,20 +162,20 @@ def power_sgd(
         bits = np.random.Philox(key=[crc32(b"w"), 2])
         start = np.random.Generator(bits).random((6, 2)) - 0.5
         kept["q"] = start.astype(np.float32)
-    total = replay.total([one | {"w": one["w"] @ kept["q"]} for one in given])
-    mean = {name: one * one.dtype.type(1 / n) for name, one in total.items()}
-    one, two = mean["w"].T.copy()
-    one = one / length(one)
+    total = replay.total([row | {"w": row["w"] @ kept["q"]} for row in given])
+    mean = {name: tensor * tensor.dtype.type(1 / n) for name, tensor in total.items()}
+    first, two = mean["w"].T.copy()
+    first = first / length(first)
     for _ in range(2):
-        two = two - one * (one * two).sum()
-    basis = np.stack([one, two / length(two)]).T.copy()
+        two = two - first * (first * two).sum()
+    basis = np.stack([first, two / length(two)]).T.copy()
     factors = [g["w"].T @ basis for g in given]
     summed = replay.total([{"w": factor} for factor in factors])["w"]
     kept["q"] = summed * np.float32(1 / n)
     mean["w"] = basis @ kept["q"].T
     own = [
-        one | {"w": basis @ factor.T}
-        for one, factor in zip(given, factors, strict=True)
+        item | {"w": basis @ factor.T}
+        for item, factor in zip(given, factors, strict=True)
     ]
     return mean, own
 

@@ -12,5 +12,5 @@ from tests.training.toy import quick_cluster
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster() as found:
-        yield found
+    with quick_cluster() as result:
+        yield result

@@ -57,8 +57,8 @@ def gradients(params: Params, x: Array, y: Array) -> Params:
 
 def rows(step: int, seed: int = 0) -> Array:
     """Return the examples of a mini-batch, in their order."""
-    pass_index, place = divmod(step, N // BATCH)
-    return shuffled(N, seed, pass_index)[place * BATCH : (place + 1) * BATCH]
+    pass_index, index = divmod(step, N // BATCH)
+    return shuffled(N, seed, pass_index)[index * BATCH : (index + 1) * BATCH]
 
 
 def trained(steps: int = STEPS, seed: int = 0) -> Params:
@@ -82,11 +82,11 @@ def whole_batch(start: Params, steps: int, rate: float, x: Params) -> Params:
 
 
 def train(cluster: LocalCluster, model: Model, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "optimizer": kit.GradientDescent(RATE),
         "steps": STEPS,
         "batch": BATCH,
     }
-    return kit.train(model.loss, model.data, **given | changes, cluster=cluster).wait(
+    return kit.train(model.loss, model.data, **options | changes, cluster=cluster).wait(
         20
     )

@@ -55,9 +55,9 @@ class Scene:
 
     @property
     def value(self) -> Array:
-        found: Array = self.session.run(self.variable)
-        return found
+        result: Array = self.session.run(self.variable)
+        return result
 
     def slot(self, name: str) -> Array:
-        found: Array = self.session.run(self.minimizer.slot(self.variable, name))
-        return found
+        result: Array = self.session.run(self.minimizer.slot(self.variable, name))
+        return result

@@ -37,8 +37,12 @@ class Held:
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
     """Begin a training of thirty steps, changed as is asked for."""
-    given: dict[str, Any] = {"steps": 30, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **given)
+    options: dict[str, Any] = {
+        "steps": 30,
+        "batch": BATCH,
+        "cluster": cluster,
+    } | changes
+    return kit.train(step, initial(), DATA, **options)
 
 
 def always_one(params: Params, batch: Any) -> Any:

@@ -53,10 +53,10 @@ def alone(threads: int, steps: int = STEPS, workers: int = WORKERS) -> Params:
     params = {name: value.copy() for name, value in PARAMS.items()}
     with threadpool_limits(threads):
         for number in range(steps):
-            found = [step(params, source.batch(number))[1] for source in sources]
+            result = [step(params, source.batch(number))[1] for source in sources]
             for name, value in params.items():
-                total = found[0][name]
-                for other in found[1:]:
+                total = result[0][name]
+                for other in result[1:]:
                     total = total + other[name]
                 value -= np.float32(RATE) * (total / np.float32(workers))
     return params
@@ -64,16 +64,16 @@ def alone(threads: int, steps: int = STEPS, workers: int = WORKERS) -> Params:
 
 def digest(params: Mapping[str, np.ndarray]) -> str:
     """Return a digest of all bits."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for name in sorted(params):
-        found.update(params[name].tobytes())
-    return found.hexdigest()
+        result.update(params[name].tobytes())
+    return result.hexdigest()
 
 
 def n_threads() -> int:
     """Return how many threads numpy's BLAS has now."""
-    known = [one for one in threadpool_info() if one["user_api"] == "blas"]
-    return max(int(one["num_threads"]) for one in known)
+    expected = [row for row in threadpool_info() if row["user_api"] == "blas"]
+    return max(int(row["num_threads"]) for row in expected)
 
 
 def environment(runtime_dir: Path) -> dict[str, str]:

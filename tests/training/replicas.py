@@ -26,11 +26,11 @@ class Towers(NamedTuple):
     train: Op
 
     def feeds(self, x: Array, y: Array) -> dict[Tensor, Array]:
-        parts = zip(*(np.split(one, len(self.inputs)) for one in (x, y)), strict=True)
-        found: dict[Tensor, Array] = {}
+        parts = zip(*(np.split(item, len(self.inputs)) for item in (x, y)), strict=True)
+        result: dict[Tensor, Array] = {}
         for (x_in, y_in), (x_part, y_part) in zip(self.inputs, parts, strict=True):
-            found |= {x_in: x_part, y_in: y_part}
-        return found
+            result |= {x_in: x_part, y_in: y_part}
+        return result
 
 
 def towers(start: Params, n_workers: int, rate: float, n_ps: int = 1) -> Towers:
@@ -39,17 +39,17 @@ def towers(start: Params, n_workers: int, rate: float, n_ps: int = 1) -> Towers:
         with graph.device(replica_device_setter(ps_tasks=n_ps)):
             variables = {n: Variable(v, name=n) for n, v in start.items()}
         w, b = variables["layer/w"], variables["b"]
-        inputs, found = [], []
+        inputs, result = [], []
         for worker in range(n_workers):
             with graph.device(f"/job:worker/task:{worker}"):
                 x = placeholder(w.dtype, (None, w.shape[0]))
                 y = placeholder(w.dtype, (None, w.shape[1]))
                 error = x @ w + b - y
                 loss = (error * error).sum(axis=1).mean()
-                found.append(gradients(loss, [w, b], colocate=False))
+                result.append(gradients(loss, [w, b], colocate=False))
             inputs.append((x, y))
         pairs: list[Any] = []
-        for variable, *own in zip((w, b), *found, strict=True):
+        for variable, *own in zip((w, b), *result, strict=True):
             with graph.colocate_with(variable.op):
                 total: Any = own[0]
                 for gradient in own[1:]:

@@ -28,14 +28,14 @@ def train(
     **changes: Any,
 ) -> kit.Run:
     """Begin a training that is saved every so many steps, and at its end."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "optimizer": optimizer,
         "steps": steps,
         "batch": BATCH,
         "cluster": cluster,
         "checkpoint": kit.Checkpoints(str(folder), every_steps=every),
     } | changes
-    return kit.train(step, initial(), DATA, **given)
+    return kit.train(step, initial(), DATA, **options)
 
 
 def names(folder: Path) -> list[str]:

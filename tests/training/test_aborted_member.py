@@ -37,8 +37,8 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
         return fit(params, batch)
 
     with quick_cluster(int(how["topology"] == "ps"), 1) as cluster:
-        given = {"steps": 100_000, "batch": BATCH, "cluster": cluster, **how}
-        run = kit.train(step, initial(), DATA, **given)
+        options = {"steps": 100_000, "batch": BATCH, "cluster": cluster, **how}
+        run = kit.train(step, initial(), DATA, **options)
         has_run.set()
         with pytest.raises(ClusterBusy, match="another training"):
             run.wait(20)

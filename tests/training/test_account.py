@@ -22,7 +22,7 @@ PS, WORKERS = 0, (1, 2, 3)
 
 
 def job(**changes: Any) -> Job:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "run": "ab" * 16,
         "tasks": TASKS,
         "specs": (Spec("w", (12,), "float32"),),
@@ -31,7 +31,7 @@ def job(**changes: Any) -> Job:
         "steps": 5,
         "batch": 6,
     }
-    return Job(**given | changes)
+    return Job(**options | changes)
 
 
 def trace(epochs: list[EpochRow], *totals: tuple[int, ...]) -> Trace:
@@ -61,11 +61,11 @@ def test_sound_training_agrees_in_every_entry() -> None:
 
     entries = account(job(), trace(epochs, *star(1, 3), *ring(2, 2)), 5, {})
 
-    assert [(one.epoch, one.task, one.steps) for one in entries] == [
+    assert [(entry.epoch, entry.task, entry.steps) for entry in entries] == [
         *((1, task.short, 3) for task in TASKS),
         *((2, task.short, 2) for task in TASKS),
     ]
-    assert all(one.agrees for one in entries)
+    assert all(entry.agrees for entry in entries)
     server, worker = entries[0], entries[1]
     assert (server.sent, server.received) == (9 * SIZE, 9 * SIZE)
     assert (worker.formula_sent, worker.formula_received) == (3 * SIZE, 3 * SIZE)
@@ -81,7 +81,7 @@ def test_single_wrong_byte_is_noticed_on_both_sides(change: int) -> None:
 
     entries = account(job(), trace([EpochRow(1, "ps", 0, 0, "")], *totals), 5, {})
 
-    wrong = [one.task for one in entries if not one.agrees]
+    wrong = [entry.task for entry in entries if not entry.agrees]
     assert wrong == [TASKS[destination].short, TASKS[source].short]
 
 
@@ -95,10 +95,10 @@ def test_what_moves_once_is_told_apart_from_the_steps() -> None:
     epochs = [EpochRow(1, "ring", 0, 0, ""), EpochRow(2, "ps", 2, 9, "")]
     broadcast = [(1, to, TransferKind.BROADCAST, 1, SIZE, 1) for to in (0, 2, 3)]
 
-    found = once_only(job(topology="ring"), trace(epochs, *ring(1, 2), *broadcast))
+    result = once_only(job(topology="ring"), trace(epochs, *ring(1, 2), *broadcast))
 
     # Parameters and momentum move to the server, which rested; none of it was recorded.
-    assert found == [(1, 3 * SIZE, 3 * SIZE), (2, 0, 2 * SIZE)]
+    assert result == [(1, 3 * SIZE, 3 * SIZE), (2, 0, 2 * SIZE)]
 
 
 def test_training_without_epochs_has_an_empty_account() -> None:

@@ -46,8 +46,8 @@ TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster(2, 3) as found:
-        yield found
+    with quick_cluster(2, 3) as result:
+        yield result
 
 
 def train(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
@@ -60,18 +60,18 @@ def in_pieces(n_pieces: int, n_workers: int, step: Any = fit) -> Params:
     """Return the parameters after a training in pieces, by plain numpy."""
 
     def of_workers(params: Params, number: int) -> list[Params]:
-        found = []
+        result = []
         for rank, part in enumerate(np.array_split(rows(number), n_workers)):
             total: Params = {}
             for piece, own in enumerate(np.array_split(part, n_pieces)):
-                given = () if step is fit else (drawn(number, rank, piece),)
-                _, some = step(params, (X[own], Y[own]), *given)
+                options = () if step is fit else (drawn(number, rank, piece),)
+                _, some = step(params, (X[own], Y[own]), *options)
                 weight = n_workers * len(part) / BATCH * (len(own) / len(part))
                 for name, value in some.items():
                     weighed = value * value.dtype.type(weight)
                     total[name] = total[name] + weighed if name in total else weighed
-            found.append(total)
-        return found
+            result.append(total)
+        return result
 
     return replayed(STEPS, n_workers, RATE, of_workers=of_workers)
 
@@ -105,8 +105,8 @@ def test_pieces_give_what_the_whole_gives_but_for_rounding(
 
     for name, value in whole.params.items():
         assert np.allclose(pieces.params[name], value, rtol=1e-4, atol=1e-6)
-    one, other = ([row["loss"] for row in run.metrics] for run in (whole, pieces))
-    assert np.allclose(one, other, rtol=1e-4)
+    first, other = ([row["loss"] for row in run.metrics] for run in (whole, pieces))
+    assert np.allclose(first, other, rtol=1e-4)
 
 
 def test_each_piece_draws_as_it_is_documented(cluster: LocalCluster) -> None:
@@ -116,24 +116,24 @@ def test_each_piece_draws_as_it_is_documented(cluster: LocalCluster) -> None:
 
 
 def writing(params: Params, batch: Any, grads: Params) -> float:
-    loss, found = fit(params, batch)
-    grads.update(found)
+    loss, result = fit(params, batch)
+    grads.update(result)
     return loss
 
 
 def yielding(params: Params, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    yield from reversed(found.items())
+    loss, result = fit(params, batch)
+    yield from reversed(result.items())
     return loss
 
 
 def listing(params: Params, batch: Any) -> Any:
-    loss, found = fit(params, batch)
-    return loss, [*found.values()]
+    loss, result = fit(params, batch)
+    return loss, [*result.values()]
 
 
 @pytest.mark.slow
-@for_each("step", [writing, yielding, listing], ids=lambda one: one.__name__)
+@for_each("step", [writing, yielding, listing], ids=lambda item: item.__name__)
 def test_every_form_of_a_step_gives_the_same_bits(
     step: Any, cluster: LocalCluster
 ) -> None:
@@ -155,9 +155,11 @@ def test_the_pieces_of_a_graph_draw_differently_and_the_same_everywhere(
         loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
 
     def fitted(topology: str, pieces: int) -> Params:
-        given: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster}
+        options: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster}
         return (
-            kit.train(loss, {x: X, y: Y}, topology=topology, accumulate=pieces, **given)
+            kit.train(
+                loss, {x: X, y: Y}, topology=topology, accumulate=pieces, **options
+            )
             .wait(20)
             .params
         )
@@ -187,11 +189,11 @@ def test_a_step_sees_one_piece_at_a_time_and_tells_the_mean(
 
 def test_workers_at_their_own_pace_compute_in_pieces_as_well() -> None:
     with quick_cluster(1, 1) as cluster:
-        given: dict[str, Any] = {"topology": "ps", "sync": False}
-        runs = [train(cluster, accumulate=n, **given) for n in (1, 5)]
+        options: dict[str, Any] = {"topology": "ps", "sync": False}
+        runs = [train(cluster, accumulate=n, **options) for n in (1, 5)]
 
-    one, other = (run.params for run in runs)
-    assert all(np.allclose(one[name], other[name], rtol=1e-4) for name in one)
+    first, other = (run.params for run in runs)
+    assert all(np.allclose(first[name], other[name], rtol=1e-4) for name in first)
 
 
 def test_a_split_that_has_no_example_for_each_piece_is_refused(
@@ -206,8 +208,10 @@ def test_a_piece_that_is_not_finite_ends_the_training_by_name(
 ) -> None:
     def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
         state["calls"] = state.get("calls", 0) + 1
-        loss, found = fit(params, batch)
-        return loss, found | {"w": found["w"] * (np.nan if state["calls"] == 2 else 1)}
+        loss, result = fit(params, batch)
+        return loss, result | {
+            "w": result["w"] * (np.nan if state["calls"] == 2 else 1)
+        }
 
     with pytest.raises(NotFinite, match="the gradient of 'w' holds 3 NaN"):
         train(cluster, step, accumulate=2)

@@ -31,10 +31,10 @@ from tests.zygote import forking
 @pytest.fixture(scope="module")
 def two() -> Params:
     """What the training ends with on two threads, if not on one as well."""
-    found = products.alone(2)
-    if products.digest(found) == products.digest(products.alone(1)):
+    result = products.alone(2)
+    if products.digest(result) == products.digest(products.alone(1)):
         pytest.skip("this BLAS computes the same bits with one and with two threads")
-    return found
+    return result
 
 
 def same(one: Mapping[str, np.ndarray], other: Params) -> bool:
@@ -213,10 +213,10 @@ def test_a_checkpoint_of_another_blas_is_resumed_with_a_warning_that_names_both(
         with pytest.warns(UserWarning, match="went on from step 4") as caught:
             begin(cluster, steps=6, checkpoint=tmp_path / "saved").wait(60)
 
-    told = str(caught[0].message)
-    assert "the checkpoint (" in told
-    assert "has openblas 0.1 Nehalem; worker:0 (" in told
-    assert "os.environ['OPENBLAS_CORETYPE']" in told
+    message = str(caught[0].message)
+    assert "the checkpoint (" in message
+    assert "has openblas 0.1 Nehalem; worker:0 (" in message
+    assert "os.environ['OPENBLAS_CORETYPE']" in message
 
 
 @pytest.mark.slow
@@ -256,10 +256,12 @@ def test_a_difference_of_threads_is_named_and_found_in_the_first_gradient(
             begin(cluster, record=tmp_path / str(n)).wait(60)
 
     paths = tmp_path / "1", tmp_path / "2"
-    found = kit.diff(*paths, data=products.DATA, step=products.step)
+    result = kit.diff(*paths, data=products.DATA, step=products.step)
 
-    assert "the first computes with 1 BLAS threads and the second with 2" in found.facts
-    assert (found.step, found.what) == (0, "gradient")
+    assert (
+        "the first computes with 1 BLAS threads and the second with 2" in result.facts
+    )
+    assert (result.step, result.what) == (0, "gradient")
 
 
 SERVE = """
@@ -291,13 +293,13 @@ def test_programs_with_other_settings_compute_with_the_threads_of_the_first_work
         )
         for index, n in enumerate((2, 1))
     ]
-    (first, *_), (second, n_after, told) = (
-        json.loads(one.communicate(timeout=90)[0]) for one in programs
+    (first, *_), (second, n_after, reply) = (
+        json.loads(program.communicate(timeout=90)[0]) for program in programs
     )
 
     assert first == second == products.digest(two)
     assert n_after == 1  # the setting of the process
-    (words,) = told
+    (words,) = reply
     assert words.startswith("worker:0 computes this training with 2 BLAS threads and ")
     assert "worker:1 is set to 1: " in words
     assert "worker:1 takes 2 too." in words
@@ -328,9 +330,9 @@ def test_tasks_with_other_threads_are_named_to_a_program_that_attaches(
         settings = kit.Settings(runtime_dir=str(tmp_path))
         cluster = kit.attach(spec["worker"][0], settings=settings)
         with pytest.warns(UserWarning, match="different numbers of threads") as caught:
-            found = cluster.status
+            result = cluster.status
 
-    assert [one.arithmetic and one.arithmetic.threads for one in found] == [2, 1]
-    told = str(caught[0].message)
-    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", told)
-    assert told.endswith("Start all programs with OPENBLAS_NUM_THREADS=1.")
+    assert [item.arithmetic and item.arithmetic.threads for item in result] == [2, 1]
+    message = str(caught[0].message)
+    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)
+    assert message.endswith("Start all programs with OPENBLAS_NUM_THREADS=1.")

@@ -36,13 +36,13 @@ SIZE = sum(value.nbytes for value in initial().values())
 
 
 def begin(cluster: LocalCluster, aggregate: int | None, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "steps": STEPS,
         "batch": BATCH,
         "optimizer": kit.Adam(0.02),
         "cluster": cluster,
     } | changes
-    return kit.train(fit, initial(), DATA, aggregate=aggregate, **given)
+    return kit.train(fit, initial(), DATA, aggregate=aggregate, **options)
 
 
 def forced(
@@ -53,13 +53,13 @@ def forced(
 ) -> kit.Run:
     """Begin a training in which these workers are late in these steps."""
     step = Late(late)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "steps": STEPS,
         "batch": BATCH,
         "optimizer": kit.Adam(0.02),
         "cluster": cluster,
     } | changes
-    run = kit.train(step, initial(), Marked(), aggregate=aggregate, **given)
+    run = kit.train(step, initial(), Marked(), aggregate=aggregate, **options)
     step.watch(cluster.servers[0].trainings, run)
     return run
 
@@ -142,7 +142,7 @@ def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formul
     made_of, metrics = ranks(run), run.metrics
     dropped = sum(record["dropped"] for record in metrics)
     assert [record["step"] for record in metrics] == list(range(25))
-    assert {len(one) for one in made_of} == {aggregate}
+    assert {len(item) for item in made_of} == {aggregate}
     assert same_bits(run.params, replayed(made_of, n, kit.Adam(0.02)))
     assert by_kind(run, TransferKind.PUSH) == 25 * aggregate * SIZE
     assert by_kind(run, TransferKind.LATE) == dropped * SIZE
@@ -158,7 +158,7 @@ def test_any_order_of_arrivals_has_the_bits_of_its_replay(data: st.DataObject) -
     late = {
         step: data.draw(
             st.sets(st.integers(0, n - 1), min_size=n - aggregate).filter(
-                lambda found: len(found) == n - aggregate
+                lambda result: len(result) == n - aggregate
             )
         )
         for step in range(STEPS)
@@ -235,7 +235,7 @@ def test_frames_carry_what_arenas_do(insecure: bool) -> None:
     with quick_cluster(2, 3, transport="tcp", insecure=insecure) as cluster:
         run = forced(cluster, 2, late).wait(20)
 
-    assert [len(one) for one in ranks(run)] == [2] * STEPS
+    assert [len(rank) for rank in ranks(run)] == [2] * STEPS
     assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
     assert all(entry.agrees for entry in run.traffic)
 
@@ -243,8 +243,8 @@ def test_frames_carry_what_arenas_do(insecure: bool) -> None:
 def test_mistake_in_a_backup_worker_ends_the_training_as_any_other() -> None:
     class Stumbling(Late):
         def __call__(self, params: Any, batch: Any) -> Any:
-            found = super().__call__(params, batch)
-            return found if batch[0][0] < 2 else 1 // 0
+            result = super().__call__(params, batch)
+            return result if batch[0][0] < 2 else 1 // 0
 
     step = Stumbling({number: {2} for number in range(100_000)})
     with quick_cluster(1, 3) as cluster:

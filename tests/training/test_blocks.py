@@ -92,9 +92,9 @@ def test_rows_of_dask_arrays_belong_together_and_shared_work_is_done_once() -> N
     source = BlockSource([x, x * 2], 4, 0, 0, 1)
 
     for step in range(3):
-        one, two = source.batch(step)
-        assert (one * 2).tolist() == two.tolist()
-        assert source.examples(step) == len(one) == 4
+        first, two = source.batch(step)
+        assert (first * 2).tolist() == two.tolist()
+        assert source.examples(step) == len(first) == 4
 
     assert set(disk.loads.values()) == {1}
 
@@ -110,9 +110,9 @@ def test_unshuffled_blocks_come_in_their_order() -> None:
 def test_any_step_over_blocks_can_be_read_at_any_time() -> None:
     array = Disk(5, 7, 4, 6).array()
     steps = [9, 0, 4, 4, 1]
-    one, other = (BlockSource([array], 4, 3, 1, 2) for _ in range(2))
+    first, other = (BlockSource([array], 4, 3, 1, 2) for _ in range(2))
 
-    wild = {step: one.batch(step)[0].tolist() for step in steps}
+    wild = {step: first.batch(step)[0].tolist() for step in steps}
     tidy = {step: other.batch(step)[0].tolist() for step in sorted(steps)}
 
     assert wild == tidy

@@ -35,20 +35,20 @@ def watched() -> tuple[TrainingCoordinator, Clock]:
 
 
 def meet(coordinator: TrainingCoordinator, number: int, step: int) -> Verdict:
-    answers = [coordinator.arrive(one, number, step, 0.0) for one in EVERYBODY]
+    answers = [coordinator.arrive(item, number, step, 0.0) for item in EVERYBODY]
     return answers[-1].verdict
 
 
 def change(coordinator: TrainingCoordinator, number: int, step: int) -> None:
     """Take all members through a boundary at which an epoch begins."""
     assert meet(coordinator, number, step) is Verdict.PREPARE
-    for one in EVERYBODY:
-        coordinator.prepared(one, number, None, 0.0)
+    for item in EVERYBODY:
+        coordinator.prepared(item, number, None, 0.0)
 
 
 def beat(coordinator: TrainingCoordinator) -> None:
-    for one in EVERYBODY:
-        coordinator.beat(one)
+    for item in EVERYBODY:
+        coordinator.beat(item)
     coordinator.watch()
 
 
@@ -75,8 +75,8 @@ def test_training_goes_on_when_it_switches_after_a_long_time() -> None:
 def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
     coordinator, clock = watched()
 
-    for one in (0, 1):
-        coordinator.arrive(one, 2, 50, 0.0)
+    for item in (0, 1):
+        coordinator.arrive(item, 2, 50, 0.0)
     pass_time(coordinator, clock, 0.9 * coordinator._job.settings.step_deadline_s)
     assert coordinator.error is None
     pass_time(coordinator, clock, 1.1 * coordinator._job.settings.step_deadline_s)
@@ -102,8 +102,8 @@ def test_training_goes_on_when_it_switches_during_a_long_pause() -> None:
     coordinator, clock, limit_s = switching_after_a_long_pause()
 
     pass_time(coordinator, clock, clock.now + 0.9 * limit_s)
-    for one in EVERYBODY:
-        coordinator.prepared(one, 2, None, 0.0)
+    for item in EVERYBODY:
+        coordinator.prepared(item, 2, None, 0.0)
     pass_time(coordinator, clock, clock.now + 1.1 * limit_s)
 
     assert coordinator.error is None
@@ -113,8 +113,8 @@ def test_training_goes_on_when_it_switches_during_a_long_pause() -> None:
 def test_training_fails_when_a_member_is_not_ready_in_time_after_a_pause() -> None:
     coordinator, clock, limit_s = switching_after_a_long_pause()
 
-    for one in (0, 1):
-        coordinator.prepared(one, 2, None, 0.0)
+    for item in (0, 1):
+        coordinator.prepared(item, 2, None, 0.0)
     pass_time(coordinator, clock, clock.now + 0.9 * limit_s)
     assert coordinator.error is None
     pass_time(coordinator, clock, clock.now + 0.9 * limit_s)

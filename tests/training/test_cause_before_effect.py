@@ -48,8 +48,8 @@ def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
     monkeypatch.setattr(Endpoint, "_gone", noted)
     chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=400)
     with chosen as settings, local_cluster(0, 3, settings=settings) as cluster:
-        given: dict[str, Any] = {"steps": 9, "batch": BATCH, "topology": "ring"}
-        run = kit.train(stumble, initial(), Marked(), cluster=cluster, **given)
+        options: dict[str, Any] = {"steps": 9, "batch": BATCH, "topology": "ring"}
+        run = kit.train(stumble, initial(), Marked(), cluster=cluster, **options)
         with pytest.raises(StepFailed, match="a mistake of mine") as caught:
             run.wait(10)
 

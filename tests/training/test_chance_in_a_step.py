@@ -55,9 +55,9 @@ def replay_of_dropout(n_workers: int) -> Params:
 
 
 def train(cluster: Any, step: Any = with_dropout, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"optimizer": kit.Adam(0.02), "steps": STEPS} | changes
+    options: dict[str, Any] = {"optimizer": kit.Adam(0.02), "steps": STEPS} | changes
     return kit.train(
-        *(step, initial(), DATA), batch=BATCH, seed=SEED, cluster=cluster, **given
+        *(step, initial(), DATA), batch=BATCH, seed=SEED, cluster=cluster, **options
     ).wait(20)
 
 
@@ -90,8 +90,8 @@ def test_a_worker_at_its_own_pace_draws_by_its_own_mini_batches() -> None:
     ) -> float:
         worker = int(rng.bit_generator.state["state"]["counter"][3])
         seen[worker].append(rng.random())
-        loss, found = fit(params, batch)
-        for name, gradient in found.items():
+        loss, result = fit(params, batch)
+        for name, gradient in result.items():
             grads[name] = gradient
         return loss
 

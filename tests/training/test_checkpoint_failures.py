@@ -237,10 +237,10 @@ def test_asynchronous_training_is_saved_after_every_so_many_updates(
     run.stop()
     run.wait(10)
 
-    found = [int(name.removeprefix("step-")) for name in names(tmp_path)]
+    result = [int(name.removeprefix("step-")) for name in names(tmp_path)]
 
-    assert found == sorted(set(found), key=found.index)
-    assert max(found) == run.step
+    assert result == sorted(set(result), key=result.index)
+    assert max(result) == run.step
 
 
 def n_saved(run: kit.Run) -> int:

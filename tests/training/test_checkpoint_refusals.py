@@ -70,17 +70,17 @@ def test_training_never_begins_at_step_0_when_all_are_damaged(
 def test_checkpoint_of_another_model_names_what_differs(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"batch": BATCH, "cluster": cluster, "steps": 1}
-    given["checkpoint"] = tmp_path
-    kit.train(fit, initial(), DATA, **given).wait(10)
+    options: dict[str, Any] = {"batch": BATCH, "cluster": cluster, "steps": 1}
+    options["checkpoint"] = tmp_path
+    kit.train(fit, initial(), DATA, **options).wait(10)
     other = initial() | {"w": np.zeros(4, np.float32), "extra": np.zeros(2)}
     other.pop("scale")
 
     with pytest.raises(InvalidArgumentError, match="another model") as caught:
-        kit.train(fit, other, DATA, **given)
+        kit.train(fit, other, DATA, **options)
 
-    for found in ("'w' is float32[3] there and float32[4] here", "'extra'", "'scale'"):
-        assert found in caught.value.message
+    for result in ("'w' is float32[3] there and float32[4] here", "'extra'", "'scale'"):
+        assert result in caught.value.message
 
 
 def test_checkpoint_of_another_optimizer_names_its_slots(

@@ -108,7 +108,10 @@ def save(
 
 
 def bits(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: (one.shape, one.dtype, one.tobytes()) for name, one in values.items()}
+    return {
+        name: (tensor.shape, tensor.dtype, tensor.tobytes())
+        for name, tensor in values.items()
+    }
 
 
 @pytest.mark.slow
@@ -126,9 +129,9 @@ def test_any_shape_restores_what_any_other_has_saved_bit_for_bit(
     memory = Memory(lay_out(specs, after.workers, 48))
     fill(memory, REGIONS[0], SLOTS, loaded)
     for region, slot in zip(REGIONS, ("", *SLOTS), strict=True):
-        for name, found in memory.leaves(region).items():
+        for name, result in memory.leaves(region).items():
             want = values[f"{name}/{slot}" if slot else name]
-            assert found.tobytes() == want.tobytes()
+            assert result.tobytes() == want.tobytes()
 
 
 def train(folder: str, shape: Shape, steps: int, step: Any = fit, **given: Any) -> Any:
@@ -206,7 +209,7 @@ def test_thousands_of_parameters_are_not_looked_through_for_each_range(
         return layout.intersect(a, b)
 
     monkeypatch.setattr(snapshot, "intersect", intersect)
-    found = [*pieces(held, memory.layout, SLOTS)]
+    result = [*pieces(held, memory.layout, SLOTS)]
 
     assert len(held.ranges) > 100
-    assert len(looked_at) <= len(found) + len(held.ranges) * len(REGIONS)
+    assert len(looked_at) <= len(result) + len(held.ranges) * len(REGIONS)

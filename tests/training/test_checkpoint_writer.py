@@ -101,9 +101,9 @@ class Scene:
         history = History("", job.tasks[ME])
         self.client = SlowWay(folder)
         parts = (Meter(ME), self._endpoint, self._memory, history)
-        context, told = MemberContext(job, ME, *parts), threading.Event()
+        context, reply = MemberContext(job, ME, *parts), threading.Event()
         self.checkpoint_writer = writer.CheckpointWriter(
-            context, CoordinatorClient(self.client), None, told
+            context, CoordinatorClient(self.client), None, reply
         )
         self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.client)
         context.owners = (Owned(Range(0, job.layout.n_bytes), (ME,)),)
@@ -125,16 +125,16 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(writer, "_DROP_S", 30.0)  # the machine may be busy
-    found = Scene(tmp_path)
-    yield found
-    found.close()
+    result = Scene(tmp_path)
+    yield result
+    result.close()
 
 
 def saved(folder: Path) -> list[float]:
-    found: list[float] = np.frombuffer(
+    result: list[float] = np.frombuffer(
         (folder / FILE).read_bytes()[-16:], "<f4"
     ).tolist()
-    return found
+    return result
 
 
 def test_member_whose_copy_was_refused_takes_part_in_the_agreed_save_that_follows(

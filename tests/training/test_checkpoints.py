@@ -79,8 +79,8 @@ def test_a_checkpoint_is_written_after_every_so_many_steps(
 
     assert names(tmp_path) == ["step-3", "step-6", "step-9"]
     for number in (3, 6, 9):
-        found = kit.load_checkpoint(tmp_path / f"step-{number}")
-        assert same_bits(dict(found), sorted_as(found, replayed(number, 2, MOMENTUM)))
+        result = kit.load_checkpoint(tmp_path / f"step-{number}")
+        assert same_bits(dict(result), sorted_as(result, replayed(number, 2, MOMENTUM)))
 
 
 def sorted_as(wanted: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def test_a_cancelled_wait_for_a_checkpoint_leaves_no_thread_behind() -> None:
         try:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(saving, 0.01)
-            return [one for one in threading.enumerate() if one not in before]
+            return [item for item in threading.enumerate() if item not in before]
         finally:
             is_over.set()
 
@@ -163,10 +163,10 @@ def test_a_stopped_training_is_saved_where_it_stopped(
     run.stop()
     run.wait(10)
 
-    found = kit.load_checkpoint(tmp_path)
+    result = kit.load_checkpoint(tmp_path)
 
-    assert found.step == run.step
-    assert same_bits(dict(found), sorted_as(found, run.params))
+    assert result.step == run.step
+    assert same_bits(dict(result), sorted_as(result, run.params))
 
 
 def test_a_request_without_a_folder_is_refused(cluster: LocalCluster) -> None:
@@ -184,12 +184,12 @@ def test_a_checkpoint_of_no_step_holds_the_initial_values(
 ) -> None:
     train(cluster, tmp_path, 0).wait(10)
 
-    found = kit.load_checkpoint(tmp_path)
+    result = kit.load_checkpoint(tmp_path)
 
-    assert found.step == 0
-    assert same_bits(dict(found), sorted_as(found, initial()))
-    assert set(found.slots) == {"momentum"}
-    assert not any(value.any() for value in found.slots["momentum"].values())
+    assert result.step == 0
+    assert same_bits(dict(result), sorted_as(result, initial()))
+    assert set(result.slots) == {"momentum"}
+    assert not any(value.any() for value in result.slots["momentum"].values())
 
 
 def test_loaded_values_may_begin_another_training(
@@ -265,9 +265,9 @@ def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
         run.stop()
         run.wait(10)
 
-    for one in saved:
-        for value in kit.load_checkpoint(one.path).values():
-            assert (value == one.step).all()
+    for item in saved:
+        for value in kit.load_checkpoint(item.path).values():
+            assert (value == item.step).all()
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_history_of_a_resumed_training_begins_at_its_checkpoint(tmp_path: Path) 
     events = read(tmp_path / "second")
 
     assert check(events) == []
-    steps = [one["step"] for one in events if one["event"] == "step"]
+    steps = [event["step"] for event in events if event["event"] == "step"]
     assert min(steps) == 3
 
 
@@ -291,12 +291,12 @@ def test_memory_of_a_saved_training_is_free_when_the_next_one_begins(
     members = [server.trainings._member for server in cluster.servers]
     contexts = [weakref.ref(member.context) for member in members if member is not None]
     assert len(contexts) == len(cluster.servers)
-    assert all(one() is not None for one in contexts)
+    assert all(context() is not None for context in contexts)
 
     gc.disable()  # a cycle would keep the buffers until the next collection
     try:
         train(cluster, tmp_path / "second", 3).wait(20)
-        left = [one() for one in contexts]
+        left = [context() for context in contexts]
     finally:
         gc.enable()
 

@@ -20,8 +20,8 @@ def test_the_mean_over_all_workers_is_clipped(
     topology: str, n_ps: int, norm: float
 ) -> None:
     def alone(params: Any, step: int) -> Any:
-        _, found = fit(params, tuple(part[:BATCH] for part in DATA))
-        return found
+        _, result = fit(params, tuple(part[:BATCH] for part in DATA))
+        return result
 
     with quick_cluster(n_ps, 2) as cluster:
         whole = tuple(part[:BATCH] for part in DATA)
@@ -39,7 +39,7 @@ def test_the_mean_over_all_workers_is_clipped(
     for step in range(3):
         mean = alone(params, step)
         length = np.sqrt(
-            sum(float((one.astype(float) ** 2).sum()) for one in mean.values())
+            sum(float((value.astype(float) ** 2).sum()) for value in mean.values())
         )
         factor = min(1.0, norm / length)
         params = {name: params[name] - 0.1 * factor * mean[name] for name in params}

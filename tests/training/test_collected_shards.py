@@ -38,8 +38,8 @@ def test_training_goes_on_from_shards_that_were_sent(
     train(cluster, tmp_path, 5, topology=topology).wait(10)
 
     assert names(tmp_path) == ["step-5"]
-    wanted, found = replayed(5, 2, MOMENTUM), kit.load_checkpoint(tmp_path)
-    assert same_bits({name: found[name] for name in wanted}, wanted)
+    wanted, result = replayed(5, 2, MOMENTUM), kit.load_checkpoint(tmp_path)
+    assert same_bits({name: result[name] for name in wanted}, wanted)
     run = train(cluster, tmp_path, 12, topology="ring").wait(10)
     assert run.resumed_from is not None
     assert run.resumed_from.step == 5

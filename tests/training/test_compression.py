@@ -34,8 +34,8 @@ def three() -> Iterator[LocalCluster]:
 
 
 def begin(cluster: LocalCluster, *, step: Any = fit, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **options)
 
 
 @pytest.mark.slow
@@ -62,10 +62,10 @@ def test_a_topology_and_an_optimizer_of_ones_own_keep_the_bits(
 ) -> None:
     forget_topologies(monkeypatch)
     register(Hub())
-    given: dict[str, Any] = {"compress": compressor, "optimizer": Hasty()}
+    options: dict[str, Any] = {"compress": compressor, "optimizer": Hasty()}
 
     for topology in ("hub", "mesh"):
-        run = begin(three, topology=topology, **given).wait(20)
+        run = begin(three, topology=topology, **options).wait(20)
 
         assert same_bits(run.params, replayed(7, 3, Hasty(), oracle))
         assert all(entry.agrees for entry in run.traffic)
@@ -127,11 +127,11 @@ def test_a_training_resumes_on_another_topology_with_what_was_not_sent_yet(
     compressor: Any, oracle: Oracle, three: LocalCluster
 ) -> None:
     optimizer = kit.Momentum(0.02)
-    given: dict[str, Any] = {"compress": compressor, "optimizer": optimizer}
+    options: dict[str, Any] = {"compress": compressor, "optimizer": optimizer}
     with tempfile.TemporaryDirectory() as folder:
-        given["checkpoint"] = kit.Checkpoints(folder)
-        begin(three, topology="mesh", steps=4, **given).wait(20)
-        run = begin(three, topology="ps", steps=9, **given).wait(20)
+        options["checkpoint"] = kit.Checkpoints(folder)
+        begin(three, topology="mesh", steps=4, **options).wait(20)
+        run = begin(three, topology="ps", steps=9, **options).wait(20)
         saved = kit.load_checkpoint(folder)
 
     assert run.resumed_from is not None

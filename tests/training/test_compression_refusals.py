@@ -24,8 +24,8 @@ from tests.training.toy import BATCH, same_bits
 def begin(
     cluster: LocalCluster, compress: Any, step: Any = fit, **more: Any
 ) -> kit.Run:
-    given: dict[str, Any] = {"steps": 5, "batch": BATCH, "cluster": cluster} | more
-    return kit.train(step, initial(), DATA, compress=compress, **given)
+    options: dict[str, Any] = {"steps": 5, "batch": BATCH, "cluster": cluster} | more
+    return kit.train(step, initial(), DATA, compress=compress, **options)
 
 
 @for_each(
@@ -139,25 +139,25 @@ class Own(Compressor):
 
     def exchange(self, gradients: Any, state: Any, turn: Any) -> Exchange:
         change = self.change if (turn.step, turn.worker) == (2, 1) else ""
-        given = dict(gradients)
+        inputs = dict(gradients)
         match change:
             case "raise":
                 raise KeyError("no such table")
             case "name":
-                given["other"] = given.pop("w")
+                inputs["other"] = inputs.pop("w")
             case "shape":
-                given["w"] = given["w"].T
+                inputs["w"] = inputs["w"].T
             case "dtype":
-                given["w"] = given["w"].astype(np.float16)
+                inputs["w"] = inputs["w"].astype(np.float16)
             case "nan":
-                given["w"] = given["w"] * np.float32(np.nan)
+                inputs["w"] = inputs["w"] * np.float32(np.nan)
             case "early":
                 return Exchanged(gradients)
             case "state":
                 state["words"] = ["a"]
-        sums = yield given
+        sums = yield inputs
         yield {"more": np.zeros(2, np.float32)}
-        mean = {name: one * one.dtype.type(0.5) for name, one in sums.items()}
+        mean = {name: tensor * tensor.dtype.type(0.5) for name, tensor in sums.items()}
         if change == "late":
             yield {}
         if change == "nothing":
@@ -220,8 +220,8 @@ def test_a_step_that_a_compressor_refuses_leaves_the_parameters_of_the_step_befo
 
 def test_a_gradient_too_large_for_16_bits_is_refused(cluster: LocalCluster) -> None:
     def steep(params: Any, batch: Any) -> Any:
-        loss, found = fit(params, batch)
-        return loss, found | {"b": np.full(6, 1e6)}
+        loss, result = fit(params, batch)
+        return loss, result | {"b": np.full(6, 1e6)}
 
     with pytest.raises(NotFinite, match=r"float16 holds numbers up to 65504"):
         begin(cluster, "float16", step=steep).wait(20)

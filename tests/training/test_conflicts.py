@@ -36,8 +36,8 @@ class Odd(ParameterServer):
 @pytest.fixture(autouse=True)
 def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topology, "_table", dict(topology._table))
-    for one in (Mistaken(), Odd()):
-        topology.register(one)
+    for item in (Mistaken(), Odd()):
+        topology.register(item)
 
 
 LOCAL = {"local_steps": 2, "inner": kit.GradientDescent(0.1)}

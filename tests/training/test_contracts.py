@@ -40,9 +40,9 @@ class AcrossLinks:
         self._trainings._member = cast(Member, member)
 
     def _ask(self, op: str, member: int, **values: Any) -> Any:
-        known = {"run": self._job.run, "member": member}
+        expected = {"run": self._job.run, "member": member}
         handler = Handlers(self._trainings, self._job.tasks[member]).table()[op]
-        question = json.loads(json.dumps({**known, **values}))
+        question = json.loads(json.dumps({**expected, **values}))
         question = {name: question[name] for name in handler.fields if name in question}
         answer, _ = handler.finish(check(op, handler.fields, question), bytearray())
         return json.loads(json.dumps(answer))
@@ -100,8 +100,8 @@ class Hasty(TrainingCoordinator):
     def arrive(
         self, member: int, number: int, step: int, patience_s: float, *more: Any
     ) -> Answer:
-        found = super().arrive(member, number, step, patience_s)
-        return found._replace(verdict=Verdict.GO)
+        result = super().arrive(member, number, step, patience_s)
+        return result._replace(verdict=Verdict.GO)
 
 
 class EveryTimeAnother(TrainingCoordinator):
@@ -113,8 +113,8 @@ class EveryTimeAnother(TrainingCoordinator):
         self, member: int, number: int, step: int, patience_s: float, *more: Any
     ) -> Answer:
         self._n_asked += 1
-        found = super().arrive(member, number, step, patience_s)
-        return found._replace(reason=f"answer {self._n_asked}")
+        result = super().arrive(member, number, step, patience_s)
+        return result._replace(reason=f"answer {self._n_asked}")
 
 
 class Halfway(TrainingCoordinator):

@@ -48,8 +48,8 @@ def running(
     )
     coordinator = TrainingCoordinator(job, clock, on_failure=on_failure)
     assert meet(coordinator, 0, 0) is Verdict.PREPARE
-    for one in EVERYBODY:
-        coordinator.prepared(one, 0, None, 0.0)
+    for item in EVERYBODY:
+        coordinator.prepared(item, 0, None, 0.0)
     return coordinator
 
 
@@ -61,7 +61,7 @@ def finished() -> TrainingCoordinator:
 
 
 def meet(coordinator: TrainingCoordinator, number: int, step: int) -> Verdict:
-    answers = [coordinator.arrive(one, number, step, 0.0) for one in EVERYBODY]
+    answers = [coordinator.arrive(item, number, step, 0.0) for item in EVERYBODY]
     return answers[-1].verdict
 
 
@@ -69,18 +69,18 @@ def meanwhile(
     coordinator: TrainingCoordinator, act: Callable[[], None] = lambda: None
 ) -> bool:
     """Let another thread act if the lock lets it; whether it did."""
-    found = []
+    result = []
 
     def run() -> None:
-        found.append(coordinator._changed.acquire(blocking=False))
-        if found[0]:
+        result.append(coordinator._changed.acquire(blocking=False))
+        if result[0]:
             act()
             coordinator._changed.release()
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return found[0]
+    return result[0]
 
 
 def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
@@ -93,14 +93,14 @@ def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
 
 
 def test_own_member_is_told_at_once_of_a_loss_that_ends_the_training() -> None:
-    told: list[str] = []
-    coordinator = running(aggregate=2, on_failure=lambda: told.append("failed"))
+    lines: list[str] = []
+    coordinator = running(aggregate=2, on_failure=lambda: lines.append("failed"))
 
     coordinator.gone(THIRD, "its links closed")  # spared
-    assert told == []
+    assert lines == []
     coordinator.gone(SECOND, "its links closed")
 
-    assert told == ["failed"]
+    assert lines == ["failed"]
     assert coordinator.beat(FIRST) is coordinator.error
 
 
@@ -152,8 +152,8 @@ def test_two_that_go_together_are_not_both_said_to_be_spared(
 
 def test_nobody_waits_for_the_last_word_of_who_is_gone_after_the_end() -> None:
     coordinator = finished()
-    for one in (0, FIRST, THIRD):
-        coordinator.leave(one)
+    for item in (0, FIRST, THIRD):
+        coordinator.leave(item)
     assert not coordinator.see_off(0.0)
 
     coordinator.gone(SECOND, "its links closed")
@@ -220,10 +220,10 @@ def test_member_that_was_killed_is_named_in_whatever_order_its_loss_is_felt(
     coordinator = running()
     killed, *others = data.draw(st.permutations(list(EVERYBODY)))
     news = [(killed, -1)]
-    for place, member in enumerate(others, 1):
-        felt = data.draw(st.sampled_from([killed, *others[: place - 1]]))
+    for index, member in enumerate(others, 1):
+        felt = data.draw(st.sampled_from([killed, *others[: index - 1]]))
         news.insert(data.draw(st.integers(0, len(news))), (member, felt))
-    told = set[int]()
+    reply = set[int]()
 
     for member, felt in news:
         if felt < 0:
@@ -231,8 +231,8 @@ def test_member_that_was_killed_is_named_in_whatever_order_its_loss_is_felt(
             continue
         lost = PeerLost("it closed its link", task=str(TASKS[felt]), step=7)
         coordinator.fail(lost, by=member)
-        told.add(member)
-        coordinator.gone(data.draw(st.sampled_from(sorted(told))), "its links closed")
+        reply.add(member)
+        coordinator.gone(data.draw(st.sampled_from(sorted(reply))), "its links closed")
 
     assert isinstance(coordinator.error, PeerLost)
     assert coordinator.error.task == str(TASKS[killed])
@@ -284,8 +284,8 @@ def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() ->
     now = [0.0]
     coordinator = running(clock=lambda: now[0])
     for now[0] in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
-        for one in (0, FIRST, THIRD):
-            coordinator.beat(one)
+        for item in (0, FIRST, THIRD):
+            coordinator.beat(item)
     now[0] = 10.1
 
     error = coordinator.beat(SECOND)

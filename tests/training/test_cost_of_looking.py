@@ -124,8 +124,8 @@ class Told:
         blob = b"".join(table.tobytes() for table in tables)
         asked = {n: self._others[n].ask(what, limit_s, {}) for n, _ in wanted(values)}
         now = time.monotonic_ns()
-        told = [[n, now, now, len(more), one] for n, (one, more) in asked.items()]
-        return {**reply, "others": told}, blob + b"".join(m for _, m in asked.values())
+        lines = [[n, now, now, len(more), item] for n, (item, more) in asked.items()]
+        return {**reply, "others": lines}, blob + b"".join(m for _, m in asked.values())
 
     call = ask  # no answer is an error
 
@@ -135,9 +135,9 @@ class Told:
 
 def finished(n_steps: int, *, each: int = MANY, **changes: Any) -> Run:
     others: Others = {}
-    told = [Told(n, n_steps, each, others) for n in range(len(TASKS))]
-    others.update(enumerate(told))
-    by_task = dict(zip(TASKS, told, strict=True))
+    lines = [Told(n, n_steps, each, others) for n in range(len(TASKS))]
+    others.update(enumerate(lines))
+    by_task = dict(zip(TASKS, lines, strict=True))
     run = Run(job(n_steps, **changes), lambda task, *_: cast("Any", by_task[task]))
     return run.wait(30)
 
@@ -158,11 +158,11 @@ def test_memory_of_200_000_steps_is_flat_in_their_second_half() -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        for known in told_by_all(200_000):
-            blocks = [(one._rows, one._numbers) for one in known._tables]
-            held = sum(one.nbytes for pair in blocks for one in pair)
+        for expected in told_by_all(200_000):
+            blocks = [(table._rows, table._numbers) for table in expected._tables]
+            held = sum(array.nbytes for pair in blocks for array in pair)
             sizes.append(held + tracemalloc.get_traced_memory()[0])
-            kept = known.kept
+            kept = expected.kept
     finally:
         tracemalloc.stop()
 

@@ -24,8 +24,8 @@ BEFORE = 7  # the step whose parameters are damaged while it is computed
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster(2, 3) as found:
-        yield found
+    with quick_cluster(2, 3) as result:
+        yield result
 
 
 def context_of(cluster: LocalCluster, task: str) -> MemberContext:
@@ -65,15 +65,18 @@ class Flip:
 
     def _all_are_there(self) -> bool:
         contexts = [
-            context_of(self._cluster, one.task.short) for one in self._cluster.servers
+            context_of(self._cluster, server.task.short)
+            for server in self._cluster.servers
         ]
-        return all(one.step == BEFORE for one in contexts if one.digests._shares)
+        return all(
+            context.step == BEFORE for context in contexts if context.digests._shares
+        )
 
     def _flip(self, context: MemberContext) -> None:
         shares = context.digests._shares
         ranges = shares[min(shares)]  # of a server its own, of a worker the first one's
-        place = next(one.lo for one in ranges if one.size)
-        context.memory.raw(context.now, Range(place, place + 1))[0] ^= 1
+        position = next(item.lo for item in ranges if item.size)
+        context.memory.raw(context.now, Range(position, position + 1))[0] ^= 1
         self.is_done = True
 
 

@@ -33,8 +33,8 @@ def places_of(specs: list[Spec]) -> Values:
 def like(places: Values, seed: int = 0) -> Values:
     dice = np.random.default_rng(seed)
     return {
-        name: np.asarray(dice.normal(size=place.shape)).astype(place.dtype)
-        for name, place in places.items()
+        name: np.asarray(dice.normal(size=target.shape)).astype(target.dtype)
+        for name, target in places.items()
     }
 
 
@@ -56,9 +56,9 @@ def test_values_come_to_their_places_in_stretches_of_any_length(
             position = gather(values, dict(left[:n]), position)
             assert position > 0
             del left[:n]
-        for name, place in places.items():
-            assert place.tobytes() == values[name].tobytes()
-            place[...] = 7
+        for name, target in places.items():
+            assert target.tobytes() == values[name].tobytes()
+            target[...] = 7
 
 
 @given(models(80), st.data())
@@ -78,16 +78,16 @@ class Named(np.ndarray):
 
 
 UNFIT: dict[str, Callable[[Any], Any]] = {
-    "transposed": lambda one: one.T.copy(),
-    "in the order of Fortran": lambda one: np.asfortranarray(one),
-    "every second": lambda one: np.repeat(one, 2, axis=1)[:, ::2],
-    "other bytes": lambda one: one.astype(">f4"),
-    "other dtype": lambda one: one.astype(np.float64),
-    "more axes": lambda one: one[None],
-    "of a subclass": lambda one: one.view(Named),
-    "a list": lambda one: one.tolist(),
-    "a number": lambda one: 1.0,
-    "nothing": lambda one: None,
+    "transposed": lambda item: item.T.copy(),
+    "in the order of Fortran": lambda item: np.asfortranarray(item),
+    "every second": lambda item: np.repeat(item, 2, axis=1)[:, ::2],
+    "other bytes": lambda item: item.astype(">f4"),
+    "other dtype": lambda item: item.astype(np.float64),
+    "more axes": lambda item: item[None],
+    "of a subclass": lambda item: item.view(Named),
+    "a list": lambda item: item.tolist(),
+    "a number": lambda item: 1.0,
+    "nothing": lambda item: None,
 }
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_array_like_its_place_is_left_to_others(
     "change",
     [
         lambda values: dict(reversed(values.items())),
-        lambda values: {"".join(list(name)): one for name, one in values.items()},
+        lambda values: {"".join(list(name)): item for name, item in values.items()},
         lambda values: values | {"p7": values.pop("p7")},
         lambda values: {},
     ],
@@ -137,7 +137,7 @@ def test_dict_with_holes_is_read_past_them() -> None:
         del values[name]
 
     assert gather(values, places, 0) > 0
-    assert all((place == values[name]).all() for name, place in places.items())
+    assert all((target == values[name]).all() for name, target in places.items())
 
 
 def test_no_reference_is_left_over() -> None:

@@ -115,7 +115,11 @@ def test_task_that_does_not_come_back_says_so_to_the_next_training(
 
     assert any("goes on although" in note for note in caught.value.__notes__)
     step.let_go()
-    until(lambda: all(one.trainings.find(run.job.run).is_over for one in tasks.servers))
+    until(
+        lambda: all(
+            server.trainings.find(run.job.run).is_over for server in tasks.servers
+        )
+    )
     begin(tasks, fit).wait(20)  # it has come back in the end
 
 

@@ -43,7 +43,7 @@ def test_noise_depends_on_seed_step_and_pair_and_on_nothing_else() -> None:
 
     again = noise(initial(), 0, 1, 1)
     assert same_bits(drawn[3], again)
-    assert len({one["w"].tobytes() for one in drawn}) == len(drawn)
+    assert len({row["w"].tobytes() for row in drawn}) == len(drawn)
 
 
 def test_noise_has_the_form_of_the_parameters_and_is_standard_normal() -> None:
@@ -81,7 +81,7 @@ def test_networks_of_a_pair_lie_opposite_each_other() -> None:
 
 
 def test_estimate_for_a_linear_loss_is_its_gradient_seen_through_the_noise() -> None:
-    loss, found = estimate(range(5))
+    loss, result = estimate(range(5))
 
     wanted = {name: np.zeros_like(value) for name, value in START.items()}
     for pair in range(5):
@@ -90,18 +90,18 @@ def test_estimate_for_a_linear_loss_is_its_gradient_seen_through_the_noise() -> 
         for name, value in direction.items():
             wanted[name] += value.dtype.type(slope(direction) / 5) * value
     for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5)
-        assert found[name].dtype == START[name].dtype
+        np.testing.assert_allclose(result[name], value, rtol=1e-5)
+        assert result[name].dtype == START[name].dtype
     assert loss == pytest.approx(slope(START))  # the pairs cancel
 
 
 @pytest.mark.slow
 def test_estimate_comes_near_the_gradient_with_many_pairs() -> None:
-    _, found = estimate(range(4000))
+    _, result = estimate(range(4000))
 
     # Each entry has a variance of about (3*3 + 2*2 + 2*2 + its own square) / 4000.
-    np.testing.assert_allclose(found["a"], 3, atol=0.5)
-    np.testing.assert_allclose(found["b"], [-2, -2], atol=0.5)
+    np.testing.assert_allclose(result["a"], 3, atol=0.5)
+    np.testing.assert_allclose(result["b"], [-2, -2], atol=0.5)
 
 
 def test_constant_added_to_the_loss_changes_no_estimate() -> None:
@@ -110,10 +110,10 @@ def test_constant_added_to_the_loss_changes_no_estimate() -> None:
     def raised(params: Params) -> float:
         return slope(params) + 1024.0
 
-    _, found = EvolutionStep(raised, SIGMA, 3)(START, (EvolutionShare(0, range(3)),))
+    _, result = EvolutionStep(raised, SIGMA, 3)(START, (EvolutionShare(0, range(3)),))
 
     for name, value in plain.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5)
+        np.testing.assert_allclose(result[name], value, rtol=1e-5)
 
 
 def test_workers_have_all_pairs_once_and_all_examples_each() -> None:

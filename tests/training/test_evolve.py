@@ -33,7 +33,7 @@ def loss(params: Params, batch: Any) -> float:
 
 
 def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "population": SIZE,
         "sigma": SIGMA,
         "optimizer": kit.GradientDescent(RATE),
@@ -42,7 +42,7 @@ def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
         "seed": SEED,
         "cluster": cluster,
     } | changes
-    return kit.evolve(loss, initial(), DATA, **given)
+    return kit.evolve(loss, initial(), DATA, **options)
 
 
 def drawn(params: Params, step: int, pair: int) -> Params:
@@ -66,13 +66,13 @@ def serial(steps: int = STEPS) -> tuple[Params, list[float]]:
         seen = []
         for pair in range(SIZE // 2):
             noise = drawn(initial(), step, pair)
-            one, other = (
+            first, other = (
                 fit({n: v + sign * SIGMA * noise[n] for n, v in params.items()}, batch)
                 for sign in (1, -1)
             )
-            seen += [one[0], other[0]]
+            seen += [first[0], other[0]]
             for name, value in noise.items():
-                total[name] = total[name] + (one[0] - other[0]) * value
+                total[name] = total[name] + (first[0] - other[0]) * value
         means.append(float(np.mean(seen)))
         rate = RATE / (SIZE * SIGMA)
         params = {n: np.asarray(v - rate * total[n]) for n, v in params.items()}
@@ -159,12 +159,12 @@ def test_loss_that_only_jumps_is_learned() -> None:
 
 def test_seed_decides_the_noise() -> None:
     with quick_cluster(1, 2) as cluster:
-        one, same, other = (
+        first, same, other = (
             begin(cluster, seed=seed).wait(20).params for seed in (1, 1, 2)
         )
 
-    assert same_bits(one, same)
-    assert not same_bits(one, other)
+    assert same_bits(first, same)
+    assert not same_bits(first, other)
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,17 @@ def play(params: Params) -> float:
 @pytest.mark.engines
 @pytest.mark.timeout(120)
 def test_engines_evolve_as_a_cluster_in_one_process_does() -> None:
-    given: dict[str, Any] = {"population": 10, "steps": 80, "optimizer": kit.Adam(0.1)}
+    options: dict[str, Any] = {
+        "population": 10,
+        "steps": 80,
+        "optimizer": kit.Adam(0.1),
+    }
     start = {"kick": np.array([1.0, 1.0])}
     with quick_cluster(1, 2) as cluster:
-        here = kit.evolve(play, start, cluster=cluster, **given).wait(20)
+        here = kit.evolve(play, start, cluster=cluster, **options).wait(20)
 
     with kit.Cluster(ps=1, worker=2) as engines:
-        run = kit.evolve(play, start, cluster=engines, **given).wait(30)
+        run = kit.evolve(play, start, cluster=engines, **options).wait(30)
 
     assert same_bits(run.params, here.params)
     assert play(run.params) < 1 < play(start)

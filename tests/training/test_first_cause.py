@@ -17,10 +17,10 @@ NOW = 100 * S
 def seen(*doing: dict[str, Any] | str, **changes: Any) -> list[Seen]:
     """Members that do so; a text is the state of one that says nothing."""
     return [
-        Seen(name, one, **changes)
-        if isinstance(one, str)
-        else Seen(name, "running", one, NOW, is_worker=name != "ps:0")
-        for name, one in zip(TASKS, doing, strict=False)
+        Seen(name, item, **changes)
+        if isinstance(item, str)
+        else Seen(name, "running", item, NOW, is_worker=name != "ps:0")
+        for name, item in zip(TASKS, doing, strict=False)
     ]
 
 
@@ -57,10 +57,10 @@ def look(members: list[Seen], **given: Any) -> Flight:
 def test_first_cause_is_waited_for_and_waits_for_nobody(
     doing: list[tuple[Any, ...]], missing: list[int], cause: str
 ) -> None:
-    found = look(seen(*(does(*one) for one in doing)), missing=missing)
+    result = look(seen(*(does(*item) for item in doing)), missing=missing)
 
-    assert found.first_cause == cause
-    assert [row.task for row in found.rows if row.is_first_cause] == [cause] * bool(
+    assert result.first_cause == cause
+    assert [row.task for row in result.rows if row.is_first_cause] == [cause] * bool(
         cause
     )
 
@@ -75,11 +75,11 @@ def test_silent_task_is_the_cause_and_the_pause_is_none() -> None:
     members = seen(does("waiting", 5, 1), does("computing", 5))
     members[1] = Seen("worker:0", "running", does("computing", 5), NOW - 5 * S)
 
-    found = look(members)
+    result = look(members)
 
-    assert found.first_cause == "worker:0"
-    assert found["worker:0"].does == "silent"
-    assert "has not been heard for 5.0 s. ps:0 waits for it." in found.said
+    assert result.first_cause == "worker:0"
+    assert result["worker:0"].does == "silent"
+    assert "has not been heard for 5.0 s. ps:0 waits for it." in result.said
     assert look(members, is_paused=True).first_cause == ""
 
 

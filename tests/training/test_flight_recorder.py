@@ -56,25 +56,25 @@ def test_step_that_hangs_is_named_while_it_hangs(
 
     until(lambda: run.flight().first_cause != "")
     until(lambda: "wait (threading.py" in run.flight()[step.who].where)
-    found, html = run.flight(), run.flight()._repr_html_()
+    result, html = run.flight(), run.flight()._repr_html_()
     step.go.set()
     run.wait(30)
 
-    assert found.first_cause == step.who
-    row = found[step.who]
+    assert result.first_cause == step.who
+    row = result[step.who]
     assert (row.does, row.step, row.waits_for) == ("computing", 3, ())
     assert row.where.startswith("__call__ (test_flight_recorder.py:")
     assert row.messages
     assert row.spans
-    others = {one.task: one for one in found.rows if one.does == "waiting"}
-    assert any(step.who in one.waits_for for one in others.values())
-    assert all(one.seconds > 0 for one in others.values())
+    others = {item.task: item for item in result.rows if item.does == "waiting"}
+    assert any(step.who in other.waits_for for other in others.values())
+    assert all(other.seconds > 0 for other in others.values())
     assert (
         f"{step.who} is the first cause: it has been computing in step 3 for "
-        in str(found)
+        in str(result)
     )
     assert f"{step.who} (first cause)" in html
-    assert {one.does for one in run.flight().rows} == {"over"}
+    assert {item.does for item in run.flight().rows} == {"over"}
 
 
 def test_data_that_never_come_are_told_from_computing(tasks: LocalCluster) -> None:
@@ -113,10 +113,10 @@ def test_task_that_failed_is_named_and_the_error_says_where_to_look(
     with pytest.raises(StepFailed) as caught:
         run.wait(30)
 
-    found = run.flight()
-    assert found.first_cause == "worker:2"
-    assert found["worker:2"].does == "failed"
-    assert found["ps:0"].waits_for == ("worker:2",)
+    result = run.flight()
+    assert result.first_cause == "worker:2"
+    assert result["worker:2"].does == "failed"
+    assert result["ps:0"].waits_for == ("worker:2",)
     assert any("run.flight()" in note for note in caught.value.__notes__)
 
 
@@ -128,11 +128,11 @@ def test_task_that_was_killed_is_named() -> None:
         cluster[killed].signal(signal.SIGKILL)
         with pytest.raises(PeerLost):
             run.wait(60)
-        found = run.flight()
+        result = run.flight()
 
-    assert found.first_cause == "worker:1"
-    assert found["worker:1"].does == "lost"
-    assert found["worker:1"].messages
+    assert result.first_cause == "worker:1"
+    assert result["worker:1"].does == "lost"
+    assert result["worker:1"].messages
 
 
 def test_stop_that_takes_too_long_to_wait_for_says_where_to_look(

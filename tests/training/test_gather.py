@@ -49,29 +49,29 @@ def hand_over(gradient_buffer: GradientBuffer, gradients: Any, step: int = 0) ->
 
 
 def assert_taken(memory: Memory, gradients: dict[str, Any]) -> None:
-    for name, place in memory.leaves(GRAD).items():
-        np.testing.assert_array_equal(place, gradients[name], err_msg=name)
+    for name, target in memory.leaves(GRAD).items():
+        np.testing.assert_array_equal(target, gradients[name], err_msg=name)
 
 
 @given(models(30), st.floats(0.1, 10), st.integers(1, 4))
 def test_all_at_once_fills_the_buffer_as_one_by_one_does(
     specs: list[Spec], weight: float, steps: int
 ) -> None:
-    together, first = made(specs)
+    joint, first = made(specs)
     alone, second = made(specs)
     given_values = values(specs)
 
     for step in range(steps):
         for value in given_values.values():
             value += 1
-        together.begin(step, weight)
-        together.take_all(given_values)
+        joint.begin(step, weight)
+        joint.take_all(given_values)
         alone.begin(step, weight)
         for name, value in given_values.items():
             alone.take(name, value)
 
-    for name, place in first.leaves(GRAD).items():
-        assert place.tobytes() == second.leaves(GRAD)[name].tobytes()
+    for name, target in first.leaves(GRAD).items():
+        assert target.tobytes() == second.leaves(GRAD)[name].tobytes()
 
 
 @for_each(
@@ -137,7 +137,7 @@ def test_one_gradient_that_is_not_finite_is_named_and_counted(
 
 def test_large_values_are_finite_though_their_squares_are_not(native: bool) -> None:
     gradient_buffer, memory = made(MANY, native)
-    given_values = {name: one * 1e30 for name, one in values(MANY).items()}
+    given_values = {name: item * 1e30 for name, item in values(MANY).items()}
 
     hand_over(gradient_buffer, given_values)
 
@@ -147,18 +147,18 @@ def test_large_values_are_finite_though_their_squares_are_not(native: bool) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.1, 1.0, 3.0])
 def test_thousands_are_weighed_as_one_by_one(native: bool, weight: float) -> None:
-    together, first = made(MANY, native)
+    joint, first = made(MANY, native)
     alone, second = made(MANY, native)
     given_values = values(MANY)
 
-    together.begin(0, weight)
-    together.take_all(given_values)
+    joint.begin(0, weight)
+    joint.take_all(given_values)
     alone.begin(0, weight)
     for name, value in given_values.items():
         alone.take(name, value)
 
-    for name, place in first.leaves(GRAD).items():
-        assert place.tobytes() == second.leaves(GRAD)[name].tobytes()
+    for name, target in first.leaves(GRAD).items():
+        assert target.tobytes() == second.leaves(GRAD)[name].tobytes()
 
 
 def test_order_of_the_names_does_not_matter(native: bool) -> None:
@@ -208,4 +208,4 @@ def test_gradients_of_past_steps_are_not_kept_alive(
     del fresh
     gc.collect()
 
-    assert [one() for one in seen] == [None] * 6
+    assert [function() for function in seen] == [None] * 6

@@ -26,20 +26,20 @@ ENDLESS = 1_000_000
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(ps=1, worker=3) as found:
-        yield found
+    with local_cluster(ps=1, worker=3) as result:
+        yield result
 
 
 def dialled_in(cluster: LocalCluster, patch: pytest.MonkeyPatch) -> list[Task]:
     """Return the tasks to which the notebook opens a link, as it goes on."""
-    plain, found = cluster.dial, list[Task]()
+    plain, result = cluster.dial, list[Task]()
 
     def dial(task: Task, run: str, address: str = "") -> Caller:
-        found.append(task)
+        result.append(task)
         return plain(task, run, address)
 
     patch.setattr(cluster, "dial", dial)
-    return found
+    return result
 
 
 def before_polls(
@@ -71,8 +71,13 @@ def slowly(params: Any, batch: Any) -> Any:
 
 
 def begin(cluster: LocalCluster, steps: int = ENDLESS, **more: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster, **more}
-    return kit.train(slowly, initial(), DATA, **given)
+    options: dict[str, Any] = {
+        "steps": steps,
+        "batch": BATCH,
+        "cluster": cluster,
+        **more,
+    }
+    return kit.train(slowly, initial(), DATA, **options)
 
 
 def end(run: kit.Run) -> None:
@@ -123,19 +128,19 @@ def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
     # One member's answer, of 10 rows of a kind, is more than the others may add to.
     monkeypatch.setattr(watchers, "_MOST_BYTES", 1)
     monkeypatch.setattr(watchers, "MOST_ROWS", 10)
-    told, plain = list[int](), watchers.GatheredNews.take
+    lines, plain = list[int](), watchers.GatheredNews.take
 
     def take(self: watchers.GatheredNews, *asked: Any) -> Any:
-        found = plain(self, *asked)
-        sizes = [n_bytes for *_, n_bytes, _ in found[0]["others"]]
-        told.append(sum(size > 0 for size in sizes))
-        return found
+        result = plain(self, *asked)
+        sizes = [n_bytes for *_, n_bytes, _ in result[0]["others"]]
+        lines.append(sum(size > 0 for size in sizes))
+        return result
 
     monkeypatch.setattr(watchers.GatheredNews, "take", take)
     dialled = dialled_in(cluster, monkeypatch)
     run = begin(cluster, 300).wait(30)
 
-    assert max(told) == 1
+    assert max(lines) == 1
     assert {*dialled} == {LEADER}
     assert_all_steps_are_known(run, 300)
 

@@ -42,8 +42,8 @@ N = 4
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster(1, N) as found:
-        yield found
+    with quick_cluster(1, N) as result:
+        yield result
 
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
@@ -55,13 +55,13 @@ def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
 def mixed(own: Sequence[Params], rank: int) -> Params:
     """Return the mean around a worker, added in the order of the workers."""
     n = len(own)
-    first, *rest = (own[one] for one in sorted({(rank + d) % n for d in (-1, 0, 1)}))
-    found = {}
+    first, *rest = (own[item] for item in sorted({(rank + d) % n for d in (-1, 0, 1)}))
+    result = {}
     for name, value in first.items():
         for other in rest:
             value = value + other[name]
-        found[name] = value / value.dtype.type(1 + len(rest))
-    return found
+        result[name] = value / value.dtype.type(1 + len(rest))
+    return result
 
 
 def expected(
@@ -146,10 +146,10 @@ def test_switches_on_the_way_happen_at_their_step_and_keep_the_bits(
     step.go.set()
     run.wait(20)
 
-    one, other = ["gossip"] * 5, ["gossip"] * 4
-    topologies = ["ps", "ps", *one, "mesh", *other, "ps", "ps"]
-    found = [(row.topology, row.first_step) for row in run.trace.epochs]
-    assert found == [("ps", 0), ("gossip", 2), ("mesh", 7), ("gossip", 8), ("ps", 12)]
+    first, other = ["gossip"] * 5, ["gossip"] * 4
+    topologies = ["ps", "ps", *first, "mesh", *other, "ps", "ps"]
+    result = [(row.topology, row.first_step) for row in run.trace.epochs]
+    assert result == [("ps", 0), ("gossip", 2), ("mesh", 7), ("gossip", 8), ("ps", 12)]
     assert same_bits(run.params, expected(topologies, outer=outer))
 
 
@@ -194,9 +194,9 @@ def test_what_workers_differ_by_shrinks_by_the_eigenvalues(
         return 0.0, {"w": rng.normal(size=5) * (step == 0)}
 
     seen: dict[tuple[int, int], Array] = {}
-    given: dict[str, Any] = {"steps": 6, "batch": 3 * N, "topology": "gossip"}
-    given |= {"optimizer": PLAIN, "local_steps": 1, "cluster": cluster}
-    run = kit.train(push, {"w": np.zeros(5)}, DATA, **given).wait(20)
+    options: dict[str, Any] = {"steps": 6, "batch": 3 * N, "topology": "gossip"}
+    options |= {"optimizer": PLAIN, "local_steps": 1, "cluster": cluster}
+    run = kit.train(push, {"w": np.zeros(5)}, DATA, **options).wait(20)
 
     waves = [
         np.fft.fft([seen[step, rank] for rank in range(N)], axis=0)
@@ -253,9 +253,9 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
     assert run.params
 
     for last in (None, 59):
-        found = kit.replay(tmp_path / "run", last, step=fit, data=DATA)
-        assert found.mismatch is None
-    assert found.n_digests > 0
+        result = kit.replay(tmp_path / "run", last, step=fit, data=DATA)
+        assert result.mismatch is None
+    assert result.n_digests > 0
     whole = kit.replay(tmp_path / "run", step=fit, data=DATA)
     assert same_bits(whole.params, run.params)
     message = whole.at(30, -1)
@@ -282,13 +282,13 @@ def test_what_cannot_be_is_refused_in_a_sentence(
 def test_a_switch_that_cannot_be_is_refused_and_the_training_goes_on(
     tmp_path: Path, cluster: LocalCluster
 ) -> None:
-    given: dict[str, Any] = {"topology": "ring", "steps": 100_000}
+    options: dict[str, Any] = {"topology": "ring", "steps": 100_000}
     for more, message in (
         ({"checkpoint": tmp_path}, "have no place for them; begin it with"),
         ({"elastic": True}, "cannot switch between 'ring' and 'gossip'"),
         ({"local_steps": None}, "Give local_steps=1"),
     ):
-        run = begin(cluster, **given, **more)
+        run = begin(cluster, **options, **more)
         try:
             with pytest.raises(InvalidArgumentError, match=message):
                 run.topology = "gossip"
@@ -301,11 +301,11 @@ def test_it_is_rehearsed_and_never_recommended() -> None:
     size, n = 4_000_000, 8
     where: dict[str, Any] = {"worker": n, "hosts": n, "link": "1gbit,5ms"}
 
-    found = kit.rehearse(size, "gossip", rates=USUAL, **where)
+    result = kit.rehearse(size, "gossip", rates=USUAL, **where)
     chosen = kit.recommend(size, rates=USUAL, **where)
 
-    assert found.n_bytes == 2 * size * n
-    assert found.n_in_row == 1
+    assert result.n_bytes == 2 * size * n
+    assert result.n_in_row == 1
     assert "do not agree" in chosen.left_out["gossip"]
 
 

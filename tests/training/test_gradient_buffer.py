@@ -43,7 +43,7 @@ def test_every_bucket_is_told_once_when_all_its_bytes_are_there(
     names = list(given_values)
     order.shuffle(names)
     there: set[str] = set()
-    told: list[int] = []
+    lines: list[int] = []
 
     gradient_buffer.begin(0)
     for name in names:
@@ -56,12 +56,12 @@ def test_every_bucket_is_told_once_when_all_its_bytes_are_there(
                 if intersect(leaf.range, layout.buckets[bucket].range)
             }
             assert inside <= there
-        told += ready
+        lines += ready
     gradient_buffer.end()
 
-    assert sorted(told) == list(range(len(layout.buckets)))
-    for name, place in memory.gradients().items():
-        np.testing.assert_array_equal(place, given_values[name])
+    assert sorted(lines) == list(range(len(layout.buckets)))
+    for name, target in memory.gradients().items():
+        np.testing.assert_array_equal(target, given_values[name])
 
 
 @given(st.floats(0.1, 10))
@@ -72,9 +72,9 @@ def test_gradients_are_weighted_in_their_own_dtype(weight: float) -> None:
     gradient_buffer.begin(3, weight)
     gradient_buffer.take_all(given_values)
 
-    for name, place in memory.gradients().items():
+    for name, target in memory.gradients().items():
         wanted = given_values[name] * given_values[name].dtype.type(weight)
-        np.testing.assert_array_equal(place, wanted)
+        np.testing.assert_array_equal(target, wanted)
 
 
 def test_list_is_taken_in_the_order_of_params() -> None:
@@ -151,7 +151,7 @@ def test_wrong_set_of_gradients_is_described(given_gradients: Any, words: str) -
     with pytest.raises(GradientMismatch, match=words):
         gradient_buffer.take_all(given_gradients)
 
-    assert not any(place.any() for place in memory.gradients().values())
+    assert not any(target.any() for target in memory.gradients().values())
 
 
 def test_second_gradient_of_one_parameter_is_refused() -> None:

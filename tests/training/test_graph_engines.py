@@ -56,16 +56,16 @@ def test_engines_train_a_graph_to_the_result_of_one_process(
 
 @pytest.mark.lasting("descriptor", "thread")
 def test_towers_on_engines_have_the_bits_of_one_big_batch(cluster: kit.Cluster) -> None:
-    data, one = {"x": X[:8], "y": Y[:8]}, towers(START, 2, RATE)
+    data, item = {"x": X[:8], "y": Y[:8]}, towers(START, 2, RATE)
 
-    with Session(cluster, one.graph) as session:
-        with one.graph.as_default():
+    with Session(cluster, item.graph) as session:
+        with item.graph.as_default():
             session.run(initialize_all())
         for _ in range(STEPS):
-            session.run(one.train, one.feeds(data["x"], data["y"]))
-        found = session.run(one.variables)
+            session.run(item.train, item.feeds(data["x"], data["y"]))
+        result = session.run(item.variables)
 
-    assert same_bits(found, whole_batch(START, STEPS, RATE, data))
+    assert same_bits(result, whole_batch(START, STEPS, RATE, data))
 
 
 @pytest.mark.lasting("descriptor", "thread")
@@ -94,4 +94,6 @@ def begin() -> None:
 def look() -> list[float]:
     replica = Replica.build(1, 1)
     with Session(current(), replica.graph) as session:
-        return [float(one) for one in session.run([replica.parameter, replica.step])]
+        return [
+            float(number) for number in session.run([replica.parameter, replica.step])
+        ]

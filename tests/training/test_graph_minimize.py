@@ -37,25 +37,25 @@ def test_slots_are_named_after_variable_and_optimizer(
 ) -> None:
     scene = Scene(rule, START)
 
-    found = scene.minimizer.variables(scene.graph)
+    result = scene.minimizer.variables(scene.graph)
 
-    assert [one.op.name for one in found] == names
-    assert not any(one.trainable for one in found)
+    assert [tensor.op.name for tensor in result] == names
+    assert not any(item.trainable for item in result)
 
 
 def test_equal_optimizers_keep_slots_of_their_own() -> None:
     with Graph().as_default():
-        variable, one, other = Variable([1.0], name="v"), kit.Adam(), kit.Adam()
-        for rule in (one, other, one):
+        variable, first, other = Variable([1.0], name="v"), kit.Adam(), kit.Adam()
+        for rule in (first, other, first):
             rule.apply_gradients([([1.0], variable)])
 
-        found = [rule.slot(variable, "m") for rule in (one, other)]
+        result = [rule.slot(variable, "m") for rule in (first, other)]
 
-        assert [slot.op.name for slot in found if slot is not None] == [
+        assert [slot.op.name for slot in result if slot is not None] == [
             "v/Adam",
             "v/Adam_2",
         ]
-        assert one.slot(variable, "momentum") is None
+        assert first.slot(variable, "momentum") is None
 
 
 def test_updates_and_slots_are_placed_with_their_variable() -> None:
@@ -134,9 +134,10 @@ def test_global_step_counts_after_the_updates() -> None:
         assert fetched == [None, None, None]
         assert (session.run(variable), session.run(step)) == (-0.5, 3)
     before = {op.name for op in train.control_inputs}
-    assert {one.name for one in graph.op("GradientDescent/update").control_inputs} == {
-        "GradientDescent/update_v/ApplyGradientDescent"
-    }
+    assert {
+        control_input.name
+        for control_input in graph.op("GradientDescent/update").control_inputs
+    } == {"GradientDescent/update_v/ApplyGradientDescent"}
     assert before == {"GradientDescent/update"}
 
 
@@ -190,13 +191,13 @@ def test_loss_that_depends_on_no_variable_is_refused() -> None:
 
 def test_minimize_touches_only_its_variables() -> None:
     with Graph().as_default(), Session() as session:
-        one, other = Variable(2.0, name="one"), Variable(3.0, name="other")
-        train = kit.GradientDescent(1.0).minimize(one * other, variables=[other])
+        first, other = Variable(2.0, name="one"), Variable(3.0, name="other")
+        train = kit.GradientDescent(1.0).minimize(first * other, variables=[other])
         session.run(initialize_all())
 
         session.run(train)
 
-        assert session.run([one, other]) == [2.0, 1.0]
+        assert session.run([first, other]) == [2.0, 1.0]
 
 
 def test_slots_can_be_of_a_class_and_title_of_the_callers() -> None:

@@ -52,8 +52,8 @@ def test_each_worker_and_step_draws_other_numbers_and_the_same_again(
     drawn = {value.tobytes() for value in (*first, *other)}
 
     assert len(drawn) == 6
-    assert [one.tobytes() for one in Noise(seed).drawn(0, 3)] == [
-        one.tobytes() for one in first
+    assert [array.tobytes() for array in Noise(seed).drawn(0, 3)] == [
+        array.tobytes() for array in first
     ]
     assert Noise(seed).drawn(0, 1, seed=1)[0].tobytes() not in drawn
 

@@ -30,8 +30,8 @@ def trained(one: Towers, server: kit.Server, steps: int, x: Params) -> Params:
             session.run(initialize_all())
         for _ in range(steps):
             session.run(one.train, one.feeds(x["x"], x["y"]))
-        found: Params = session.run(one.variables)
-        return found
+        result: Params = session.run(one.variables)
+        return result
 
 
 def test_towers_of_one_graph_have_the_bits_of_one_big_batch(
@@ -39,9 +39,9 @@ def test_towers_of_one_graph_have_the_bits_of_one_big_batch(
 ) -> None:
     data = {"x": X[:8], "y": Y[:8]}
 
-    found = trained(towers(START, 2, RATE), servers[1], STEPS, data)
+    result = trained(towers(START, 2, RATE), servers[1], STEPS, data)
 
-    assert same_bits(found, whole_batch(START, STEPS, RATE, data))
+    assert same_bits(result, whole_batch(START, STEPS, RATE, data))
 
 
 def test_towers_in_float32_stay_near_one_big_batch_for_twenty_steps(
@@ -54,21 +54,21 @@ def test_towers_in_float32_stay_near_one_big_batch_for_twenty_steps(
         "y": dice.uniform(-0.5, 0.5, (8, 2)).astype(np.float32),
     }
 
-    found = trained(towers(start, 2, 0.1), servers[1], 20, data)
+    result = trained(towers(start, 2, 0.1), servers[1], 20, data)
 
     for name, value in whole_batch(start, 20, 0.1, data).items():
-        assert found[name].dtype == np.float32
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=6e-8)
+        assert result[name].dtype == np.float32
+        np.testing.assert_allclose(result[name], value, rtol=0, atol=6e-8)
 
 
 def test_each_tower_takes_the_parameters_and_gives_gradients_once_a_step(
     servers: list[kit.Server],
 ) -> None:
-    one, metadata = towers(START, 2, RATE), RunMetadata()
-    with Session(servers[1], one.graph) as session:
-        with one.graph.as_default():
+    item, metadata = towers(START, 2, RATE), RunMetadata()
+    with Session(servers[1], item.graph) as session:
+        with item.graph.as_default():
             session.run(initialize_all())
-        session.run(one.train, one.feeds(X[:8], Y[:8]), metadata=metadata)
+        session.run(item.train, item.feeds(X[:8], Y[:8]), metadata=metadata)
 
     size = sum(value.nbytes for value in START.values())
     moved: dict[tuple[str, str], int] = {}

@@ -12,12 +12,12 @@ from kit.training.features.graph_step.step import GraphStage, cut, grouped
 
 
 def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:
-    edges = tuple((one, 0) for one in inputs)
+    edges = tuple((item, 0) for item in inputs)
     return Node(name, "AddN", edges, control, {}, "", (), "", "")
 
 
 def names(stage: GraphStage) -> list[str]:
-    return [one.name for one in stage.nodes]
+    return [item.name for item in stage.nodes]
 
 
 def test_a_stage_has_what_its_goals_need_and_no_stage_before_it_has() -> None:
@@ -52,19 +52,19 @@ def graphs(draw: Any) -> tuple[list[Node], list[list[Edge]]]:
     """Draw sums of earlier nodes, `x` being fed, and goals in groups."""
     nodes: list[Node] = []
     for number in range(draw(st.integers(1, 12))):
-        known = ["x", *(one.name for one in nodes)]
-        chosen = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3))
+        expected = ["x", *(item.name for item in nodes)]
+        chosen = draw(st.lists(st.sampled_from(expected), min_size=1, max_size=3))
         nodes.append(node(f"n{number}", *chosen))
-    goal = st.sampled_from([("x", 0), *((one.name, 0) for one in nodes)])
+    goal = st.sampled_from([("x", 0), *((item.name, 0) for item in nodes)])
     groups = draw(st.lists(st.lists(goal, min_size=1, max_size=3), min_size=1))
     return nodes, groups
 
 
 def summed(nodes: list[Node], values: dict[Edge, int]) -> dict[Edge, int]:
-    found = dict(values)
-    for one in nodes:
-        found[one.name, 0] = sum(found[edge] for edge in one.inputs) + 1
-    return found
+    result = dict(values)
+    for item in nodes:
+        result[item.name, 0] = sum(result[edge] for edge in item.inputs) + 1
+    return result
 
 
 @given(graphs())
@@ -74,15 +74,17 @@ def test_stages_give_every_goal_its_value(
     nodes, groups = drawn
     fed: dict[Edge, int] = {("x", 0): 1}
 
-    stages, known = cut(nodes, [*fed], groups), dict(fed)
+    stages, expected = cut(nodes, [*fed], groups), dict(fed)
 
     ran: list[str] = []
     for stage, goals in zip(stages, groups, strict=True):
         ran += names(stage)
-        found = summed(list(stage.nodes), {edge: known[edge] for edge in stage.takes})
-        known |= {edge: found[edge] for edge in stage.gives}
+        result = summed(
+            list(stage.nodes), {edge: expected[edge] for edge in stage.takes}
+        )
+        expected |= {edge: result[edge] for edge in stage.gives}
         whole = summed(nodes, fed)
-        assert {edge: known[edge] for edge in goals} == {e: whole[e] for e in goals}
+        assert {edge: expected[edge] for edge in goals} == {e: whole[e] for e in goals}
     assert len(ran) == len(set(ran))
 
 

@@ -47,16 +47,16 @@ def test_gradients_are_handed_over_last_layers_first() -> None:
 
     loss, wanted = whole(params, batch)
     handed = parts(params, batch)
-    found, end = {}, None
+    result, end = {}, None
     try:
         while True:
             name, gradient = next(handed)
-            found[name] = gradient
+            result[name] = gradient
     except StopIteration as stop:
         end = stop.value
 
-    assert list(found) == ["w2", "w1", "w0"]
-    assert same_bits(found, {name: wanted[name] for name in found})
+    assert list(result) == ["w2", "w1", "w0"]
+    assert same_bits(result, {name: wanted[name] for name in result})
     assert end == loss
 
 
@@ -82,10 +82,10 @@ def test_step_travels_to_another_process_as_plain_data() -> None:
     step, params, batch = large()
 
     payload = remote.pack(far_step, (step, params, batch), {})
-    loss, found = remote.unpack(remote.Perform()(payload), "far away")
+    loss, result = remote.unpack(remote.Perform()(payload), "far away")
 
     here, wanted = far_step(step, params, batch)
-    assert (loss, same_bits(found, wanted)) == (here, True)
+    assert (loss, same_bits(result, wanted)) == (here, True)
     # What a call says of the modules here is not the step's.
     n_bytes = len(remote.pack(far_step, (step,), {})) - len(
         remote.pack(far_step, (), {})
@@ -105,9 +105,9 @@ def test_python_functions_travel_with_the_step() -> None:
         work = work_of(loss, {x: np.zeros(8)})
 
     payload = remote.pack(far_step, (work.step, work.params, (np.ones(4),)), {})
-    found = remote.unpack(remote.Perform()(payload), "far away")
+    result = remote.unpack(remote.Perform()(payload), "far away")
 
-    assert found == (1.5, {"w": 0.5})
+    assert result == (1.5, {"w": 0.5})
 
 
 TINY = (6, 5, 4, 3)
@@ -119,11 +119,11 @@ def test_a_step_from_a_graph_has_the_gradients_of_the_one_by_hand() -> None:
         params[name] += np.float32(0.1)
 
     loss, wanted = mlp.step(params, (x, labels))
-    other, found = graph_step.compiled(params)(params, (x, labels))
+    other, result = graph_step.compiled(params)(params, (x, labels))
 
     assert other == pytest.approx(loss, rel=1e-6)
     for name, gradient in wanted.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(result[name], gradient, rtol=1e-4, atol=1e-7)
 
 
 def test_the_benchmark_notices_a_wrong_gradient(

@@ -169,7 +169,7 @@ def test_training_and_minimize_take_the_same_steps(rule: Rule, model: Model) -> 
         session.run(initialize_all())
         for step in range(10):
             session.run(op, {model.x: X[rows(step)], model.y: Y[rows(step)]})
-        found = session.run({"layer/w": model.w, "b": model.b})
+        result = session.run({"layer/w": model.w, "b": model.b})
 
     for name, value in run.params.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-12)
+        np.testing.assert_allclose(result[name], value, rtol=1e-12)

@@ -62,17 +62,19 @@ def test_update_on_a_device_has_the_same_bits(rule: Rule) -> None:
     slots = [np.full_like(old, slot.initial) for slot in rule.slots]
     rows, rate = np.array([1, 0, 1]), np.float32(0.1)
 
-    for update, given in (
+    for update, inputs in (
         (update_whole, [gradient]),
         (update_rows, [gradient[:3], rows]),
     ):
-        value, moved = update(rule, np, old, slots, given, rate)
-        kept, fed = ([strict.asarray(one) for one in part] for part in (slots, given))
+        value, moved = update(rule, np, old, slots, inputs, rate)
+        kept, fed = (
+            [strict.asarray(item) for item in part] for part in (slots, inputs)
+        )
         new, others = update(rule, strict, strict.asarray(old), kept, fed, rate)
 
         assert new.get().tobytes() == value.tobytes()
-        for one, other in zip(moved, others, strict=True):
-            assert other.get().tobytes() == one.tobytes()
+        for first, other in zip(moved, others, strict=True):
+            assert other.get().tobytes() == first.tobytes()
 
 
 @pytest.mark.slow
@@ -102,8 +104,8 @@ def test_graph_and_exchange_train_to_the_same_bits(rule: Rule) -> None:
             session.run(initialize_all())
             for step in range(steps):
                 whole = toy.replayed(step, 1, rule)
-                (found,) = toy.gradients(whole, step, 1)
-                session.run(train, {fed[n]: found[n] for n in params})
+                (result,) = toy.gradients(whole, step, 1)
+                session.run(train, {fed[n]: result[n] for n in params})
             trained = session.run(variables)
 
         assert toy.same_bits(trained, {n: run.params[n] for n in params})

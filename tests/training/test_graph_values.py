@@ -48,22 +48,22 @@ def test_trained_values_can_be_put_into_the_variables(
         run = train(cluster, model)
         load_variables(session, run.params)
 
-        found = session.run({"layer/w": model.w, "b": model.b})
+        result = session.run({"layer/w": model.w, "b": model.b})
         loss = session.run(model.loss, model.data)
 
-    assert same_bits(found, trained())
-    error = X @ found["layer/w"] + found["b"] - Y
+    assert same_bits(result, trained())
+    error = X @ result["layer/w"] + result["b"] - Y
     assert loss == pytest.approx(float((error**2).sum(axis=1).mean()))
 
 
 def test_variables_that_begin_with_one_tensor_are_set_apart() -> None:
     with Graph().as_default(), Session() as session:
         zeros = random.uniform((2,))
-        one, other = Variable(zeros, name="one"), Variable(zeros, name="other")
+        first, other = Variable(zeros, name="one"), Variable(zeros, name="other")
 
         load_variables(session, {"one": [1.0, 2.0], "other:0": [3.0, 4.0]})
 
-        assert session.run(one).tolist() == [1.0, 2.0]
+        assert session.run(first).tolist() == [1.0, 2.0]
         assert session.run(other).tolist() == [3.0, 4.0]
 
 

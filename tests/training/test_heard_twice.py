@@ -68,8 +68,8 @@ class Coordinator:
     ) -> Any:
         """Answer a question as a link would carry it; an error is an answer too."""
         handler = Handlers(self.trainings, TASKS[member]).table()[op]
-        known = {"run": RUN, "member": member, "patience_s": 0.0}
-        question = json.loads(json.dumps({**known, **given}))
+        expected = {"run": RUN, "member": member, "patience_s": 0.0}
+        question = json.loads(json.dumps({**expected, **given}))
         question = {name: question[name] for name in handler.fields if name in question}
         try:
             return handler.finish(check(op, handler.fields, question), bytearray(blob))
@@ -95,8 +95,8 @@ def after(*acts: Act) -> Act:
     """Do one after the other."""
 
     def act(on: Coordinator) -> None:
-        for one in acts:
-            one(on)
+        for act in acts:
+            act(on)
 
     return act
 
@@ -108,14 +108,14 @@ def asked(op: str, member: int, **given: Any) -> Act:
 def others_arrive(number: int, step: int) -> Act:
     others = sorted(set(EVERYBODY) - {ASKER})
     return after(
-        *(asked("run.arrive", one, number=number, step=step) for one in others)
+        *(asked("run.arrive", other, number=number, step=step) for other in others)
     )
 
 
 def others_prepare(number: int, why: str | None = None) -> Act:
     others = sorted(set(EVERYBODY) - {ASKER})
     return after(
-        *(asked("run.prepared", one, number=number, refusal=why) for one in others)
+        *(asked("run.prepared", other, number=number, refusal=why) for other in others)
     )
 
 
@@ -197,7 +197,7 @@ CASES = {
     ),
     "arrived at the end": Case(
         *("run.arrive", {"number": 1, "step": 100}, after(begun, request("stop"))),
-        after(others_arrive(1, 100), *(asked("run.leave", one) for one in (0, 2))),
+        after(others_arrive(1, 100), *(asked("run.leave", item) for item in (0, 2))),
     ),
     "ready first": Case("run.prepared", READY, asked_to_prepare),
     "ready, and others have gone on": Case(
@@ -223,7 +223,7 @@ CASES = {
     "lives": Case("run.beat", {"digests": DIGESTS}),
     "lives, and others tell the same": Case(
         *("run.beat", {"digests": DIGESTS}, begun),
-        after(*(asked("run.beat", one, digests=DIGESTS) for one in (0, 1, 2))),
+        after(*(asked("run.beat", item, digests=DIGESTS) for item in (0, 1, 2))),
     ),
     "asks where to write": Case("run.where", {"key": KEY}, saving),
     "sends a block": Case("run.collect", {"key": KEY, "offset": 0}, saving),
@@ -261,10 +261,10 @@ CASES = {
 
 @pytest.fixture
 def on(tmp_path: Path) -> Iterator[Coordinator]:
-    found = Coordinator(tmp_path)
-    yield found
-    assert found.coordinator.store is not None
-    found.coordinator.store.close()
+    result = Coordinator(tmp_path)
+    yield result
+    assert result.coordinator.store is not None
+    result.coordinator.store.close()
 
 
 def state_of(thing: Any) -> Any:
@@ -278,7 +278,7 @@ def state_of(thing: Any) -> Any:
     if isinstance(thing, set | frozenset):
         return sorted(map(repr, thing))
     if isinstance(thing, list | tuple | deque):
-        return [state_of(one) for one in thing]
+        return [state_of(item) for item in thing]
     if isinstance(thing, threading.Condition) or not hasattr(thing, "__dict__"):
         return repr(thing) if isinstance(thing, str | int | float) else None
     return {name: state_of(value) for name, value in vars(thing).items()}
@@ -290,21 +290,21 @@ def test_question_that_is_heard_twice_changes_nothing_the_second_time(
 ) -> None:
     case = CASES[name]
     case.before(on)
-    given = dict(case.given)
+    inputs = dict(case.given)
     if case.op == "run.join":
-        given["terms"] = terms_of(on.job)
+        inputs["terms"] = terms_of(on.job)
     if case.op == "run.collect":
-        given["blob"] = b"block"
-    if case.op == "run.wrote" and not given["wrong"]:
-        given["blob"] = on.entry()
-    first = on.hear(case.op, **given)
+        inputs["blob"] = b"block"
+    if case.op == "run.wrote" and not inputs["wrong"]:
+        inputs["blob"] = on.entry()
+    first = on.hear(case.op, **inputs)
     case.meanwhile(on)
     before = state_of(on.coordinator)
 
-    second = on.hear(case.op, **given)
+    second = on.hear(case.op, **inputs)
 
     assert isinstance(second, tuple), second
     assert state_of(on.coordinator) == before
-    assert on.hear(case.op, **given) == second
+    assert on.hear(case.op, **inputs) == second
     if case.meanwhile is nothing:
         assert second == first

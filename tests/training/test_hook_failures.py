@@ -66,7 +66,7 @@ def test_hook_that_fails_is_named_and_what_was_done_is_kept(
         error
     )
     assert "in fail" in str(error.remote_traceback)
-    assert "end" not in [one[1] for one in book]
+    assert "end" not in [row[1] for row in book]
     assert begin(cluster, topology=topology).wait(30).step == 4
 
 

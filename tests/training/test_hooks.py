@@ -50,7 +50,7 @@ def test_hooks_are_called_in_their_order_around_each_step(
     for step in range(2):
         moments += [("before", step), ("after", step, step + 1)]
     moments.append(("end", 2))
-    assert book == [(name, *one) for one in moments for name in ("a", "b")]
+    assert book == [(name, *moment) for moment in moments for name in ("a", "b")]
 
 
 def test_switch_of_the_topology_makes_no_new_session(cluster: LocalCluster) -> None:
@@ -61,8 +61,8 @@ def test_switch_of_the_topology_makes_no_new_session(cluster: LocalCluster) -> N
     run.wait(30)
 
     assert how(run) == [("ps", 0), ("ring", 3)]
-    assert [one[1] for one in book].count("created") == 1
-    assert [one[2:] for one in book if one[1] == "after"] == [
+    assert [row[1] for row in book].count("created") == 1
+    assert [row[2:] for row in book if row[1] == "after"] == [
         (step, step + 1) for step in range(6)
     ]
 
@@ -113,18 +113,18 @@ def test_steps_per_second_are_told_from_the_second_time_on(
 ) -> None:
     run = begin(cluster, StepCounterHook(every_n_steps=2), steps=6).wait(30)
 
-    told = [re.sub(r": \S+ ", " ", one) for one in run.messages]
+    lines = [re.sub(r": \S+ ", " ", message) for message in run.messages]
 
-    assert told == ["global_step/sec (step 3)", "global_step/sec (step 5)"]
+    assert lines == ["global_step/sec (step 3)", "global_step/sec (step 5)"]
 
 
 def losses_of_the_first_worker(steps: int) -> list[float]:
-    found = []
+    result = []
     for step in range(steps):
         part = np.array_split(rows(step), 2)[0]
         params = replayed(step, 2, DESCENT)
-        found.append(fit(params, [one[part] for one in DATA])[0])
-    return found
+        result.append(fit(params, [row[part] for row in DATA])[0])
+    return result
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -133,14 +133,14 @@ def test_values_are_told_every_so_many_runs(
 ) -> None:
     wanted = {"b": "loss", "a": "global_step"}
     hook = LoggingTensorHook(
-        wanted, every_n_iter=2, formatter=lambda found: repr(found)
+        wanted, every_n_iter=2, formatter=lambda result: repr(result)
     )
 
     run = begin(cluster, hook, topology=topology, steps=5).wait(30)
 
     losses = losses_of_the_first_worker(5)
     expected = [{"b": losses[step], "a": step} for step in (0, 2, 4)]
-    assert run.messages == [repr(one) for one in expected]
+    assert run.messages == [repr(item) for item in expected]
 
 
 def test_line_has_the_order_of_a_list_and_the_seconds_between(
@@ -184,8 +184,8 @@ def test_final_values_are_those_of_the_last_step(cluster: LocalCluster) -> None:
     assert step == 4
     want = run.params
     assert all(
-        found.tobytes() == want[name].tobytes()
-        for name, found in {"w": w, "b": b, "scale": scale}.items()
+        value.tobytes() == want[name].tobytes()
+        for name, value in {"w": w, "b": b, "scale": scale}.items()
     )
 
 
@@ -201,9 +201,9 @@ def test_what_a_hook_fetched_is_its_own(cluster: LocalCluster) -> None:
 
 def diverging(params: Params, batch: Any) -> Any:
     """Return NaN as the loss once the bias has moved; the gradients are good."""
-    loss, found = fit(params, batch)
+    loss, result = fit(params, batch)
     is_moved = not np.array_equal(params["b"], initial()["b"])
-    return (float("nan") if is_moved else loss), found
+    return (float("nan") if is_moved else loss), result
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

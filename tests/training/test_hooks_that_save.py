@@ -29,20 +29,20 @@ def test_saver_saves_at_the_begin_every_so_many_steps_and_at_the_end(
     begin(cluster, hook, topology=topology, steps=8, step=step).wait(30)
 
     assert names(tmp_path) == ["step-0", "step-3", "step-6", "step-8"]
-    assert [one for one in book if one[0] != "after"] == [
+    assert [row for row in book if row[0] != "after"] == [
         ("begin",), ("before", 0), ("before", 3), ("before", 6), ("before", 8),
         ("end", 8),
     ]  # fmt: skip
-    assert [one for one in book if one[0] == "after"] == [
+    assert [row for row in book if row[0] == "after"] == [
         ("after", step) for step in (0, 3, 6, 8)
     ]
     assert all(
         book.index(("before", n)) < book.index(("after", n)) for n in (0, 3, 6, 8)
     )
     for number in (0, 3, 6, 8):
-        found = dict(kit.load_checkpoint(tmp_path / f"step-{number}"))
+        result = dict(kit.load_checkpoint(tmp_path / f"step-{number}"))
         want = replayed(number, 2, kit.GradientDescent())
-        assert same_bits({name: found[name] for name in want}, want)
+        assert same_bits({name: result[name] for name in want}, want)
 
 
 def test_training_with_a_saver_goes_on_from_what_it_saved(
@@ -64,20 +64,20 @@ def test_after_save_is_told_when_the_checkpoint_is_on_disk(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Steps go on while it is written: a listener that reads it must find it."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
 
     class Reading(CheckpointSaverListener):
         def after_save(self, session: Any, global_step_value: int) -> None:
-            found.append((global_step_value, kit.load_checkpoint(tmp_path).step))
+            result.append((global_step_value, kit.load_checkpoint(tmp_path).step))
 
     hook = CheckpointSaverHook(str(tmp_path), save_steps=2, listeners=[Reading()])
 
     begin(cluster, hook, steps=30).wait(30)
 
-    assert [asked for asked, _ in found] == sorted({asked for asked, _ in found})
-    assert found[0][0] == 0
-    assert found[-1] == (30, 30)
-    assert all(there >= asked for asked, there in found)
+    assert [asked for asked, _ in result] == sorted({asked for asked, _ in result})
+    assert result[0][0] == 0
+    assert result[-1] == (30, 30)
+    assert all(there >= asked for asked, there in result)
 
 
 def test_nothing_is_told_of_a_save_that_failed(

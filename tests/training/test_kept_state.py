@@ -46,10 +46,10 @@ def test_what_is_kept_is_the_same_bits_and_types_after_a_copy(
     state: dict[str, Any],
 ) -> None:
     check(state, "worker:0", 3)
-    found = unpack(pack(state))
+    result = unpack(pack(state))
 
-    assert list(found) == list(state)
-    assert all(like(found[name], value) for name, value in state.items())
+    assert list(result) == list(state)
+    assert all(like(result[name], value) for name, value in state.items())
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_any_text_is_a_name() -> None:
     state = {name: np.array([n, 2]) for n, name in enumerate(ODD_NAMES)}
     check(state, "worker:0", 3)
 
-    found = unpack(pack(state))
+    result = unpack(pack(state))
 
-    assert [*found] == ODD_NAMES
-    assert all(like(found[name], value) for name, value in state.items())
+    assert [*result] == ODD_NAMES
+    assert all(like(result[name], value) for name, value in state.items())
 
 
 def head_of(packed: bytes) -> list[Any]:
@@ -96,7 +96,7 @@ ROW = ["a", "mean", "'<f4'", [2], "C"]
             ["a", "mean", dtype, [2], "C"]
             for dtype in ("'|O'", "'<U0'", "1", "open", "(")
         ),
-        *(["a", "mean", one, [2], "C"] for one in ("[" * 900, "'" + "x" * 2000)),
+        *(["a", "mean", item, [2], "C"] for item in ("[" * 900, "'" + "x" * 2000)),
         *([kind, "mean", "'<f4'", [2], "C"] for kind in ("i", "z", 7, None)),
         ["a", "mean", "'<f4'", [2], "X"],
         ["a", "mean", "'<f4'"],
@@ -151,8 +151,8 @@ def test_an_array_with_gaps_becomes_one_without() -> None:
 
 @pytest.fixture
 def cluster() -> Any:
-    with local_cluster(ps=1, worker=2) as found:
-        yield found
+    with local_cluster(ps=1, worker=2) as result:
+        yield result
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -216,21 +216,21 @@ def test_a_training_goes_on_with_what_was_kept_by_the_checkpoint(
     tmp_path: Path, sync: bool
 ) -> None:
     with local_cluster(ps=1, worker=2 if sync else 1) as cluster:
-        given: dict[str, Any] = {"step": average, "sync": sync, "topology": "ps"}
-        whole = train(cluster, tmp_path / "once", 9, **given).wait(20)
-        train(cluster, tmp_path / "twice", 4, **given).wait(20)
-        resumed = train(cluster, tmp_path / "twice", 9, **given).wait(20)
+        options: dict[str, Any] = {"step": average, "sync": sync, "topology": "ps"}
+        whole = train(cluster, tmp_path / "once", 9, **options).wait(20)
+        train(cluster, tmp_path / "twice", 4, **options).wait(20)
+        resumed = train(cluster, tmp_path / "twice", 9, **options).wait(20)
 
         assert resumed.resumed_from is not None
         assert resumed.resumed_from.step == 4
         assert same_bits(resumed.params, whole.params)
-    one, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
-    assert {task: state["n"] for task, state in one.states.items()} == dict.fromkeys(
+    first, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
+    assert {task: state["n"] for task, state in first.states.items()} == dict.fromkeys(
         [f"worker:{n}" for n in range(2 if sync else 1)], 9
     )
-    for task, state in one.states.items():
+    for task, state in first.states.items():
         assert like(state["mean"], other.states[task]["mean"])
-    assert set(one) == set(initial())
+    assert set(first) == set(initial())
 
 
 def test_what_other_workers_kept_is_refused(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ class Unchanged(Compressor):
 
     def exchange(self, gradients: Any, state: Any, turn: Any) -> Any:
         sums = yield dict(gradients)
-        return Exchanged({k: one / turn.n_workers for k, one in sums.items()})
+        return Exchanged({k: item / turn.n_workers for k, item in sums.items()})
 
 
 @pytest.mark.slow

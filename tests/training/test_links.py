@@ -22,15 +22,15 @@ from tests.training.toy import quick_cluster, replayed, same_bits
 N = 5
 Pair = tuple[int, int]
 RING = {(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)}
-FROM_THE_FIRST = {(0, one) for one in range(1, N)}
+FROM_THE_FIRST = {(0, item) for item in range(1, N)}
 MOMENTUM = kit.Momentum(0.001)
-ALL = {(one, other) for other in range(N) for one in range(other)}
+ALL = {(item, other) for other in range(N) for item in range(other)}
 
 
 @pytest.fixture
 def workers() -> Iterator[LocalCluster]:
-    with quick_cluster(0, N, step_deadline_s=4.0) as found:
-        yield found
+    with quick_cluster(0, N, step_deadline_s=4.0) as result:
+        yield result
 
 
 class Dialled:

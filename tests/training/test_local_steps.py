@@ -55,8 +55,8 @@ TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with quick_cluster(2, 3) as found:
-        yield found
+    with quick_cluster(2, 3) as result:
+        yield result
 
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
@@ -105,8 +105,8 @@ def test_what_a_worker_offers_is_that_of_the_replay(
             now = {
                 k: np.asarray(v + v.dtype.type(step / 64)) for k, v in initial().items()
             }
-            for name, place in memory.leaves(NOW).items():
-                place[...] = now[name]
+            for name, target in memory.leaves(NOW).items():
+                target[...] = now[name]
             worker.compute(step, lambda bucket: None)
             want = alone.offer(now, step, rank)
             assert same_bits(memory.gradients(), want)
@@ -138,13 +138,13 @@ def test_a_training_that_switches_has_the_same_bits(cluster: LocalCluster) -> No
 def test_the_parameters_become_the_mean_of_the_workers_by_default(
     cluster: LocalCluster,
 ) -> None:
-    given: dict[str, Any] = {"outer": None, "optimizer": kit.GradientDescent(0.01)}
-    run = begin(cluster, **given).wait(20)
+    options: dict[str, Any] = {"outer": None, "optimizer": kit.GradientDescent(0.01)}
+    run = begin(cluster, **options).wait(20)
 
     assert same_bits(run.params, expected(outer=PLAIN, move=descend))
     offers = Alone(3, H, descend)(initial(), 0)
     mean = {k: v - sum(o[k] for o in offers) / 3 for k, v in initial().items()}
-    first = begin(cluster, steps=1, **given).wait(20)
+    first = begin(cluster, steps=1, **options).wait(20)
     assert all(np.allclose(first.params[k], v, rtol=1e-5) for k, v in mean.items())
 
 
@@ -193,7 +193,7 @@ def test_loss_and_measures_are_the_means_over_the_local_steps(
     want = [1 + H * step + (H - 1) / 2 for step in range(4)]
     assert np.allclose([row["loss"] for row in run.metrics], want)
     _, numbers = run.trace.measured("number")
-    assert np.allclose(numbers, [one - 1 for one in want])
+    assert np.allclose(numbers, [item - 1 for item in want])
     assert run.step == 4
 
 
@@ -210,12 +210,16 @@ def test_one_worker_alone_draws_and_learns_as_without_local_steps() -> None:
         x, y = batch
         return fit(params, (x * rng.random(x.shape, np.float32), y))
 
-    given: dict[str, Any] = {"batch": BATCH, "optimizer": MOMENTUM, "topology": "ring"}
+    options: dict[str, Any] = {
+        "batch": BATCH,
+        "optimizer": MOMENTUM,
+        "topology": "ring",
+    }
     with quick_cluster(0, 1) as cluster:
-        given["cluster"] = cluster
+        options["cluster"] = cluster
         for work in ((step, initial(), DATA), (loss, {x: X, y: Y})):
             plain, local = (
-                kit.train(*work, steps=6 // (n or 1), local_steps=n, **given).wait(20)
+                kit.train(*work, steps=6 // (n or 1), local_steps=n, **options).wait(20)
                 for n in (None, 3)
             )
             for name, value in plain.params.items():
@@ -258,8 +262,8 @@ def test_a_checkpoint_holds_the_slots_of_each_worker_and_no_bit_is_lost(
     for rank, state in enumerate(kit.load_checkpoint(tmp_path).states.values()):
         assert state["n"] == state["optimizer/updates"] == H * STEPS
         for name, kept in alone.kept[rank].items():
-            found = state[f"optimizer/momentum/{name}"]
-            assert found.tobytes() == kept["a"].tobytes()
+            result = state[f"optimizer/momentum/{name}"]
+            assert result.tobytes() == kept["a"].tobytes()
 
 
 @pytest.mark.slow
@@ -279,8 +283,8 @@ def test_the_first_workers_that_arrive_make_a_step() -> None:
     """A late worker has made its steps in vain; the next begin where all are."""
     rule = kit.GradientDescent(0.01)
     with local_cluster(ps=1, worker=3) as cluster:
-        given: dict[str, Any] = {"topology": "ps", "aggregate": 2, "steps": 20}
-        run = begin(cluster, optimizer=rule, outer=None, **given).wait(20)
+        options: dict[str, Any] = {"topology": "ps", "aggregate": 2, "steps": 20}
+        run = begin(cluster, optimizer=rule, outer=None, **options).wait(20)
 
     params, alone = initial(), Alone(3, H, descend)
     sizes = [len(part) for part in np.array_split(np.arange(BATCH), 3)]
@@ -299,8 +303,8 @@ def test_a_local_step_that_is_not_finite_ends_the_training_before_anything_chang
 ) -> None:
     def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
         state["n"] = state.get("n", 0) + 1
-        loss, found = fit(params, batch)
-        return loss, found | {"w": found["w"] * (np.inf if state["n"] == 5 else 1)}
+        loss, result = fit(params, batch)
+        return loss, result | {"w": result["w"] * (np.inf if state["n"] == 5 else 1)}
 
     run = begin(cluster, step)
     with pytest.raises(NotFinite, match="step 1: the gradient of 'w' holds"):

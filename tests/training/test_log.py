@@ -24,110 +24,110 @@ def ask(log: DecisionLog, what: str, nonce: str = "", **values: object) -> int:
 
 
 def test_a_request_that_is_sent_again_counts_once() -> None:
-    found = log()
-    ask(found, "pause", "a")
-    ask(found, "resume", "b")
+    result = log()
+    ask(result, "pause", "a")
+    ask(result, "resume", "b")
 
-    assert ask(found, "pause", "a") == 2
+    assert ask(result, "pause", "a") == 2
 
-    assert not found.now.is_paused
+    assert not result.now.is_paused
 
 
 def test_a_nonce_is_known_in_the_generation_after() -> None:
-    found = log()
-    ask(found, "pause", "a")
-    found.claim(7, reached=3, placing=Placing(1))
+    result = log()
+    ask(result, "pause", "a")
+    result.claim(7, reached=3, placing=Placing(1))
 
-    assert ask(found, "pause", "a") == found.position == 2
+    assert ask(result, "pause", "a") == result.position == 2
 
 
 def test_what_changes_nothing_is_not_appended() -> None:
-    found = log()
-    ask(found, "configure", topology="mesh", at=5)
+    result = log()
+    ask(result, "configure", topology="mesh", at=5)
 
     for _ in range(2):
-        assert ask(found, "configure", topology="mesh", at=5) == 1
-        assert found.append(0, "taken", step=4, stands=True) == 1
+        assert ask(result, "configure", topology="mesh", at=5) == 1
+        assert result.append(0, "taken", step=4, stands=True) == 1
 
 
 def test_a_generation_that_another_has_followed_appends_nothing() -> None:
-    found = log()
-    found.claim(7, reached=3, placing=Placing())
+    result = log()
+    result.claim(7, reached=3, placing=Placing())
 
     with pytest.raises(AbortedError, match=r"decided in generation 0, .*generation 7"):
-        found.append(0, "command", what="stop", values={})
+        result.append(0, "command", what="stop", values={})
     for number in (0, 7):
         with pytest.raises(AbortedError, match="generation 7 has"):
-            found.claim(number, reached=9, placing=Placing(1))
+            result.claim(number, reached=9, placing=Placing(1))
 
-    assert not found.now.is_stopped
-    assert (found.now.reached, found.age) == (3, (7, 1))
+    assert not result.now.is_stopped
+    assert (result.now.reached, result.age) == (3, (7, 1))
 
 
 def test_of_two_that_have_seen_the_same_one_appends() -> None:
-    found, n_refused = log(), []
+    result, n_refused = log(), []
 
     def count() -> None:
         for _ in range(200):
-            position = found.position
-            step = found.now.reached + 1
+            position = result.position
+            step = result.now.reached + 1
             try:
-                found.append(0, "seen", position=position, step=step)
+                result.append(0, "seen", position=position, step=step)
             except AbortedError:
                 n_refused.append(1)
 
     threads = [threading.Thread(target=count) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
-    assert found.position == 800 - len(n_refused) == found.now.reached
+    assert result.position == 800 - len(n_refused) == result.now.reached
 
 
 def test_a_budget_that_was_not_taken_up_is_a_step_to_the_next_generation() -> None:
-    found = log()
-    ask(found, "pause", steps=5, to=12)
-    assert found.now.stands(8)
+    result = log()
+    ask(result, "pause", steps=5, to=12)
+    assert result.now.stands(8)
 
-    found.claim(1, reached=9, placing=Placing())
+    result.claim(1, reached=9, placing=Placing())
 
-    assert [found.now.stands(step) for step in (11, 12)] == [False, True]
+    assert [result.now.stands(step) for step in (11, 12)] == [False, True]
 
 
 def test_a_copy_of_the_log_has_all_of_it() -> None:
-    found = log()
-    ask(found, "configure", "a", topology="mesh", at=9, synchronous=None)
-    ask(found, "pause", "b", steps=3, to=4)
-    ask(found, "place", "c", shares={"worker:1": 2.0})
-    ask(found, "leave", "d", task="worker:0")
-    found.append(0, "open", began=3, threads=2)
-    found.append(0, "saves", account={"tickets": ["e"]})
-    found.append(0, "gone", member=1, why="it was killed")
-    found.append(0, "without", member=1)
-    found.append(0, "snapshot", what="begun", step=4)
+    result = log()
+    ask(result, "configure", "a", topology="mesh", at=9, synchronous=None)
+    ask(result, "pause", "b", steps=3, to=4)
+    ask(result, "place", "c", shares={"worker:1": 2.0})
+    ask(result, "leave", "d", task="worker:0")
+    result.append(0, "open", began=3, threads=2)
+    result.append(0, "saves", account={"tickets": ["e"]})
+    result.append(0, "gone", member=1, why="it was killed")
+    result.append(0, "without", member=1)
+    result.append(0, "snapshot", what="begun", step=4)
     holds = Epoch(2, "ps", link="1gbit").to_plain()
-    found.append(0, "refused", why="no room", holds=holds)
-    again = DecisionLog.from_plain(json.loads(json.dumps(found.to_plain())))
+    result.append(0, "refused", why="no room", holds=holds)
+    again = DecisionLog.from_plain(json.loads(json.dumps(result.to_plain())))
 
-    assert repr(again) == repr(found)
+    assert repr(again) == repr(result)
 
 
 def test_of_losses_and_saves_a_generation_keeps_who_is_still_away() -> None:
-    found = log()
-    found.append(0, "gone", member=1, why="it was killed")
-    found.append(0, "gone", member=1, why="it is silent")
-    assert found.now.gone == {1: "it was killed"}
-    found.append(0, "without", member=1)
-    found.append(0, "snapshot", what="begun", step=4)
+    result = log()
+    result.append(0, "gone", member=1, why="it was killed")
+    result.append(0, "gone", member=1, why="it is silent")
+    assert result.now.gone == {1: "it was killed"}
+    result.append(0, "without", member=1)
+    result.append(0, "snapshot", what="begun", step=4)
 
-    found.append(0, "gone", member=2, why="it was killed")
+    result.append(0, "gone", member=2, why="it was killed")
 
-    found.claim(6, reached=8, placing=Placing(4), absent={2, 3})
+    result.claim(6, reached=8, placing=Placing(4), absent={2, 3})
 
-    assert found.now.gone == {2: "it was killed", 3: "its process has ended"}
-    assert found.now.without == {2, 3}
-    assert found.now.turns == SaveTurns()
+    assert result.now.gone == {2: "it was killed", 3: "its process has ended"}
+    assert result.now.without == {2, 3}
+    assert result.now.turns == SaveTurns()
 
 
 @for_each(

@@ -57,7 +57,7 @@ def test_task_that_has_let_go_of_a_training_still_tells_its_last_step() -> None:
         run = begin(cluster, steps=7).wait(LONG_S)
         for server in cluster.servers:
             server.trainings.close(LONG_S)
-        steps = [one.trainings.find(run.job.run).step for one in cluster.servers]
+        steps = [item.trainings.find(run.job.run).step for item in cluster.servers]
 
     assert steps == [7, 7]
 
@@ -75,9 +75,9 @@ def test_who_cannot_be_reached_is_gone_with_what_was_seen_here() -> None:
 
 def test_who_failed_is_gone_if_the_training_goes_on_without_it() -> None:
     failed = member("failed", "worker:1 was stopped")
-    told = {"1": "worker:1 is gone"}
+    reply = {"1": "worker:1 is gone"}
 
-    assert gone([member("running"), failed], told) == {1: "worker:1 was stopped"}
+    assert gone([member("running"), failed], reply) == {1: "worker:1 was stopped"}
 
 
 def test_who_failed_with_all_others_is_not_gone() -> None:
@@ -87,6 +87,6 @@ def test_who_failed_with_all_others_is_not_gone() -> None:
 
 
 def test_who_has_not_said_anything_is_gone_by_the_word_of_the_coordinator() -> None:
-    told = {"0": "worker:0 is gone: it has been silent for 2.0 s"}
+    reply = {"0": "worker:0 is gone: it has been silent for 2.0 s"}
 
-    assert gone([member("running"), member("running")], told) == {0: told["0"]}
+    assert gone([member("running"), member("running")], reply) == {0: reply["0"]}

@@ -59,11 +59,11 @@ def test_a_measure_is_the_mean_over_the_whole_mini_batch(step: Any) -> None:
 def test_measures_move_no_byte_between_the_tasks() -> None:
     with quick_cluster(1, 2) as cluster:
         silent = begin(cluster, steps=STEPS).wait(30)
-        told = begin(cluster, telling, steps=STEPS).wait(30)
+        reply = begin(cluster, telling, steps=STEPS).wait(30)
 
-    assert np.array_equal(told.trace.totals, silent.trace.totals)
+    assert np.array_equal(reply.trace.totals, silent.trace.totals)
     assert len(silent.trace.measures) == 0
-    assert len(told.trace.measures) == 2 * 2 * STEPS
+    assert len(reply.trace.measures) == 2 * 2 * STEPS
 
 
 def test_who_tells_nothing_keeps_no_log() -> None:
@@ -111,11 +111,11 @@ def test_a_measure_hides_no_column_of_the_frame() -> None:
         run = begin(cluster, telling, steps=2).wait(30)
         plain = begin(cluster, fit, steps=2).wait(30)
 
-    found, expected = run.frame(), plain.frame()
+    result, expected = run.frame(), plain.frame()
     same = ["loss", "topology", "examples", "contributors"]
-    assert found[same].equals(expected[same])
-    assert found.index.tolist() == [0, 1]
-    more = found.drop(columns=[*expected.columns])
+    assert result[same].equals(expected[same])
+    assert result.index.tolist() == [0, 1]
+    more = result.drop(columns=[*expected.columns])
     assert more.iloc[0].to_dict() == {
         "loss (2)": 7.0,
         "step (2)": 9.0,

@@ -46,9 +46,9 @@ class Trainings(RuleBasedStateMachine):
     @precondition(lambda self: any(self.game.moves()))
     @rule(data=st.data(), refuse=st.sampled_from([False] * 9 + [True]))
     def member_moves(self, data: st.DataObject, refuse: bool) -> None:
-        place, member = data.draw(st.sampled_from(list(self.game.moves())))
+        position, member = data.draw(st.sampled_from(list(self.game.moves())))
         begun = self.game.agreement.epoch.number > 0
-        self.game.move(place, member, "no room" if refuse and begun else None)
+        self.game.move(position, member, "no room" if refuse and begun else None)
 
     @rule(
         topology=st.sampled_from(["ps", "ring", None]),
@@ -103,10 +103,10 @@ class Trainings(RuleBasedStateMachine):
     @rule()
     def log_is_read_again(self) -> None:
         """Go on with a copy of the log, as another coordinator does."""
-        found = self.game.agreement.log
-        plain = json.loads(json.dumps(found.to_plain()))
+        result = self.game.agreement.log
+        plain = json.loads(json.dumps(result.to_plain()))
         self.game.agreement.log = DecisionLog.from_plain(plain)
-        assert repr(self.game.agreement.log) == repr(found)
+        assert repr(self.game.agreement.log) == repr(result)
 
     @precondition(lambda self: self.failed is None)
     @rule(chance=st.integers(0, 9))
@@ -127,8 +127,8 @@ class Trainings(RuleBasedStateMachine):
         """Whatever was requested, a training that is not paused comes to its end."""
         self.user_resumes()
         for _ in range(400):
-            for place, member in list(self.game.moves()):
-                self.game.move(place, member)
+            for position, member in list(self.game.moves()):
+                self.game.move(position, member)
             if self.game.writing is not None:
                 self.game.write(good=True)
         players = self.game.players
@@ -161,9 +161,9 @@ def walk(game: Game, requests: tuple[str, ...]) -> Iterator[Game]:
         choices = list(game.moves())
         if not choices:
             yield game
-        for place, member in choices:
+        for position, member in choices:
             after = game.copied()
-            after.move(place, member)
+            after.move(position, member)
             stack.append((after, left))
         if left:
             after = game.copied()
@@ -182,16 +182,16 @@ def test_every_order_of_events_ends_with_one_list_of_epochs(
     ends = list(walk(Game(steps, members), requests))
 
     assert ends
-    found = set()
+    result = set()
     for game in ends:
         lists = [tuple(player.epochs) for player in game.players.values()]
         assert {player.place for player in game.players.values()} == {"done"}
         assert {player.step for player in game.players.values()} == {steps}
         assert len(set(lists)) == 1
-        found.add(tuple(epoch.topology for epoch in lists[0]))
-    assert ("ps",) in found
+        result.add(tuple(epoch.topology for epoch in lists[0]))
+    assert ("ps",) in result
     if requests:
-        assert ("ps", "ring") in found or ("ring",) in found
+        assert ("ps", "ring") in result or ("ring",) in result
 
 
 def test_a_request_while_paused_is_agreed_without_a_step() -> None:
@@ -238,8 +238,8 @@ def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
     play(game)
 
     assert {player.place for player in game.players.values()} == {"done"}
-    found = [(epoch.topology, epoch.first_step) for epoch in game.players[0].epochs]
-    assert found == [("gossip", 0), ("ring", agreed_at)]
+    result = [(epoch.topology, epoch.first_step) for epoch in game.players[0].epochs]
+    assert result == [("gossip", 0), ("ring", agreed_at)]
     assert game.players[0].step == agreed_at + 1
     # As it is told to the coordinator of another generation, which may do steps again.
     assert game.agreement.now.requested.topology == "gossip"
@@ -379,10 +379,10 @@ def play(game: Game, until: int | None = None, refusal: str | None = None) -> No
     """
     for _ in range(3000):
         before = repr(game.players)
-        for place, member in list(game.moves()):
+        for position, member in list(game.moves()):
             if until is not None and game.players[WORKERS[0]].step >= until:
                 return
             has_begun = game.agreement.epoch.number > 0
-            game.move(place, member, refusal if has_begun else None)
+            game.move(position, member, refusal if has_begun else None)
         if repr(game.players) == before:
             return

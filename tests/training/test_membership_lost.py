@@ -12,14 +12,14 @@ from tests.agreement import Game
 
 def three(steps: int = 10, *, saves: bool = False) -> Agreement:
     """Return an agreement of three members, that all have begun epoch 1."""
-    found = Agreement((0, 1, 2), Epoch(0, "ps"), steps, saves=saves)
-    for member in found.members:
-        found.arrive(member, 0, 0)
-    assert found.verdict(0) is Verdict.PREPARE
-    for member in found.members:
-        found.prepared(member, 0)
-    assert found.outcome(0) is Verdict.COMMIT
-    return found
+    result = Agreement((0, 1, 2), Epoch(0, "ps"), steps, saves=saves)
+    for member in result.members:
+        result.arrive(member, 0, 0)
+    assert result.verdict(0) is Verdict.PREPARE
+    for member in result.members:
+        result.prepared(member, 0)
+    assert result.outcome(0) is Verdict.COMMIT
+    return result
 
 
 def test_boundary_does_not_wait_for_who_is_lost() -> None:
@@ -113,17 +113,17 @@ def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
     game = Game(3, members=(0, 1, 2))
     seen = False
     while not seen:
-        for found, member in list(game.moves()):
-            if member == 2 and found == place:
+        for result, member in list(game.moves()):
+            if member == 2 and result == place:
                 seen = True
                 break
-            game.move(found, member)
+            game.move(result, member)
     game.agreement.lose(2)
     del game.players[2]
 
     for _ in range(60):
-        for found, member in list(game.moves()):
-            move_without_the_lost(game, found, member)
+        for result, member in list(game.moves()):
+            move_without_the_lost(game, result, member)
 
     assert {player.place for player in game.players.values()} == {"done"}
     assert {player.step for player in game.players.values()} == {3}

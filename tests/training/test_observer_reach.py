@@ -74,9 +74,9 @@ def once(*tasks: Task) -> Callable[[Task, str], bool]:
 def begin(
     cluster: LocalCluster, step: Any = fit, steps: int = 6, **more: Any
 ) -> kit.Run:
-    given: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster}
-    given |= more
-    return kit.train(step, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster}
+    options |= more
+    return kit.train(step, initial(), DATA, **options)
 
 
 def assert_over_everywhere(cluster: LocalCluster, run: kit.Run) -> None:

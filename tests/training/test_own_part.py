@@ -40,10 +40,10 @@ def do_step(part: OwnPart, clock: Clock, step: int, *, queued: int) -> None:
 
 
 def spans(meter: Meter) -> list[tuple[Phase, int, int]]:
-    found = meter.spans.since(0)[0]
+    result = meter.spans.since(0)[0]
     return [
         (Phase(phase), step, (end - begin) // MS)
-        for _, phase, step, begin, end in found.tolist()
+        for _, phase, step, begin, end in result.tolist()
     ]
 
 

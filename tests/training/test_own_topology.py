@@ -52,8 +52,8 @@ class Mistaken(Hub):
 @pytest.fixture(autouse=True)
 def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_topologies(monkeypatch)
-    for one in (Served(), Hub(), Mistaken()):
-        register(one)
+    for item in (Served(), Hub(), Mistaken()):
+        register(item)
 
 
 @pytest.mark.slow
@@ -61,8 +61,12 @@ def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> Non
     table._table.pop("hub")
     with process_cluster(ps=0, worker=2) as cluster:
         register(Hub())
-        given: dict[str, Any] = {"steps": 1_000_000, "batch": BATCH, "cluster": cluster}
-        run = kit.train(fit, initial(), DATA, topology="ring", **given)
+        options: dict[str, Any] = {
+            "steps": 1_000_000,
+            "batch": BATCH,
+            "cluster": cluster,
+        }
+        run = kit.train(fit, initial(), DATA, topology="ring", **options)
         with pytest.raises(InvalidArgumentError, match=MISSING):
             run.topology = "hub"
         run.stop()
@@ -73,12 +77,12 @@ def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> Non
 
 def train(n_ps: int, step: Any = fit, **options: Any) -> kit.Run:
     with quick_cluster(n_ps, 3) as cluster:
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "steps": STEPS,
             "batch": BATCH,
             "cluster": cluster,
         } | options
-        return kit.train(step, initial(), DATA, **given).wait(30)
+        return kit.train(step, initial(), DATA, **arguments).wait(30)
 
 
 def updated(optimizer: Optimizer, n_updates: int) -> Params:
@@ -110,12 +114,12 @@ def test_asynchronous_steps_have_the_bits_of_their_replay(n_ps: int) -> None:
 def test_a_training_becomes_asynchronous_on_it_and_goes_on_as_a_ring() -> None:
     optimizer, requested = kit.Momentum(0.01), threading.Event()
     # Workers at their own pace go on while the first one, which is told, does not.
-    together = threading.Barrier(3, timeout=1.0)
+    barrier = threading.Barrier(3, timeout=1.0)
 
     def held(params: Params, batch: Any) -> Any:
         assert requested.wait(30)
         with suppress(threading.BrokenBarrierError):  # the first one is done with it
-            together.wait()
+            barrier.wait()
         return always_one(params, batch)
 
     with quick_cluster(1, 3) as cluster:

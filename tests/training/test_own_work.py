@@ -44,9 +44,9 @@ def test_a_gradient_and_local_steps_may_both_be_computed_in_pieces() -> None:
 
 def test_the_optimizer_of_a_worker_is_what_the_user_calls_optimizer() -> None:
     job = made(**local(ADAM, optimizer=PLAIN))
-    given = {
+    inputs = {
         name: getattr(job, field) for name, field in job.own_work.optimizers.items()
     }
 
-    assert given == {"optimizer": ADAM, "outer": PLAIN}
+    assert inputs == {"optimizer": ADAM, "outer": PLAIN}
     assert made().own_work.optimizers == {"optimizer": "optimizer"}

@@ -12,10 +12,10 @@ from kit.exchange.topologies.counting import counted_traffic
 from kit.exchange.topologies.topology import Topology, registered
 from tests.training.test_job import COMPRESSED, made
 
-SUITED = [one for one in registered() if one.agrees]
+SUITED = [topology for topology in registered() if topology.agrees]
 
 
-@pytest.mark.parametrize("topology", SUITED, ids=lambda one: one.name)
+@pytest.mark.parametrize("topology", SUITED, ids=lambda item: item.name)
 @pytest.mark.parametrize("options", [{}, COMPRESSED], ids=["plain", "compressed"])
 def test_bytes_by_formula_are_those_of_the_plans(
     topology: Topology, options: dict[str, Any]

@@ -120,7 +120,7 @@ def test_lines_told_and_lines_counted_are_all_lines(
 ) -> None:
     clock = Clock()
     printed = PrintedLines(clock)
-    told: list[list[Any]] = []
+    lines: list[list[Any]] = []
     cursor, n_lines = 0, 0
     for n, pause_s, asks in bursts:
         for _ in range(n):
@@ -129,31 +129,31 @@ def test_lines_told_and_lines_counted_are_all_lines(
         clock.now += pause_s
         if asks:
             new, cursor = printed.since(cursor)
-            told += new
+            lines += new
     printed.close()
-    told += printed.since(cursor)[0]
+    lines += printed.since(cursor)[0]
 
-    assert len(lines_in(told)) + n_left_out(told) == n_lines
-    numbers = [int(line) for line in lines_in(told)]
+    assert len(lines_in(lines)) + n_left_out(lines) == n_lines
+    numbers = [int(line) for line in lines_in(lines)]
     assert numbers == sorted(set(numbers))
-    assert len(told) <= (clock.now + 2) * (MOST_A_SECOND + 2)
+    assert len(lines) <= (clock.now + 2) * (MOST_A_SECOND + 2)
 
 
 def test_each_thread_has_its_own_lines_and_others_have_none() -> None:
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     mine = PrintedLines()
 
     def other() -> None:
-        found["other"] = module.of_this_thread()
+        result["other"] = module.of_this_thread()
 
     with mine.of_this_thread():
-        found["mine"] = module.of_this_thread()
+        result["mine"] = module.of_this_thread()
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    found["after"] = module.of_this_thread()
+    result["after"] = module.of_this_thread()
 
-    assert found == {"mine": mine, "other": None, "after": None}
+    assert result == {"mine": mine, "other": None, "after": None}
 
 
 def job() -> Job:
@@ -163,16 +163,16 @@ def job() -> Job:
 
 
 def watched(entries: list[list[Any]]) -> list[Watched]:
-    found = [Watched(), Watched(), Watched()]
-    found[1].printed += entries
-    return found
+    result = [Watched(), Watched(), Watched()]
+    result[1].printed += entries
+    return result
 
 
 def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> None:
     members = watched([["out", "a"], ["error", "b"], ["more", 1234]])
-    found = list(task_lines(job(), members))
+    result = list(task_lines(job(), members))
 
-    assert found == [
+    assert result == [
         Line("worker:0 │ a"),
         Line("worker:0 │ b", is_error=True),
         Line(

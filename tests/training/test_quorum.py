@@ -132,12 +132,12 @@ def test_any_order_of_arrivals_makes_every_step_of_r_different_workers(
             answered = list(quorum.counted)
             made.append(answered)
             quorum.complete()
-        for one in answered:
-            at[one], answers[one] = quorum.step, answers[one] + 1
+        for item in answered:
+            at[item], answers[item] = quorum.step, answers[item] + 1
 
     assert len(made) == quorum.step <= END
     assert halt_at is not None or quorum.step == END
-    assert all(len(set(one)) == needed for one in made)
+    assert all(len(set(each)) == needed for each in made)
     assert set(at.values()) == {quorum.step}  # all stand before the same step
 
 

@@ -40,10 +40,10 @@ def test_what_is_read_while_it_is_written_is_one_moment_and_never_damaged(
 
     steps: list[int] = []
     while len(set(steps)) < 8:
-        found = kit.load_checkpoint(tmp_path)
-        steps.append(found.step)
-        assert found.passed_over == ()
-        assert all((value == found.step).all() for value in found.values())
+        result = kit.load_checkpoint(tmp_path)
+        steps.append(result.step)
+        assert result.passed_over == ()
+        assert all((value == result.step).all() for value in result.values())
 
     run.stop()
     run.wait(30)

@@ -70,14 +70,14 @@ def test_records_are_in_the_order_of_the_steps() -> None:
     table = [row(task, step, step) for task in (1, 2) for step in range(20)]
     dice.shuffle(table)
 
-    found = records(trace(*table))
+    result = records(trace(*table))
 
-    assert [record["step"] for record in found] == list(range(20))
-    assert [record["loss"] for record in found] == list(range(20))
+    assert [record["step"] for record in result] == list(range(20))
+    assert [record["loss"] for record in result] == list(range(20))
 
 
 def test_period_is_from_the_first_begin_of_one_step_to_that_of_the_next() -> None:
-    found = records(
+    result = records(
         trace(
             *(row(1, 0, start=10, end=40), row(2, 0, start=20, end=70)),
             *(row(1, 1, start=45, end=80), row(2, 1, start=43, end=99)),
@@ -85,17 +85,17 @@ def test_period_is_from_the_first_begin_of_one_step_to_that_of_the_next() -> Non
         )
     )
 
-    first, second, fourth = (record["period"] for record in found)
+    first, second, fourth = (record["period"] for record in result)
     assert math.isnan(first)
     assert math.isclose(second, 0.033)
     assert math.isnan(fourth)  # step 2 is not known
 
 
 def test_topology_and_link_are_those_of_the_steps_epoch() -> None:
-    found = records(trace(row(1, 0), row(1, 1, epoch=2), row(1, 2, epoch=9)))
+    result = records(trace(row(1, 0), row(1, 1, epoch=2), row(1, 2, epoch=9)))
 
-    assert [record["topology"] for record in found] == ["ps", "ring", ""]
-    assert [record["link"] for record in found] == ["", "100mbit", ""]
+    assert [record["topology"] for record in result] == ["ps", "ring", ""]
+    assert [record["link"] for record in result] == ["", "100mbit", ""]
 
 
 def test_no_rows_make_no_records() -> None:

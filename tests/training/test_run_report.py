@@ -46,21 +46,23 @@ def words(picture: RunReport) -> list[str]:
 
 def test_report_tells_step_loss_and_every_topology_with_its_first_step() -> None:
     rows = [EpochRow(0, "ps", 0, 0, ""), EpochRow(1, "ring", 1100, 9, "1gbit")]
-    found = words(replace(PICTURE, epochs=rows, switching="ps"))
+    result = words(replace(PICTURE, epochs=rows, switching="ps"))
 
-    assert found[0] == "Training 01234567: running"
-    assert "1,200 of 6,000" in found
-    assert "0.25" in found
-    assert "ps from step 0, ring at 1gbit from step 1,100, switching to ps" in found
+    assert result[0] == "Training 01234567: running"
+    assert "1,200 of 6,000" in result
+    assert "0.25" in result
+    assert "ps from step 0, ring at 1gbit from step 1,100, switching to ps" in result
 
 
 def test_report_says_since_when_the_workers_differ() -> None:
     names = ["ring", "gossip", "gossip", "mesh"]
     rows = [EpochRow(n, name, 100 * n, 0, "") for n, name in enumerate(names)]
 
-    apart, agreed = (words(replace(PICTURE, epochs=rows[:n])) for n in (3, 4))
+    is_apart, agreed = (words(replace(PICTURE, epochs=rows[:n])) for n in (3, 4))
 
-    assert any("have differed since step 100; run.params are older" in s for s in apart)
+    assert any(
+        "have differed since step 100; run.params are older" in s for s in is_apart
+    )
     assert not any("differed" in text for text in agreed)
 
 
@@ -69,13 +71,13 @@ def test_report_lists_what_an_elastic_training_lost_and_took_in() -> None:
         Change(("worker:2",), (), (), 1120, 14, 0.21, "<its links are closed>"),
         Change((), ("worker:2",), (), 1300, 0, 0.04, "it is back"),
     )
-    found = words(replace(PICTURE, changes=changes))
+    result = words(replace(PICTURE, changes=changes))
 
-    at = found.index("worker:2 lost")
-    assert found[at : at + 5] == [
+    at = result.index("worker:2 lost")
+    assert result[at : at + 5] == [
         "worker:2 lost", "1,120", "14", "0.21", "<its links are closed>"
     ]  # fmt: skip
-    assert "worker:2 joined" in found
+    assert "worker:2 joined" in result
     assert "Tasks lost, joined and left" not in words(PICTURE)
 
 
@@ -100,10 +102,10 @@ def test_report_of_the_traffic_shows_the_formula_where_it_differs() -> None:
 
 
 def test_report_escapes_what_came_from_elsewhere() -> None:
-    found = Balanced(table(replace(PICTURE, state="failed", error="<script>x & y")))
+    result = Balanced(table(replace(PICTURE, state="failed", error="<script>x & y")))
 
-    assert "script" not in found.tags
-    assert "<script>x & y" in found.words
+    assert "script" not in result.tags
+    assert "<script>x & y" in result.words
 
 
 def test_run_shows_its_traffic_when_it_is_over() -> None:
@@ -117,8 +119,8 @@ def test_run_shows_its_traffic_when_it_is_over() -> None:
             cluster=cluster,
         ).wait(20)
 
-        found = Balanced(run._repr_html_()).words
+        result = Balanced(run._repr_html_()).words
 
-    assert found[0].endswith("done")
-    assert "2 of 2" in found
-    assert found.count("the same") == 3
+    assert result[0].endswith("done")
+    assert "2 of 2" in result
+    assert result.count("the same") == 3

@@ -68,11 +68,11 @@ class Book:
         return self.save_coordinator.begin(key, 1, True, WRITERS)
 
     def write(self, member: int, key: Key) -> None:
-        place = self.save_coordinator.where(key)
-        assert place.state == "write"
+        folder = self.save_coordinator.where(key)
+        assert folder.state == "write"
         part = np.full(2, float(key[0]), np.float32)
         piece = Piece("w", "float32", (4,), 2 * member, part)
-        entry = write_shard(Path(place.path) / f"worker-{member}.safetensors", [piece])
+        entry = write_shard(Path(folder.path) / f"worker-{member}.safetensors", [piece])
         self.save_coordinator.wrote(member, key, entry.to_plain(), "")
         self.save_coordinator.confirm(member, key)
 
@@ -92,8 +92,8 @@ def book(tmp_path: Path) -> Book:
 def test_shards_of_all_writers_become_one_checkpoint(book: Book) -> None:
     book.save((5, 0))
 
-    found, values = book.folder.load_newest()
-    assert found.manifest.step == 5
+    result, values = book.folder.load_newest()
+    assert result.manifest.step == 5
     assert values["w"].tolist() == [5.0] * 4
     assert book.told == [("begun", 5), ("ended", 5, True)]
     assert book.save_coordinator.fate(5) is True

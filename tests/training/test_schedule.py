@@ -21,14 +21,14 @@ def schedules() -> list[Schedule]:
 
 
 def test_a_job_has_the_schedule_of_its_options_in_each_epoch() -> None:
-    assert [type(one) for one in schedules()] == SCHEDULES
+    assert [type(schedule) for schedule in schedules()] == SCHEDULES
     assert type(made(tasks=TASKS, aggregate=4).schedule) is Synchronous
     assert type(made(tasks=TASKS, synchronous=False).schedule) is Asynchronous
 
 
 def test_workers_meet_by_the_plan_or_at_the_servers() -> None:
     job = made(tasks=TASKS)
-    together, first, alone = schedules()
+    joint, first, alone = schedules()
 
     for topology in ("ps", "ring", "mesh"):
         plan = job.plan(by_name(topology), 2)
@@ -36,9 +36,9 @@ def test_workers_meet_by_the_plan_or_at_the_servers() -> None:
             to for (source, to, _) in job.traffic(by_name(topology)) if source == 2
         }
         assert plan is not None
-        assert together.partners(plan, 2) >= named
+        assert joint.partners(plan, 2) >= named
         assert first.partners(plan, 2) == alone.partners(plan, 2) == PS
-    assert together.partners(None, 0) == set()
+    assert joint.partners(None, 0) == set()
     assert first.partners(None, 0) == PS | WORKERS
     assert alone.partners(None, 0) == WORKERS
 

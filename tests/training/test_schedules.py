@@ -19,9 +19,9 @@ from tests.cases import for_each
 
 
 def test_cosine_follows_its_formula() -> None:
-    found = [kit.Cosine(0.4, steps=50, warmup=10, end=0.1)(step) for step in range(60)]
+    result = [kit.Cosine(0.4, steps=50, warmup=10, end=0.1)(step) for step in range(60)]
 
-    for step, rate in enumerate(found):
+    for step, rate in enumerate(result):
         wanted = 0.4 * (step + 1) / 10
         if step >= 10:
             angle = math.pi * min(1.0, (step - 10) / 40)
@@ -62,14 +62,14 @@ def step(params: Any, batch: Any) -> Any:
 def test_a_training_takes_the_rate_of_each_step_also_when_it_resumes(
     rule: Any, rate: Any, tmp_path: Path
 ) -> None:
-    given = (step, {"w": np.zeros(1)}, np.zeros((4, 1)))
+    options = (step, {"w": np.zeros(1)}, np.zeros((4, 1)))
     how: dict[str, Any] = {"batch": 4, "optimizer": rule(rate)}
 
     folder = tmp_path / str(len(list(tmp_path.iterdir())))
     with local_cluster(ps=1, worker=2) as cluster:
         for steps in (2, 6):
             run = kit.train(
-                *given, steps=steps, checkpoint=folder, cluster=cluster, **how
+                *options, steps=steps, checkpoint=folder, cluster=cluster, **how
             ).wait(20)
 
     # All gradients are 1, so Adam's corrected mean and root are 1 as well.
@@ -110,7 +110,7 @@ def test_a_schedule_that_cannot_be_is_refused(make: Any, said: str) -> None:
     ],
 )
 def test_a_training_refuses_what_minimizes_nothing(optimizer: Any, said: str) -> None:
-    given = step, {"w": np.zeros(1)}, np.zeros((4, 1))
+    options = step, {"w": np.zeros(1)}, np.zeros((4, 1))
     refused = pytest.raises(InvalidArgumentError, match=said)
     with local_cluster(ps=0, worker=1) as cluster, refused:
-        kit.train(*given, optimizer=optimizer, cluster=cluster)
+        kit.train(*options, optimizer=optimizer, cluster=cluster)

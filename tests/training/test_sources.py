@@ -40,9 +40,9 @@ def test_mini_batch_is_the_same_whatever_the_number_of_workers(
     n_workers = d.draw(st.integers(1, batch))
 
     many = joined(list(over_arrays(n, batch, n_workers, seed)), step)
-    one = joined(list(over_arrays(n, batch, 1, seed)), step)
+    first = joined(list(over_arrays(n, batch, 1, seed)), step)
 
-    assert many == one
+    assert many == first
     assert len(set(many)) == batch
 
 
@@ -70,9 +70,9 @@ def test_rows_of_all_arrays_belong_together() -> None:
 
 def test_step_can_be_read_at_any_time() -> None:
     steps = [7, 0, 3, 3, 21, 1]
-    one, other = over_arrays(20, 4, 2)[0], over_arrays(20, 4, 2)[0]
+    first, other = over_arrays(20, 4, 2)[0], over_arrays(20, 4, 2)[0]
 
-    wild = {step: one.batch(step)[0].tolist() for step in steps}
+    wild = {step: first.batch(step)[0].tolist() for step in steps}
     tidy = {step: other.batch(step)[0].tolist() for step in sorted(steps)}
 
     assert wild == tidy

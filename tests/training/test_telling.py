@@ -87,7 +87,7 @@ def test_lines_of_a_training_come_to_where_it_was_begun(
     run = begin(cluster, *hooks, steps=5).wait(30)
 
     assert stream.getvalue().splitlines() == run.messages
-    assert [one.split(" (")[0] for one in run.messages] == [
+    assert [message.split(" (")[0] for message in run.messages] == [
         f"global_step = {step}" for step in (0, 2, 4)
     ]
 

@@ -41,9 +41,10 @@ class Stream(Streamed):  # type: ignore[misc]  # where torch is missing it is An
 
 def read(data: Any, n_workers: int, steps: range, part: int = 0) -> list[list[float]]:
     """The values of each step, over all workers in their order."""
-    sources = [data.source(BATCH, 3, one, n_workers) for one in range(n_workers)]
+    sources = [data.source(BATCH, 3, item, n_workers) for item in range(n_workers)]
     return [
-        [v for one in sources for v in one.batch(step)[part].tolist()] for step in steps
+        [v for source in sources for v in source.batch(step)[part].tolist()]
+        for step in steps
     ]
 
 

@@ -57,7 +57,7 @@ def by_torch(model: Any, steps: int = 6) -> dict[str, Any]:
         optimizer.zero_grad()
         loss(model(torch.from_numpy(X)), torch.from_numpy(Y)).backward()
         optimizer.step()
-    return {name: one.detach().numpy() for name, one in model.named_parameters()}
+    return {name: item.detach().numpy() for name, item in model.named_parameters()}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_parameters_that_the_loss_does_not_need_have_no_gradient() -> None:
         step = kit_torch.step(Partly().double(), loss, overlap=overlap)
         begin = step.params
 
-        found = train(step).params
+        result = train(step).params
 
         assert set(begin) == {
-            *(f"{one}.{kind}" for one in ("used", "unused") for kind in LINEAR)
+            *(f"{item}.{kind}" for item in ("used", "unused") for kind in LINEAR)
         }
-        assert np.array_equal(found["unused.weight"], begin["unused.weight"])
-        assert not np.array_equal(found["used.weight"], begin["used.weight"])
+        assert np.array_equal(result["unused.weight"], begin["unused.weight"])
+        assert not np.array_equal(result["used.weight"], begin["used.weight"])
 
 
 LINEAR = ("weight", "bias")

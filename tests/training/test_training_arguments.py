@@ -71,7 +71,7 @@ NAN = {"w": np.array([1.0, np.nan])}
 def test_argument_that_cannot_be_meant_is_named(
     cluster: LocalCluster, changes: dict[str, Any], words: list[str]
 ) -> None:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "step": fit,
         "params": initial(),
         "data": DATA,
@@ -79,7 +79,7 @@ def test_argument_that_cannot_be_meant_is_named(
     } | changes
 
     with pytest.raises(InvalidArgumentError) as caught:
-        kit.train(**given, cluster=cluster)
+        kit.train(**options, cluster=cluster)
 
     assert all(word in str(caught.value) for word in words), caught.value
 

@@ -25,8 +25,8 @@ Step = Callable[[Params, Any], Any]
 
 
 def begin(cluster: LocalCluster, step: Step, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **options)
 
 
 def failure(run: kit.Run) -> KitError:
@@ -40,8 +40,10 @@ def returning(**changes: Any) -> Step:
 
     def step(params: Params, batch: Any) -> Any:
         loss, gradients = fit(params, batch)
-        given: dict[str, Any] = {**gradients, **changes}
-        return loss, {name: value for name, value in given.items() if value is not None}
+        options: dict[str, Any] = {**gradients, **changes}
+        return loss, {
+            name: value for name, value in options.items() if value is not None
+        }
 
     return step
 
@@ -197,9 +199,9 @@ def test_parameters_cannot_be_written_by_the_step(cluster: LocalCluster) -> None
 
 def test_dict_of_parameters_is_the_steps_own(cluster: LocalCluster) -> None:
     def shadow(params: Params, batch: Any) -> Any:
-        found = fit(params, batch)
+        result = fit(params, batch)
         params.clear()
-        return found
+        return result
 
     run = begin(cluster, shadow).wait(10)
 

@@ -44,8 +44,8 @@ TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
 
 
 def begin(cluster: LocalCluster, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(fit, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": 7, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(fit, initial(), DATA, **options)
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_rule_that_writes_before_it_reads_gets_its_gradient_whole(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda item: type(item).__name__)
 @pytest.mark.parametrize(("n_ps", "topology"), WAYS)
 def test_every_optimizer_over_every_topology_has_the_bits_of_the_replay(
     optimizer: Optimizer, n_ps: int, topology: str

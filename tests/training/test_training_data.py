@@ -29,12 +29,12 @@ STEPS = 5
 
 
 def begin(cluster: LocalCluster, data: Any, step: Any = fit, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "steps": STEPS,
         "batch": BATCH,
         "cluster": cluster,
     } | changes
-    return kit.train(step, initial(), data, **given)
+    return kit.train(step, initial(), data, **options)
 
 
 def batches() -> Iterator[Any]:

@@ -66,16 +66,16 @@ def test_links_between_hosts_carry_what_the_formulas_say(
 
     group = run.job.group
     wanted = between_hosts(by_name(topology).traffic(run.job.layout, group), group)
-    found: dict[tuple[int, int], int] = {}
+    result: dict[tuple[int, int], int] = {}
     for row in run.trace.totals:
         link = group.host(int(row["source"])), group.host(int(row["destination"]))
         if link[0] != link[1] and row["kind"] in (
             TransferKind.REDUCE,
             TransferKind.GATHER,
         ):
-            found[link] = found.get(link, 0) + int(row["bytes"])
-    assert found == {link: 6 * size for link, size in wanted.items()}
-    assert len(found) == 2
+            result[link] = result.get(link, 0) + int(row["bytes"])
+    assert result == {link: 6 * size for link, size in wanted.items()}
+    assert len(result) == 2
 
 
 @pytest.mark.parametrize("both", [("ps", "hierarchical"), ("hierarchical", "ring")])

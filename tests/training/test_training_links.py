@@ -25,12 +25,12 @@ def even(params: Any, batch: Any) -> Any:
 
 def begin(cluster: Any, **changes: Any) -> kit.Run:
     params = {"w": np.zeros(N_ITEMS, np.float32)}
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "steps": STEPS,
         "batch": BATCH,
         "cluster": cluster,
     } | changes
-    return kit.train(even, params, DATA, **given)
+    return kit.train(even, params, DATA, **options)
 
 
 def shortest_step_s(trace: Trace, epoch: int | None = None) -> float:
@@ -38,11 +38,11 @@ def shortest_step_s(trace: Trace, epoch: int | None = None) -> float:
     table = trace.steps
     if epoch is not None:
         table = table[table["epoch"] == epoch]
-    found = []
+    result = []
     for step in np.unique(table["step"]):
         rows = table[table["step"] == step]
-        found.append((int(rows["end"].max()) - int(rows["start"].min())) * 1e-9)
-    return min(found)
+        result.append((int(rows["end"].max()) - int(rows["start"].min())) * 1e-9)
+    return min(result)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_link_is_shaped_over_tcp_too() -> None:
 
 def test_change_of_the_link_is_an_epoch_of_its_own() -> None:
     calls = itertools.count(1)
-    known = threading.Event()
+    expected = threading.Event()
 
     def step(params: Any, batch: Any) -> Any:
-        assert known.wait(10)
+        assert expected.wait(10)
         if next(calls) == 5:  # one of two threads, in any case
             run.link = "8mbit, 1ms"
         return even(params, batch)
@@ -100,7 +100,7 @@ def test_change_of_the_link_is_an_epoch_of_its_own() -> None:
             steps=12,
             cluster=cluster,
         )
-        known.set()
+        expected.set()
         run.wait(20)
 
     links = [epoch.link for epoch in run.trace.epochs]

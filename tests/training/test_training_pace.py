@@ -25,7 +25,7 @@ MANY = 1_000_000
 OPTIMIZERS: list[Optimizer] = [kit.GradientDescent(0.05), kit.Adam(0.02)]
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda item: type(item).__name__)
 @pytest.mark.parametrize("begins", [True, False])
 def test_one_worker_has_the_bits_of_the_replay_whatever_its_pace(
     optimizer: Optimizer, begins: bool
@@ -144,8 +144,8 @@ def test_no_mini_batch_is_read_twice_by_a_worker() -> None:
         return step(params, batch)
 
     with quick_cluster(1, 2) as cluster:
-        given: dict[str, Any] = {"steps": 40, "batch": 10, "cluster": cluster}
-        run = kit.train(waits, initial(), (numbered,), **given)
+        options: dict[str, Any] = {"steps": 40, "batch": 10, "cluster": cluster}
+        run = kit.train(waits, initial(), (numbered,), **options)
         run.switch(synchronous=False, at=10)
         run.switch(synchronous=True, at=25)
         held.set()
@@ -235,15 +235,15 @@ def test_checkpoints_tell_the_pace_and_go_on_with_the_same_bits(tmp_path: Path) 
         step.go.set()
         run.wait(30)
     folder = Folder(tmp_path)
-    found = {n: folder.load_at(n)[0].manifest for n in folder.steps()}
+    result = {n: folder.load_at(n)[0].manifest for n in folder.steps()}
     with quick_cluster(1, 2) as cluster:
         again = begin(
             cluster, steps=20, optimizer=adam, sync=False, checkpoint=keeps, restore=20
         )
         again.wait(30)
 
-    assert sorted(found) == [10, 20, 30, 35]
-    paces = [found[n].extra["synchronous"] for n in sorted(found)]
+    assert sorted(result) == [10, 20, 30, 35]
+    paces = [result[n].extra["synchronous"] for n in sorted(result)]
     assert paces == [True, False, True, True]
     assert same_bits(again.params, replayed(20, 1, adam))
     assert same_bits(run.params, replayed(35, 1, adam))

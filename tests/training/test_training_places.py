@@ -47,13 +47,13 @@ def one_by_one(
 
 def train(step: Any, n_ps: int = 0, **changes: Any) -> kit.Run:
     bucket = changes.pop("bucket_bytes", 0)
-    given: dict[str, Any] = {"steps": 5, "batch": BATCH, "topology": "ring"} | changes
+    options: dict[str, Any] = {"steps": 5, "batch": BATCH, "topology": "ring"} | changes
     with quick_cluster(n_ps, 3, bucket_bytes=bucket) as cluster:
-        return kit.train(step, initial(), DATA, cluster=cluster, **given).wait(20)
+        return kit.train(step, initial(), DATA, cluster=cluster, **options).wait(20)
 
 
 @pytest.mark.parametrize("step", [writing, one_by_one])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda item: type(item).__name__)
 @pytest.mark.parametrize(
     ("n_ps", "topology"), [(2, "ps"), (0, "ring"), (0, "ring-whole"), (0, "mesh")]
 )
@@ -193,12 +193,12 @@ def places_of(**changes: Any) -> list[list[tuple[int, int]]]:
 @pytest.mark.parametrize("rule", [kit.GradientDescent, kit.Adam])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_next_parameters_lie_where_the_gradients_were(topology: str, rule: Any) -> None:
-    found = places_of(topology=topology, optimizer=rule(0.01))
+    result = places_of(topology=topology, optimizer=rule(0.01))
 
-    assert len(found) == 3
-    for places in found:
+    assert len(result) == 3
+    for places in result:
         assert len(places) == 5
-        assert len({one for pair in places for one in pair}) == 2
+        assert len({item for pair in places for item in pair}) == 2
         followed = [now for now, _ in places[1:]]
         assert followed == [gradient for _, gradient in places[:-1]]
 

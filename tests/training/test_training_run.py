@@ -52,8 +52,8 @@ class Gate:
 
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **given)
+    options: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
+    return kit.train(step, initial(), DATA, **options)
 
 
 @contextmanager
@@ -96,10 +96,10 @@ def test_a_wait_for_a_step_tells_of_a_pause_and_ends_at_the_step(
 
     async def go_on_when_it_is_told() -> kit.Run:
         wait = asyncio.ensure_future(awaited(run.until(paused_at + 5)))
-        while not (told := capsys.readouterr().out) and not wait.done():
+        while not (reply := capsys.readouterr().out) and not wait.done():
             await asyncio.sleep(0)
-        assert told.startswith(f"Paused at step {paused_at:,}, until step ")
-        assert "press Resume in the board" in told
+        assert reply.startswith(f"Paused at step {paused_at:,}, until step ")
+        assert "press Resume in the board" in reply
         assert not wait.done()
         run.resume()
         return await wait
@@ -185,24 +185,26 @@ def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
     close = ReconnectingCaller.close
     with held(cluster, at=1) as run:
         assert isinstance(run.source, Observer)
-        known = run.source._links
+        expected = run.source._links
 
         def closed(caller: ReconnectingCaller) -> None:
             close(caller)
-            known.discard(caller)  # as a thread that watched an earlier generation does
+            expected.discard(
+                caller
+            )  # as a thread that watched an earlier generation does
 
         monkeypatch.setattr(ReconnectingCaller, "close", closed)
 
     assert run.wait(10).state == "done"
-    assert not known
+    assert not expected
 
 
 def test_params_while_running_are_those_of_the_last_step(cluster: LocalCluster) -> None:
     with held(cluster, at=4) as run:
-        found = run.params
+        result = run.params
 
-        assert same_bits(found, replayed(4, 2, SGD))
-        assert found["w"].flags.writeable
+        assert same_bits(result, replayed(4, 2, SGD))
+        assert result["w"].flags.writeable
 
 
 def test_params_handed_out_are_the_callers_own(cluster: LocalCluster) -> None:
@@ -332,7 +334,7 @@ def test_a_run_says_what_it_was_computed_with_and_what_is_reproducible(
     here = arithmetic.here()
     assert run.environment["blas"] == here.blas
     assert run.environment["threads"] == here.threads
-    assert run.environment["tasks"] == [one.short for one in run.job.tasks]
+    assert run.environment["tasks"] == [task.short for task in run.job.tasks]
     said = run.statement()
     assert f"6 steps of mini-batches of {BATCH}" in said
     assert "seed 5" in said

@@ -23,12 +23,12 @@ STEPS = 6
 
 
 def begin(cluster: Any, **changes: Any) -> kit.Run:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "steps": STEPS,
         "batch": BATCH,
         "cluster": cluster,
     } | changes
-    return kit.train(fit, initial(), DATA, **given)
+    return kit.train(fit, initial(), DATA, **options)
 
 
 @pytest.mark.slow
@@ -50,13 +50,13 @@ def test_meters_agree_with_the_formulas_to_the_byte(
 
 @pytest.mark.slow
 def test_parameters_have_the_same_bits_over_every_kind_of_link() -> None:
-    found = []
+    result = []
     for over in (*TRANSPORTS.values(), TLS):
         with quick_cluster(1, 2, **over) as cluster:
             params = begin(cluster, topology="ring").wait(20).params
-        found.append({name: value.tobytes() for name, value in params.items()})
+        result.append({name: value.tobytes() for name, value in params.items()})
 
-    assert all(one == found[0] for one in found)
+    assert all(item == result[0] for item in result)
 
 
 @pytest.mark.slow

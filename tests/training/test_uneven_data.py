@@ -21,7 +21,7 @@ def test_each_example_belongs_to_one_worker(uneven: Any) -> None:
     rows = uneven.rows(4)
 
     assert sorted(np.concatenate(rows)) == X.tolist()
-    assert [found.tolist() for found in uneven.rows(4)] == [r.tolist() for r in rows]
+    assert [value.tolist() for value in uneven.rows(4)] == [r.tolist() for r in rows]
 
 
 def test_by_label_gives_each_worker_a_label_of_its_own() -> None:
@@ -29,13 +29,13 @@ def test_by_label_gives_each_worker_a_label_of_its_own() -> None:
 
     rows = kit.data.by_label((X[mixed], Y[mixed])).rows(3)
 
-    assert [set(Y[mixed][found]) for found in rows] == [{0}, {1}, {2}]
+    assert [set(Y[mixed][value]) for value in rows] == [{0}, {1}, {2}]
 
 
 def test_a_large_alpha_is_even_and_a_small_one_is_not() -> None:
     def largest(alpha: float) -> float:
         rows = kit.data.dirichlet((X, Y), alpha, seed=3).rows(2)
-        return max(abs(float(np.mean(Y[found] == 0)) - 1 / 3) for found in rows)
+        return max(abs(float(np.mean(Y[value] == 0)) - 1 / 3) for value in rows)
 
     assert largest(1e4) < 0.1 < largest(0.1)
 

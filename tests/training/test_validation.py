@@ -77,9 +77,9 @@ def test_a_comparison_has_the_held_out_loss_beside_the_loss(
 
     frame = kit.compare(plain, seen, names=["plain", "seen"]).frame()
 
-    found = frame[frame["validation_loss"].notna()]
-    assert found["run"].tolist() == ["seen", "seen"]
-    assert found["step"].tolist() == [1, 3]
+    result = frame[frame["validation_loss"].notna()]
+    assert result["run"].tolist() == ["seen", "seen"]
+    assert result["step"].tolist() == [1, 3]
 
 
 def nothing(params: Params, data: Any) -> None:
@@ -309,10 +309,10 @@ def test_the_best_parameters_are_saved_and_a_resumed_training_compares_with_them
             lambda p, d: next(values), HELD_OUT, every=1, save_best=best
         )
 
-    given: dict[str, Any] = {"checkpoint": tmp_path / "all"}
-    begin(cluster, hook(), steps=3, **given).wait(30)
+    options: dict[str, Any] = {"checkpoint": tmp_path / "all"}
+    begin(cluster, hook(), steps=3, **options).wait(30)
     first = kit.load_checkpoint(best)
-    begin(cluster, hook(), steps=6, **given).wait(30)
+    begin(cluster, hook(), steps=6, **options).wait(30)
     second = kit.load_checkpoint(best)
 
     assert (first.step, second.step) == (2, 5)

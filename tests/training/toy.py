@@ -64,8 +64,8 @@ class Hasty(kit.GradientDescent):
 
 def rows(step: int, batch: int = BATCH, seed: int = 0) -> Array:
     """Return the examples of a mini-batch, in their order."""
-    pass_index, place = divmod(step, N // batch)
-    return shuffled(N, seed, pass_index)[place * batch : (place + 1) * batch]
+    pass_index, index = divmod(step, N // batch)
+    return shuffled(N, seed, pass_index)[index * batch : (index + 1) * batch]
 
 
 def gradients(
@@ -76,17 +76,17 @@ def gradients(
     function: Callable[..., Any] = fit,
 ) -> list[Params]:
     """Return each worker's gradients, weighted by its number of examples."""
-    found = []
+    result = []
     for part in np.array_split(rows(step, batch), n_workers):
         _, own = function(params, (X[part], Y[part]))
         weight = n_workers * len(part) / batch
-        found.append(
+        result.append(
             {
                 name: value if weight == 1.0 else value * value.dtype.type(weight)
                 for name, value in own.items()
             }
         )
-    return found
+    return result
 
 
 def replayed(
@@ -147,9 +147,9 @@ def quick_cluster(
 
     They compare their parameters after each step: none may ever differ.
     """
-    given = {"heartbeat_s": 0.05, "digest_every": 1} | changes
+    options = {"heartbeat_s": 0.05, "digest_every": 1} | changes
     with (
-        kit.settings(**given) as chosen,
+        kit.settings(**options) as chosen,
         local_cluster(ps, worker, settings=chosen) as cluster,
     ):
         yield cluster

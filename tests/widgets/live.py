@@ -41,14 +41,14 @@ class Watcher:
         """Return the first beat from now on that is so, or the last one, if it is."""
         with self._changed:
             begin = len(self.beats) - any(beat.is_last for beat in self.beats[-1:])
-            found: list[Beat] = []
+            result: list[Beat] = []
 
             def look() -> bool:
-                found[:] = filter(is_so, self.beats[begin:])
-                return bool(found)
+                result[:] = filter(is_so, self.beats[begin:])
+                return bool(result)
 
             assert self._changed.wait_for(look, LONG_S), self.beats[-1:]
-        return found[0]
+        return result[0]
 
 
 @contextmanager
@@ -58,8 +58,8 @@ def standing_training(
     """Yield a training with workers that wait in their first step until released."""
     step = Held()
     with quick_cluster(ps, worker) as cluster:
-        given: dict[str, Any] = {"steps": MANY, "batch": BATCH, "cluster": cluster}
-        run = kit.train(step, initial(), DATA, **given | changes)
+        options: dict[str, Any] = {"steps": MANY, "batch": BATCH, "cluster": cluster}
+        run = kit.train(step, initial(), DATA, **options | changes)
         try:
             assert step.reached.wait(LONG_S)
             yield run, step, cluster
@@ -86,7 +86,7 @@ def watched(run: kit.Run, *watchers: Watcher) -> Iterator[RunFollower]:
 def is_quiet(run: kit.Run) -> bool:
     """Whether the thread of a training's boards ends soon."""
     name = f"kit-board-{run.job.run[:8]}"
-    return until(lambda: all(one.name != name for one in threading.enumerate()))
+    return until(lambda: all(item.name != name for item in threading.enumerate()))
 
 
 def tree(widget: Any) -> Iterator[Any]:
@@ -123,6 +123,6 @@ def tell(figure: LiveFigure, model: Any, attr: str, new: object) -> None:
 def as_sent(figure: LiveFigure) -> Any:
     """Return the figure with which a page would begin now."""
     (document,) = json.loads(figure.get_state()["render_bundle"])["docs_json"].values()
-    found: Any = Document.from_json(document)
-    (plot,) = found.roots
+    result: Any = Document.from_json(document)
+    (plot,) = result.roots
     return plot

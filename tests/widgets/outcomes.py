@@ -17,7 +17,7 @@ class Made(Comparison):
     """A comparison of outcomes that are at hand, without any run."""
 
     def __init__(self, *made: RunSummary) -> None:
-        super().__init__((), [one.name for one in made])
+        super().__init__((), [item.name for item in made])
         self.made = made
 
     def outcomes(self) -> tuple[RunSummary, ...]:

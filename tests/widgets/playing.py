@@ -13,11 +13,11 @@ Frames = list[tuple[str, tuple[str, ...]]]  # what the slider says, and the plac
 def unpacked(page: str) -> dict[str, Frames]:
     """Return the frames of each track of a page."""
     (packed,) = re.findall(r'class="ps-packed">([^<]+)<', page)
-    found = json.loads(gzip.decompress(b64decode(packed)))
+    result = json.loads(gzip.decompress(b64decode(packed)))
     return {
         track["name"]: [
-            (said, tuple("".join(found["pieces"][n] for n in part) for part in parts))
+            (said, tuple("".join(result["pieces"][n] for n in part) for part in parts))
             for said, *parts in track["frames"]
         ]
-        for track in found["tracks"]
+        for track in result["tracks"]
     }

@@ -41,16 +41,16 @@ def told(trace: Trace, values: list[float]) -> Trace:
 
 def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
     trace = told(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
-    one, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
-    for history in (one, other):
+    first, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
+    for history in (first, other):
         history.add(trace)
 
-    assert one.measure("accuracy")["value"] == pytest.approx(np.arange(40) / 40)
+    assert first.measure("accuracy")["value"] == pytest.approx(np.arange(40) / 40)
     assert other.width == 8
     assert other.measure("accuracy")["value"] == pytest.approx(
         [(8 * n + 3.5) / 40 for n in range(5)]
     )
-    assert one.measure("precision") == {"step": [], "value": []}
+    assert first.measure("precision") == {"step": [], "value": []}
 
 
 def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
@@ -72,7 +72,7 @@ def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> Non
     picture = svg_charts.curves_chart(loss_of(history))
 
     (line,) = re.findall(r'data-series="accuracy" points="([^"]*)"', picture)
-    low, middle, high = (float(one.split(",")[1]) for one in line.split())
+    low, middle, high = (float(text.split(",")[1]) for text in line.split())
     assert high < middle < low
     assert middle == pytest.approx((low + high) / 2, abs=0.1)
     assert "accuracy" in picture

@@ -62,13 +62,13 @@ class Page:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    found = Page()
-    monkeypatch.setattr(front_end, "kernel", lambda: found)
+    result = Page()
+    monkeypatch.setattr(front_end, "kernel", lambda: result)
     monkeypatch.setattr(front_end, "load_bokeh", lambda: None)
-    monkeypatch.setattr(front_end, "place", found.place)
-    monkeypatch.setattr(front_end, "display_widget", found.shown.append)
+    monkeypatch.setattr(front_end, "place", result.place)
+    monkeypatch.setattr(front_end, "display_widget", result.shown.append)
     monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
-    return found
+    return result
 
 
 def words(root: Any) -> str:
@@ -264,12 +264,12 @@ def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
 
     TrafficBoard(run).save(path)
 
-    found = Strict(path.read_text("utf-8"))
-    assert found.outside == []
+    result = Strict(path.read_text("utf-8"))
+    assert result.outside == []
     assert "default-src 'none'" in path.read_text("utf-8")  # the browser sees to it too
-    assert found.tags.count("svg") >= 4
+    assert result.tags.count("svg") >= 4
     assert "Finished after step 20 of 20: ps." in path.read_text("utf-8")
-    assert [one.name for one in tmp_path.iterdir()] == ["board.html"]
+    assert [item.name for item in tmp_path.iterdir()] == ["board.html"]
 
 
 @pytest.mark.slow
@@ -279,11 +279,11 @@ def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
     trace = make_trace(("ps", "ring"), steps=20)
     trace.save(tmp_path / "run.json")
 
-    one, other = TrafficBoard(trace), TrafficBoard(tmp_path / "run.json")
+    first, other = TrafficBoard(trace), TrafficBoard(tmp_path / "run.json")
 
-    assert repr(one) == repr(other)
-    assert shown(one, page) == shown(other, page)
-    assert repr(one).startswith("Finished after step 40 of 40: ring.")
+    assert repr(first) == repr(other)
+    assert shown(first, page) == shown(other, page)
+    assert repr(first).startswith("Finished after step 40 of 40: ring.")
 
 
 @pytest.mark.slow
@@ -294,8 +294,8 @@ def test_what_a_notebook_keeps_has_no_script_and_asks_nobody(page: Page) -> None
 
     kept = page.last()
     assert set(kept) == {"text/plain", "text/html", "image/svg+xml"}
-    found = Strict(kept["text/html"])
-    assert (found.outside, found.tags.count("script")) == ([], 0)
+    result = Strict(kept["text/html"])
+    assert (result.outside, result.tags.count("script")) == ([], 0)
     assert "http://www.w3.org" in kept["image/svg+xml"]
     assert kept["image/svg+xml"].count("http") == kept["image/svg+xml"].count(
         "http://www.w3.org/2000/svg"

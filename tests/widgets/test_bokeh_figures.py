@@ -135,9 +135,9 @@ def overrides(axis: Model) -> dict[float, str]:
 def test_measured_bars_stand_beside_formula_markers(
     drawn: Figures,
 ) -> None:
-    found = drawn["volume"].renderers
-    bars = [r for r in found if isinstance(r.glyph, VBar)]
-    points = [r for r in found if isinstance(r.glyph, Scatter)]
+    result = drawn["volume"].renderers
+    bars = [r for r in result if isinstance(r.glyph, VBar)]
+    points = [r for r in result if isinstance(r.glyph, Scatter)]
 
     assert [bar.glyph.top for bar in bars] == ["sent", "received"]
     assert [p.glyph.y for p in points] == ["formula_sent", "formula_received"]

@@ -89,8 +89,8 @@ def attacked(url: str) -> Iterator[dict[str, int]]:
         try:
             assert process.stdout.readline() == "begun\n"
             yield done
-            told, _ = process.communicate(timeout=LONG_S)
-            done.update(json.loads(told))
+            output, _ = process.communicate(timeout=LONG_S)
+            done.update(json.loads(output))
         finally:
             process.kill()
 
@@ -109,9 +109,9 @@ def looked_and_answered(url: str, who: str) -> None:
     """Do what a good pupil does."""
     status, _, page = kept_trying(lambda: request(url, "GET", ""))
     assert (status, "Shared board" in page) == (200, True)
-    _, _, told = kept_trying(lambda: say(url, who=who, answer="ring"))
+    _, _, reply = kept_trying(lambda: say(url, who=who, answer="ring"))
     # If the first answer was cut off, the second says that it has arrived.
-    assert told in ("Locked in: ring.", "your guess is locked in at ring."), told
+    assert reply in ("Locked in: ring.", "your guess is locked in at ring."), reply
 
 
 async def verdict(url: str) -> str:
@@ -143,8 +143,8 @@ async def lesson(share: Share) -> list[str]:
                     for number in range(N_GOOD)
                 )
             )
-        status, _, told = await asyncio.to_thread(say, share.teacher_url, do="reveal")
-        assert (status, told.startswith("It is ring: 30 of ")) == (200, True)
+        status, _, reply = await asyncio.to_thread(say, share.teacher_url, do="reveal")
+        assert (status, reply.startswith("It is ring: 30 of ")) == (200, True)
         return await asyncio.gather(*(verdict(share.url) for _ in range(N_GOOD)))
 
 
@@ -441,8 +441,8 @@ def test_nothing_that_is_sent_comes_into_the_cell_or_back_as_a_page(
         assert back.split()[1].startswith(b"4"), data
         assert b"text/html" not in back, data
         assert text.encode() not in back, data
-    status, kind, told = say(share.url, who="anna", answer=text)
-    assert (status, text in told) == (409, True)
+    status, kind, reply = say(share.url, who="anna", answer=text)
+    assert (status, text in reply) == (409, True)
     assert kind == "text/plain; charset=utf-8"
     heard = "".join(capfd.readouterr()) + caplog.text
     for word in ("script", "Traceback", path.strip("/"), "static"):
@@ -450,8 +450,8 @@ def test_nothing_that_is_sent_comes_into_the_cell_or_back_as_a_page(
 
 
 def test_what_the_teachers_function_says_is_for_the_teacher_alone(share: Share) -> None:
-    known: dict[str, str] = {}
-    share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: known["secret"])
+    expected: dict[str, str] = {}
+    share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: expected["secret"])
     share.start()
 
     assert say(share.url, do="reveal")[2] != "KeyError: 'secret'"

@@ -31,14 +31,14 @@ from widgets.drawing.theme import LIGHT
 def test_a_moving_mean_is_that_of_the_known_values_around(
     values: list[float], width: int
 ) -> None:
-    found = figure_data.moving_mean(np.array(values), width)
+    result = figure_data.moving_mean(np.array(values), width)
 
-    for place, mean in enumerate(found):
-        near = values[max(0, place - width // 2) : place + width // 2 + 1]
-        known = [value for value in near if not np.isnan(value)]
-        expected = sum(known) / len(known) if known else np.nan
+    for index, mean in enumerate(result):
+        near = values[max(0, index - width // 2) : index + width // 2 + 1]
+        listed = [value for value in near if not np.isnan(value)]
+        expected = sum(listed) / len(listed) if listed else np.nan
         assert mean == pytest.approx(expected, nan_ok=True, abs=1e-6)
-    assert len(found) == len(values)
+    assert len(result) == len(values)
 
 
 @for_each(
@@ -52,9 +52,9 @@ def test_each_curve_ends_where_its_run_has_got_to(
 
     chart = overlays.overlay(runs, "loss", along, smoothing=0)
 
-    plain = [one for one in chart.series if len(one.points) and not one.has_dots]
-    last = {one.label: one.points[-1] for one in plain}
-    dots = {one.label: one.points[-1] for one in chart.series if one.has_dots}
+    plain = [item for item in chart.series if len(item.points) and not item.has_dots]
+    last = {item.label: item.points[-1] for item in plain}
+    dots = {item.label: item.points[-1] for item in chart.series if item.has_dots}
     assert last["<ps>"] == pytest.approx([ends[0], FALLING[79]])
     assert last["ring"] == pytest.approx([ends[1], FALLING[29]])
     assert dots["<ps>"] == pytest.approx([ends[0], 0.01])
@@ -66,7 +66,7 @@ def test_smoothing_adds_a_thick_mean_to_the_thin_curve_of_each_step() -> None:
 
     chart = overlays.overlay(runs, "loss", smoothing=0.1)
 
-    thin, mean, _ = (one for one in chart.series if one.label == "<ps>")
+    thin, mean, _ = (item for item in chart.series if item.label == "<ps>")
     assert thin.is_thin
     assert thin.points[:, 1].tolist() == FALLING
     assert mean.points[40, 1] == pytest.approx(np.mean(FALLING[36:45]))  # a tenth of 80
@@ -111,7 +111,7 @@ def test_a_logarithmic_scale_has_no_place_for_zero() -> None:
     assert (chart.y.low, chart.y.high) == (0.01, 1.0)
     points = re.search(r'points="([^"]+)"', drawn)
     assert points is not None
-    heights = [float(one.split(",")[1]) for one in points[1].split()]
+    heights = [float(point.split(",")[1]) for point in points[1].split()]
     assert len(heights) == 3
     assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.11)
 
@@ -127,9 +127,9 @@ def test_a_logarithmic_scale_has_no_place_for_zero() -> None:
 def test_ticks_of_a_logarithmic_scale_are_round(
     low: float, high: float, expected: list[float]
 ) -> None:
-    found = Scale(low, high, 0, 100, is_log=True).ticks(5)
+    result = Scale(low, high, 0, 100, is_log=True).ticks(5)
 
-    assert found == pytest.approx(expected)
+    assert result == pytest.approx(expected)
 
 
 def test_bars_are_as_long_as_the_table_says() -> None:

@@ -42,8 +42,8 @@ class Desk:
 
 @contextmanager
 def desk(**changes: Any) -> Iterator[tuple[kit.Run, Held, Desk]]:
-    with standing_training(**changes) as (run, step, _), Desk(run).open(run) as found:
-        yield run, step, found
+    with standing_training(**changes) as (run, step, _), Desk(run).open(run) as result:
+        yield run, step, result
 
 
 def nobody(request: Any) -> None:
@@ -175,14 +175,14 @@ def test_what_is_changed_elsewhere_moves_the_controls_and_requests_nothing() -> 
 @pytest.mark.slow
 def test_two_boards_of_one_training_show_the_same() -> None:
     with standing_training() as (run, step, _):
-        one, other = Desk(run), Desk(run)
-        with one.open(run), other.open(run):
+        first, other = Desk(run), Desk(run)
+        with first.open(run), other.open(run):
             step.go.set()
-            one.controls.topology.value = "mesh"
+            first.controls.topology.value = "mesh"
             held = other.watcher.until(lambda beat: beat.moment.topology == "mesh")
-            own = one.watcher.until(lambda beat: beat.moment.topology == "mesh")
-            assert other.controls.topology.value == one.controls.topology.value
-            shared = {id(beat) for beat in one.watcher.beats}
+            own = first.watcher.until(lambda beat: beat.moment.topology == "mesh")
+            assert other.controls.topology.value == first.controls.topology.value
+            shared = {id(beat) for beat in first.watcher.beats}
             assert id(held) in shared or held.moment.step < own.moment.step
 
 
@@ -231,7 +231,7 @@ def test_an_asynchronous_update_moves_the_bytes_that_the_board_calculates() -> N
 
     with desk(sync=False) as (_, step, here):
         step.go.set()
-        found = here.watcher.until(has_measured).moment.numbers
+        result = here.watcher.until(has_measured).moment.numbers
 
-    assert found.formula == 2 * 36  # three float32 and three float64, there and back
-    assert found.measured == pytest.approx(found.formula, rel=0.2)
+    assert result.formula == 2 * 36  # three float32 and three float64, there and back
+    assert result.measured == pytest.approx(result.formula, rel=0.2)

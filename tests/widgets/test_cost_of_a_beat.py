@@ -56,11 +56,11 @@ class Told:
         self.step += n_steps
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
-        found = self._recorded.since(since)
-        transfers, spans, steps, measures = found.tables
+        result = self._recorded.since(since)
+        transfers, spans, steps, measures = result.tables
         epochs = (EpochRow(1, "ring", 0, 0, ""),)
         trace = Trace(self._tasks, epochs, transfers, spans, steps, measures=measures)
-        return trace, found.cursors
+        return trace, result.cursors
 
 
 @pytest.mark.parametrize("length_s", [1.5, 4.0, 60.0])
@@ -78,10 +78,10 @@ def test_steps_of_any_length_are_looked_back_at_as_far_as_numbers_need(
         run.go_on(1, int(length_s * SECOND))
         for beat in range(8):
             now = length_s * (step + beat / 8)
-            found = pulse.look()
-            assert found.moment.loss is not None
-            assert found.moment.numbers.step_rate == pytest.approx(1 / length_s)
-            assert len(found.recent.steps) <= 2 * 5  # of two workers
+            result = pulse.look()
+            assert result.moment.loss is not None
+            assert result.moment.numbers.step_rate == pytest.approx(1 / length_s)
+            assert len(result.recent.steps) <= 2 * 5  # of two workers
 
 
 @pytest.mark.parametrize(

@@ -47,29 +47,29 @@ class Stage:
 
 @pytest.fixture
 def stage(make_trace: MakeTrace) -> Iterator[Stage]:
-    found = Stage(make_trace(("ps",), steps=3))
-    yield found
-    found.view.close()
+    result = Stage(make_trace(("ps",), steps=3))
+    yield result
+    result.view.close()
 
 
 def beats(make_trace: MakeTrace) -> tuple[Beat, Beat]:
     """Return a beat, and a later one with more steps."""
-    found = [beat_of(make_trace(("ps",), steps=steps)) for steps in (10, 20)]
-    one, other = (replace(beat, is_last=False) for beat in found)
-    return replace(one, n_rows=100), replace(other, n_rows=200)
+    result = [beat_of(make_trace(("ps",), steps=steps)) for steps in (10, 20)]
+    first, other = (replace(beat, is_last=False) for beat in result)
+    return replace(first, n_rows=100), replace(other, n_rows=200)
 
 
 def test_a_figure_sends_all_that_changed_as_one_patch(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, other = beats(make_trace)
-    stage.draw(one)
+    left, other = beats(make_trace)
+    stage.draw(left)
 
     sent = stage.draw(other)
 
     patches = [json.loads(sent[first]["payload"]) for first in (2, 5, 8)]
     assert len(sent) == 3 * 3  # each with its header and metadata
-    assert [one["msg"] for one in sent] == ["patch"] * 9
+    assert [row["msg"] for row in sent] == ["patch"] * 9
     assert all(patch["events"] for patch in patches)
     assert len(patches[0]["events"]) == 2  # the loss, and up to where a region reaches
 
@@ -77,8 +77,8 @@ def test_a_figure_sends_all_that_changed_as_one_patch(
 def test_what_the_page_gets_is_what_was_drawn(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, other = beats(make_trace)
-    stage.draw(one)
+    first, other = beats(make_trace)
+    stage.draw(first)
 
     sent = stage.draw(other)
 
@@ -86,14 +86,14 @@ def test_what_the_page_gets_is_what_was_drawn(
     patch: Any = Deserializer(list(figure.document.models))
     events = patch.deserialize(json.loads(sent[2]["payload"]))["events"]
     sources = [line.data_source for line in figure.renderers]
-    (found,) = (
+    (result,) = (
         event["data"]
         for event in events
         if event["model"] in sources and "step" in event["data"]
     )
     for name, column in other.history.loss().items():
-        assert found[name].tolist() == pytest.approx(column, rel=1e-6)
-    assert all(isinstance(column, np.ndarray) for column in found.values())
+        assert result[name].tolist() == pytest.approx(column, rel=1e-6)
+    assert all(isinstance(column, np.ndarray) for column in result.values())
 
 
 def test_view_that_appears_late_is_sent_all_that_was_drawn(
@@ -117,7 +117,7 @@ def lengths(stage: Stage) -> dict[str, int]:
     """Return how much each source of the figures holds, by its id."""
     figures = [plot.figure for plot in stage.plots]
     sources = [line.data_source for figure in figures for line in figure.renderers]
-    return {one.id: len(next(iter(one.data.values()), ())) for one in sources}
+    return {source.id: len(next(iter(source.data.values()), ())) for source in sources}
 
 
 def test_state_that_a_page_asks_for_is_what_is_drawn(
@@ -129,19 +129,19 @@ def test_state_that_a_page_asks_for_is_what_is_drawn(
     for model, plot in zip(stage.models, stage.plots, strict=True):
         figure = as_sent(model)
         assert len(figure.renderers) == len(plot.figure.renderers)
-        for one, other in zip(figure.renderers, plot.figure.renderers, strict=True):
-            columns = one.data_source.data, other.data_source.data
+        for first, other in zip(figure.renderers, plot.figure.renderers, strict=True):
+            columns = first.data_source.data, other.data_source.data
             assert [len(c) for c in columns[0].values()] == [
                 len(c) for c in columns[1].values()
             ]
-            assert one.visible == other.visible
+            assert first.visible == other.visible
 
 
 def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, other = beats(make_trace)
-    stage.draw(one)
+    first, other = beats(make_trace)
+    stage.draw(first)
     before = [model.get_state() and model._made for model in stage.models]
 
     stage.view.large.value = True
@@ -171,12 +171,12 @@ def words(stage: Stage) -> list[Any]:
 def test_nothing_is_sent_when_nothing_is_new(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, _ = beats(make_trace)
-    stage.draw(one)
+    item, _ = beats(make_trace)
+    stage.draw(item)
     stage.view.sign.value = ""  # the heartbeat goes on
     before = words(stage)
 
-    assert stage.draw(one) == []
+    assert stage.draw(item) == []
     stage.view.sign.value = ""
     assert words(stage) == before
 
@@ -184,8 +184,8 @@ def test_nothing_is_sent_when_nothing_is_new(
 def test_a_figure_is_not_drawn_before_it_is_due(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, other = beats(make_trace)
-    stage.draw(one)
+    first, other = beats(make_trace)
+    stage.draw(first)
 
     stage.sent.clear()
     stage.view.draw(other)
@@ -196,9 +196,9 @@ def test_a_figure_is_not_drawn_before_it_is_due(
 def test_the_table_of_rates_is_filled_when_it_is_opened(
     stage: Stage, make_trace: MakeTrace
 ) -> None:
-    one, other = beats(make_trace)
+    left, other = beats(make_trace)
     view = stage.view
-    stage.draw(one)
+    stage.draw(left)
     assert view.twin.value == ""
 
     view.tabs.selected_index = 3

@@ -192,11 +192,11 @@ def test_volume_is_what_the_totals_say_per_step(make_trace: MakeTrace) -> None:
     columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_001)}})
 
     values = zip(*list(columns.values())[1:], strict=True)
-    found = dict(zip(columns["place"], values, strict=True))
-    assert found["ps", "ps:0"] == (1.8, 1.8, 1.8, 1.800001)
-    assert found["ring", "worker:2"][:2] == pytest.approx((0.8, 0.8))
-    assert np.isnan(found["ring", "worker:2"][2])
-    assert ("ring", "ps:0") not in found  # it neither moved nor should move
+    result = dict(zip(columns["place"], values, strict=True))
+    assert result["ps", "ps:0"] == (1.8, 1.8, 1.8, 1.800001)
+    assert result["ring", "worker:2"][:2] == pytest.approx((0.8, 0.8))
+    assert np.isnan(result["ring", "worker:2"][2])
+    assert ("ring", "ps:0") not in result  # it neither moved nor should move
 
 
 def test_an_empty_trace_gives_empty_columns() -> None:
@@ -228,13 +228,13 @@ def test_bytes_are_in_flight_from_the_first_sent_to_the_last_arrived(
     trace = Trace(("ps:0", "worker:0"), transfers=rows(TRANSFER, moves))
     view = figure_data.TimeWindow(7, 7, 0, 140 * 10**6, 0, "")
 
-    found = figure_data.flights(trace, view)
+    result = figure_data.flights(trace, view)
 
     covered = {ms for at, long in sent for ms in range(at, at + long)}
-    told = [
+    lines = [
         ms
-        for left, right in zip(found["left"], found["right"], strict=True)
+        for left, right in zip(result["left"], result["right"], strict=True)
         for ms in range(round(left), round(right))
     ]
-    assert sorted(told) == sorted(covered)
-    assert set(found["task"]) == {"ps:0"}
+    assert sorted(lines) == sorted(covered)
+    assert set(result["task"]) == {"ps:0"}

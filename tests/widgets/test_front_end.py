@@ -65,12 +65,12 @@ class Output:
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
-    found = Notebook()
+    result = Notebook()
     monkeypatch.setattr(front_end, "_stored", front_end._Stored())
     monkeypatch.setattr(front_end, "_bokeh", lambda: "all of BokehJS")
-    monkeypatch.setattr(front_end, "kernel", lambda: found)
-    monkeypatch.setattr(front_end, "place", found.place)
-    return found
+    monkeypatch.setattr(front_end, "kernel", lambda: result)
+    monkeypatch.setattr(front_end, "place", result.place)
+    return result
 
 
 def test_many_boards_store_it_once(notebook: Notebook) -> None:

@@ -29,23 +29,23 @@ def inside(box: TaskBox, found: SceneLayout) -> bool:
 def test_no_two_tasks_overlap_and_none_is_cut_off(
     topology: str, ps: int, worker: int
 ) -> None:
-    found = layout(names(ps, worker), topology)
+    result = layout(names(ps, worker), topology)
 
-    assert len(found.boxes) == ps + worker
-    assert all(inside(box, found) for box in found.boxes)
-    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
+    assert len(result.boxes) == ps + worker
+    assert all(inside(box, result) for box in result.boxes)
+    assert not any(overlap(*pair) for pair in combinations(result.boxes, 2))
 
 
 @for_each("topology", ["ps", "ring", "hierarchical"])
 @for_each("hosts", ["aaabb", "aabab", "abcde", "ababa"])
 def test_tasks_stand_in_the_panel_of_their_host(topology: str, hosts: str) -> None:
-    found = layout(names(1, 4), topology, hosts)
+    result = layout(names(1, 4), topology, hosts)
 
-    assert all(inside(box, found) for box in found.boxes)
-    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
-    panels = {panel.name: panel for panel in found.panels}
+    assert all(inside(box, result) for box in result.boxes)
+    assert not any(overlap(*pair) for pair in combinations(result.boxes, 2))
+    panels = {panel.name: panel for panel in result.panels}
     assert panels.keys() == set(hosts)
-    for box, host in zip(found.boxes, hosts, strict=True):
+    for box, host in zip(result.boxes, hosts, strict=True):
         panel = panels[host]
         assert panel.left <= box.x - box.width / 2
         assert box.x + box.width / 2 <= panel.left + panel.width
@@ -60,23 +60,23 @@ def test_one_host_has_no_panel(topology: str) -> None:
 
 @pytest.mark.parametrize("topology", ["ps", "ps-async"])
 def test_servers_stand_above_all_workers(topology: str) -> None:
-    found = layout(names(2, 4), topology)
+    result = layout(names(2, 4), topology)
 
-    assert max(box.y for box in found.boxes[:2]) < min(b.y for b in found.boxes[2:])
-    assert not found.idle
+    assert max(box.y for box in result.boxes[:2]) < min(b.y for b in result.boxes[2:])
+    assert not result.idle
 
 
 def test_neighbours_on_the_ring_are_equally_far_in_angle() -> None:
-    found = layout(names(0, 6), "ring")
-    middle_x = sum(box.x for box in found.boxes) / 6
-    middle_y = sum(box.y for box in found.boxes) / 6
-    wide = max(box.x for box in found.boxes) - middle_x
-    tall = max(box.y for box in found.boxes) - middle_y
+    result = layout(names(0, 6), "ring")
+    middle_x = sum(box.x for box in result.boxes) / 6
+    middle_y = sum(box.y for box in result.boxes) / 6
+    wide = max(box.x for box in result.boxes) - middle_x
+    tall = max(box.y for box in result.boxes) - middle_y
 
     # An ellipse of which the widest points are 60 degrees from its top.
     scale = math.sin(math.pi / 3)
-    for place, box in enumerate(found.boxes):
-        angle = place * math.pi / 3
+    for index, box in enumerate(result.boxes):
+        angle = index * math.pi / 3
         assert (box.x - middle_x) / (wide / scale) == pytest.approx(
             math.sin(angle), abs=1e-6
         )
@@ -84,17 +84,17 @@ def test_neighbours_on_the_ring_are_equally_far_in_angle() -> None:
 
 
 def test_a_server_without_a_part_in_the_ring_stands_aside() -> None:
-    found = layout(names(2, 3), "ring")
+    result = layout(names(2, 3), "ring")
 
-    assert found.idle == {0, 1}
-    assert {box.y for box in found.boxes[:2]} == {min(b.y for b in found.boxes)}
-    assert not any(overlap(*pair) for pair in combinations(found.boxes, 2))
+    assert result.idle == {0, 1}
+    assert {box.y for box in result.boxes[:2]} == {min(b.y for b in result.boxes)}
+    assert not any(overlap(*pair) for pair in combinations(result.boxes, 2))
 
 
 def test_arrows_of_both_directions_run_beside_each_other() -> None:
-    found = layout(names(1, 3), "ps")
+    result = layout(names(1, 3), "ps")
 
-    there, back = path(found, (0, 2)).middle(), path(found, (2, 0)).middle()
+    there, back = path(result, (0, 2)).middle(), path(result, (2, 0)).middle()
 
     assert math.dist(there, back) > 20  # two arrows at their widest and a gap
 
@@ -106,12 +106,12 @@ def test_arrows_of_both_directions_run_beside_each_other() -> None:
 def test_an_arrow_begins_and_ends_beside_its_boxes(
     topology: str, links: list[Link]
 ) -> None:
-    found = layout(names(1, 4), topology)
+    result = layout(names(1, 4), topology)
 
     for link in links:
-        line = path(found, link)
+        line = path(result, link)
         for box, (x, y) in ((link[0], line.start), (link[1], line.end)):
-            here = found.boxes[box]
+            here = result.boxes[box]
             beside = abs(x - here.x) / (here.width / 2 + 4)
             above = abs(y - here.y) / (here.height / 2 + 4)
             assert 1 - 1e-9 <= max(beside, above) < 1.25

@@ -41,8 +41,8 @@ def fed(pieces: list[Trace], most: int = 256) -> TrainingHistory:
 def cut(trace: Trace, parts: int) -> list[Trace]:
     """Return the rows of a trace as news that came one after the other."""
     tables = (trace.transfers, trace.steps)
-    pieces = zip(*(np.array_split(one, parts) for one in tables), strict=True)
-    return [replace(trace, transfers=one, steps=other) for one, other in pieces]
+    pieces = zip(*(np.array_split(item, parts) for item in tables), strict=True)
+    return [replace(trace, transfers=item, steps=other) for item, other in pieces]
 
 
 @pytest.mark.parametrize("most", [4, 256])
@@ -72,10 +72,10 @@ def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
     assert history.width == 256
     assert history.n_steps == 10_000
     # Of steps a..b the mean is (a + b) / 2 + 1/2, the least a, the greatest b + 1.
-    for place, (mean, low, high) in enumerate(
+    for index, (mean, low, high) in enumerate(
         zip(loss["loss"], loss["low"], loss["high"], strict=True)
     ):
-        first = 256 * place
+        first = 256 * index
         last = min(first + 255, 9_999)
         assert mean == pytest.approx((first + last) / 2 + 0.5)
         assert (low, high) == (first, last + 1)

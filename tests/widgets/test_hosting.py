@@ -45,9 +45,15 @@ def hosted(
     *places: str, changes: tuple[Change, ...] = (LOST,), more: tuple[str, ...] = ()
 ) -> Hosting:
     """Return which processes host the four members; `more` are on standby."""
-    known = tuple(sorted({*MEMBERS, *places, *more}))
+    expected = tuple(sorted({*MEMBERS, *places, *more}))
     generation = Generation(
-        "", len(changes), places, more, known, changes=changes, n_changes=len(changes)
+        "",
+        len(changes),
+        places,
+        more,
+        expected,
+        changes=changes,
+        n_changes=len(changes),
     )
     return Hosting(MEMBERS, generation)
 
@@ -58,8 +64,8 @@ WITHOUT_2 = hosted("ps:0", "worker:0", "worker:1", "worker:0")
 def moment(hosting: Hosting, topology: str = "ring", **more: Any) -> Moment:
     """Return a moment in which each member's link of a ring carries the same."""
     moving = hosting.between(more.pop("rates", RING))
-    given = {"topology": topology, "scale": 8.0, "steps": 1200, **more}
-    return Moment(hosting.tasks, rates=moving, hosting=hosting, **given)
+    options = {"topology": topology, "scale": 8.0, "steps": 1200, **more}
+    return Moment(hosting.tasks, rates=moving, hosting=hosting, **options)
 
 
 def drawn(found: Moment) -> dict[str, tuple[str, list[str]]]:
@@ -67,55 +73,55 @@ def drawn(found: Moment) -> dict[str, tuple[str, list[str]]]:
     boxes = {}
     for group in Xml.fromstring(scene(found)).iter(f"{SVG}g"):
         if (group.get("class") or "").startswith("ps-task"):
-            words = [str(one.text) for one in group.iter(f"{SVG}text")]
+            words = [str(element.text) for element in group.iter(f"{SVG}text")]
             boxes[words[0].split()[0]] = (group.get("class", ""), words)
     return boxes
 
 
 def links(found: Moment) -> set[str]:
     groups = Xml.fromstring(scene(found)).iter(f"{SVG}g")
-    return {link for one in groups if (link := one.get("data-link"))}
+    return {link for group in groups if (link := group.get("data-link"))}
 
 
 def test_the_ring_closes_over_the_tasks_that_are_left() -> None:
-    found = moment(WITHOUT_2)
+    result = moment(WITHOUT_2)
 
     # worker:0 hosts worker:2 too: what they send each other uses no link.
-    assert found.rates == {(1, 2): 4.0, (2, 1): 4.0}
-    assert links(found) == {"1-2", "2-1"}
+    assert result.rates == {(1, 2): 4.0, (2, 1): 4.0}
+    assert links(result) == {"1-2", "2-1"}
 
 
 def test_a_lost_task_is_drawn_as_gone_with_its_host_and_stays_in_its_place() -> None:
-    found, before = drawn(moment(WITHOUT_2)), drawn(moment(hosted(*MEMBERS)))
+    result, before = drawn(moment(WITHOUT_2)), drawn(moment(hosted(*MEMBERS)))
 
-    assert found["worker:2"] == (
+    assert result["worker:2"] == (
         "ps-task ps-lost",
         ["worker:2 is gone", "now on worker:0"],
     )
-    assert found["worker:0"][1] == ["worker:0", "out", "in", "hosts 0, 2"]
-    assert found["worker:1"][1] == before["worker:1"][1] == ["worker:1", "out", "in"]
-    assert "ps-idle" in found["ps:0"][0]  # it has no part in a ring
+    assert result["worker:0"][1] == ["worker:0", "out", "in", "hosts 0, 2"]
+    assert result["worker:1"][1] == before["worker:1"][1] == ["worker:1", "out", "in"]
+    assert "ps-idle" in result["ps:0"][0]  # it has no part in a ring
     assert before["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
 
 
 def test_a_task_that_stands_by_and_one_that_has_left_are_not_gone() -> None:
     left = Change((), (), ("worker:2",), 40, 0, 0.05, "as was asked for")
     places = "ps:0", "worker:0", "worker:1", "worker:0"
-    found = moment(hosted(*places, changes=(left,), more=("worker:3",)))
+    result = moment(hosted(*places, changes=(left,), more=("worker:3",)))
 
-    boxes = drawn(found)
+    boxes = drawn(result)
     assert boxes["worker:3"] == ("ps-task ps-idle", ["worker:3", "stands by"])
     assert boxes["worker:2"][1] == ["worker:2 has left", "now on worker:0"]
-    assert "ps-lost" not in scene(found)
+    assert "ps-lost" not in scene(result)
 
 
 def test_a_task_that_came_back_hosts_its_own_member_again() -> None:
     back = Change((), ("worker:2",), (), 300, 0, 0.04, "it takes part again")
-    found = moment(hosted(*MEMBERS, changes=(LOST, back)))
+    result = moment(hosted(*MEMBERS, changes=(LOST, back)))
 
-    assert drawn(found)["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
-    assert links(found) == {"1-2", "2-3", "3-1"}
-    assert sentences.placement(found) == [
+    assert drawn(result)["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
+    assert links(result) == {"1-2", "2-3", "3-1"}
+    assert sentences.placement(result) == [
         "worker:2 joined at step 300; no step was done again. The tasks had "
         "agreed how to go on after 0.04 s."
     ]
@@ -125,18 +131,20 @@ def test_who_serves_in_the_place_of_a_lost_server_stands_above_the_workers() -> 
     lost = LOST._replace(lost=("ps:0",))
     served = {(0, n): 2.0 for n in (1, 2, 3)} | {(n, 0): 2.0 for n in (1, 2, 3)}
     hosting = hosted("worker:0", "worker:0", "worker:1", "worker:2", changes=(lost,))
-    found = moment(hosting, "ps", rates=served)
+    result = moment(hosting, "ps", rates=served)
 
     boxes = {
         str(group.findtext(f"{SVG}text")).split()[0]: group.find(f"{SVG}rect")
-        for group in Xml.fromstring(scene(found)).iter(f"{SVG}g")
+        for group in Xml.fromstring(scene(result)).iter(f"{SVG}g")
         if (group.get("class") or "").startswith("ps-task")
     }
-    heights = {name: one.get("y") for name, one in boxes.items() if one is not None}
+    heights = {
+        name: element.get("y") for name, element in boxes.items() if element is not None
+    }
     assert heights["ps:0"] == heights["worker:0"] != heights["worker:1"]
     kinds = {
         group.get("data-link"): (group.get("class") or "").split()[-1]
-        for group in Xml.fromstring(scene(found)).iter(f"{SVG}g")
+        for group in Xml.fromstring(scene(result)).iter(f"{SVG}g")
         if group.get("data-link")
     }
     assert kinds == {
@@ -147,10 +155,10 @@ def test_who_serves_in_the_place_of_a_lost_server_stands_above_the_workers() -> 
 def test_a_crowded_picture_says_less_and_nothing_outside_of_its_boxes() -> None:
     many = tuple(f"worker:{n}" for n in range(16))
     generation = Generation("", 1, ("worker:0",) * 16, (), many, changes=(LOST,))
-    found = Moment(Hosting(many, generation).tasks, topology="ring")
-    found = replace(found, hosting=Hosting(many, generation))
+    result = Moment(Hosting(many, generation).tasks, topology="ring")
+    result = replace(result, hosting=Hosting(many, generation))
 
-    boxes, gone = drawn(found), ["w:5 is gone"]
+    boxes, gone = drawn(result), ["w:5 is gone"]
     assert boxes["w:0"][1][-1] == "hosts 16"
     assert boxes["w:5"][1] in (gone, [*gone, "worker:0"])
 
@@ -195,8 +203,8 @@ def repeated() -> Trace:
     """A training of 20 steps of 100 ns; those from 6 to 9 are done twice."""
     done = [(1, n, 100 * n) for n in range(10)]
     done += [(2, n, 1300 + 100 * (n - 6)) for n in range(6, 20)]
-    told = [(e, n, at) for e, n, at in done if e == 1 or n >= 10]  # each step once
-    steps = [(0, n, e, 1.0, 8, at, at + 90, 50, 9, 0) for e, n, at in told]
+    lines = [(e, n, at) for e, n, at in done if e == 1 or n >= 10]  # each step once
+    steps = [(0, n, e, 1.0, 8, at, at + 90, 50, 9, 0) for e, n, at in lines]
     moved = [(1, 0, TransferKind.PUSH, e, n, 1000, at, at + 90) for e, n, at in done]
     return Trace(
         ("ps:0", "worker:0"), EPOCHS, rows(TRANSFER, moved), steps=rows(STEP, steps)
@@ -212,7 +220,7 @@ def both_histories() -> list[TrainingHistory]:
     late, seen = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks)
     late.add(trace)
     is_old = trace.transfers["epoch"] == 1, trace.steps["epoch"] == 1
-    for epochs, is_now in ((EPOCHS[:1], is_old), (EPOCHS, [~one for one in is_old])):
+    for epochs, is_now in ((EPOCHS[:1], is_old), (EPOCHS, [~item for item in is_old])):
         transfers, steps = trace.transfers[is_now[0]], trace.steps[is_now[1]]
         seen.add(replace(trace, epochs=epochs, transfers=transfers, steps=steps))
     return [late, seen]
@@ -309,16 +317,16 @@ def test_the_board_of_a_training_follows_a_loss_a_resize_and_its_end(
 
         cluster[Task("worker", 1)].signal(signal.SIGKILL)
         until(lambda: len(run.losses) == 1)
-        found = until_drawn(follower, {"0-3", "3-2", "2-0"})
-        assert drawn(found)["worker:1"][1] == ["worker:1 is gone", "now on worker:3"]
-        said = sentences.placement(found)
+        result = until_drawn(follower, {"0-3", "3-2", "2-0"})
+        assert drawn(result)["worker:1"][1] == ["worker:1 is gone", "now on worker:3"]
+        said = sentences.placement(result)
         assert said[0].startswith("worker:1 was lost at step ")
         assert said[1] == "worker:1 is gone; worker:1 on worker:3."
 
         run.resize(worker=1)
         until(lambda: len(run.history()) == 2)
-        found = until_drawn(follower, set())
-        assert drawn(found)["worker:2"][1][:2] == ["worker:2", "stands by"]
+        result = until_drawn(follower, set())
+        assert drawn(result)["worker:2"][1][:2] == ["worker:2", "stands by"]
         run.stop()
         run.wait(30)
         seen, late = follower.look(), RunFollower(run).look()
@@ -333,15 +341,15 @@ def until_drawn() -> Callable[..., Moment]:
     """Give a wait until all arrows that carry something are the ones given."""
 
     def wait(follower: RunFollower, wanted: set[str]) -> Moment:
-        found: list[Moment] = []
+        result: list[Moment] = []
 
         def is_so() -> bool:
             now = follower.look().moment
-            found[:] = [now]
+            result[:] = [now]
             busy = {f"{a}-{b}" for (a, b), rate in now.rates.items() if rate}
             return busy == wanted
 
         until(is_so)
-        return found[0]
+        return result[0]
 
     return wait

@@ -77,8 +77,8 @@ def over(colour: str, ground: str, share: float) -> str:
 def opacity(selector: str, name: str = "opacity") -> float:
     """Return what the style sheet says of a selector."""
     (rule,) = re.findall(re.escape(selector) + r" \{([^}]*)\}", style())
-    (found,) = re.findall(rf"(?<!-){name}: ([.\d]+)", rule)
-    return float(found)
+    (result,) = re.findall(rf"(?<!-){name}: ([.\d]+)", rule)
+    return float(result)
 
 
 def test_differences_of_colour_are_those_of_known_pairs() -> None:
@@ -103,7 +103,7 @@ def test_what_is_sent_and_what_is_received_differ_for_every_eye(
 def test_links_with_one_dash_differ_in_a_colour_that_every_eye_sees(
     theme: Theme, vision: str
 ) -> None:
-    looks = [link_look(place) for place in range(12)]  # as many are drawn
+    looks = [link_look(position) for position in range(12)]  # as many are drawn
     shown = [(theme.colour(name), dash) for name, dash in looks]
 
     for (colour, dash), (other, same) in combinations(shown, 2):
@@ -176,8 +176,8 @@ def test_no_text_of_the_sheet_is_smaller_than_twelve_pixels() -> None:
 def test_every_rule_is_about_the_board_alone() -> None:
     sheet = re.sub(r"@(media|container)[^{]*\{", "", style())
     selectors = [
-        one for rule in re.findall(r"([^{}]+)\{", sheet) for one in rule.split(",")
+        item for rule in re.findall(r"([^{}]+)\{", sheet) for item in rule.split(",")
     ]
 
     assert len(selectors) > 40
-    assert all(".ps-" in one for one in selectors)
+    assert all(".ps-" in selector for selector in selectors)

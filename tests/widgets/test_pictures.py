@@ -38,9 +38,9 @@ def trace(make_trace: MakeTrace) -> Trace:
 
 @pytest.fixture
 def history(trace: Trace) -> TrainingHistory:
-    found = TrainingHistory(trace.tasks)
-    found.add(trace)
-    return found
+    result = TrainingHistory(trace.tasks)
+    result.add(trace)
+    return result
 
 
 def texts(picture: str) -> list[str]:
@@ -53,7 +53,7 @@ def test_the_still_loss_goes_through_its_points(history: TrainingHistory) -> Non
     picture = svg_charts.curves_chart(curves.loss(loss, history.regions()))
 
     (line,) = re.findall(r'data-series="mean" points="([^"]*)"', picture)
-    points = [tuple(map(float, one.split(","))) for one in line.split()]
+    points = [tuple(map(float, text.split(","))) for text in line.split()]
     assert len(points) == len(loss["step"]) == 40
     order = np.argsort([y for _, y in points], kind="stable")
     assert order[0] == int(np.argmax(loss["loss"]))  # high losses lie high
@@ -137,15 +137,19 @@ def test_the_names_of_short_steps_do_not_lie_on_each_other(
 
     drawn = Xml.fromstring(svg_charts.timeline_chart(chart))
 
-    found = [one for one in drawn.iter() if (one.text or "").startswith("step ")]
-    assert [one.text for one in found] == named
+    result = [
+        element for element in drawn.iter() if (element.text or "").startswith("step ")
+    ]
+    assert [element.text for element in result] == named
     width = 7.5 * len("step 197")
-    begins = [float(o.attrib["x"]) - width * ("text-anchor" in o.attrib) for o in found]
+    begins = [
+        float(o.attrib["x"]) - width * ("text-anchor" in o.attrib) for o in result
+    ]
     assert min(np.diff([*begins, svg_charts.WIDTH])) >= width
-    lines = [one for one in drawn.iter() if one.attrib.get("class") == "ps-grid"]
+    lines = [item for item in drawn.iter() if item.attrib.get("class") == "ps-grid"]
     assert len(lines) == len(gaps)  # each step has one, named or not
     axes: Any = timeline_figure(chart, LIGHT).select({"type": LinearAxis})
-    assert {type(one.major_label_policy) for one in axes} == {AllLabels, NoOverlap}
+    assert {type(ax.major_label_policy) for ax in axes} == {AllLabels, NoOverlap}
 
 
 def test_nothing_to_show_is_no_picture() -> None:
@@ -160,11 +164,11 @@ def test_nothing_to_show_is_no_picture() -> None:
 
 @for_each(("low", "high"), [(0, 1), (0, 47), (-3, 12), (0, 1e-7), (5, 1e6), (0.2, 0.3)])
 def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
-    found = svg_charts.ticks(low, high)
+    result = svg_charts.ticks(low, high)
 
-    assert 2 <= len(found) <= 8
-    assert low - 1e-12 <= found[0] <= found[-1] <= high * (1 + 1e-9)
-    steps = np.diff(found)
+    assert 2 <= len(result) <= 8
+    assert low - 1e-12 <= result[0] <= result[-1] <= high * (1 + 1e-9)
+    steps = np.diff(result)
     assert steps == pytest.approx(steps[0])
 
 
@@ -180,12 +184,12 @@ def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
         "b": {"second": second, "rate": np.array([0.0, 1.0, 1.0])},
     }
 
-    found = strips.strips(curves.links(lines, {"second": [], "label": []}), LIGHT)
+    result = strips.strips(curves.links(lines, {"second": [], "label": []}), LIGHT)
 
-    assert found["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
-    assert found["ys"][1] == [2.0, 2.0, 2.0, 1.78, 1.78, 2.0]
-    assert found["xs"][0] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
-    assert found["name"] == ["a", "b"]
+    assert result["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
+    assert result["ys"][1] == [2.0, 2.0, 2.0, 1.78, 1.78, 2.0]
+    assert result["xs"][0] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    assert result["name"] == ["a", "b"]
 
 
 def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
@@ -193,10 +197,10 @@ def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
     regions["topology"] = ["ps", "ring", "mesh"]
     loss: dict[str, Any] = {"step": [], "loss": [], "low": [], "high": []}
 
-    found = strips.named(curves.loss(loss, regions).regions, LIGHT)
+    result = strips.named(curves.loss(loss, regions).regions, LIGHT)
 
-    assert found["name"] == ["ps", "", "mesh"]
-    assert len(set(found["colour"])) == 3
+    assert result["name"] == ["ps", "", "mesh"]
+    assert len(set(result["colour"])) == 3
 
 
 @pytest.mark.slow
@@ -238,8 +242,8 @@ def test_live_figures_take_new_data_and_keep_their_marks(
 def drawn_by_bokeh(figure: Any) -> dict[str, Points]:
     """Return the points of each curve of a figure of bokeh, by its name."""
     entries = [item for box in figure.legend for item in box.items]
-    found = {item.label.value: item.renderers[0] for item in entries}
-    return {name: columns_of(mark) for name, mark in found.items()}
+    result = {item.label.value: item.renderers[0] for item in entries}
+    return {name: columns_of(mark) for name, mark in result.items()}
 
 
 def columns_of(mark: Any) -> Points:
@@ -253,15 +257,15 @@ def drawn_as_svg(picture: str, name: str, chart: Chart, y: Axis) -> Points:
     """Return the points of a curve of a picture, in the units of its axes."""
     shape = Xml.fromstring(picture).find(f".//*[@data-series='{name}']")
     assert shape is not None
-    pixels = [one.split(",") for one in shape.attrib["points"].split()]
+    pixels = [text.split(",") for text in shape.attrib["points"].split()]
     where = np.array(pixels, float)
     left, top, right, bottom = 56, 44, 626, 206  # the frame, as the picture has it
     reach = np.array([chart.x.high - chart.x.low, y.high - y.low])
     start = np.array([chart.x.low, y.low])
-    found: Points = (
+    result: Points = (
         start + (where - [left, bottom]) / [right - left, top - bottom] * reach
     )
-    return found
+    return result
 
 
 def test_bokeh_and_svg_draw_the_same_loss(history: TrainingHistory) -> None:
@@ -308,24 +312,24 @@ def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
     page: Any = {r.name: r for r in figure.renderers if isinstance(r.glyph, Step)}
     labels = [series.label for series in chart.series]
     assert list(live["name"]) == list(page) == labels
-    assert [one.attrib["data-series"] for one in strips_of(picture)] == labels
-    for place, series in enumerate(chart.series):
+    assert [item.attrib["data-series"] for item in strips_of(picture)] == labels
+    for index, series in enumerate(chart.series):
         second, rate = series.points.T
         np.testing.assert_allclose(columns_of(page[series.label]), series.points)
-        share = (place + 1 - np.asarray(live["ys"][place])[1:-1:2]) / (1 - strips.TOP)
-        np.testing.assert_allclose(live["xs"][place][::2], second, atol=1e-4)
+        share = (index + 1 - np.asarray(live["ys"][index])[1:-1:2]) / (1 - strips.TOP)
+        np.testing.assert_allclose(live["xs"][index][::2], second, atol=1e-4)
         np.testing.assert_allclose(share * chart.y.high, rate[:-1], atol=0.1)
-        path = strips_of(picture)[place].attrib["d"]
+        path = strips_of(picture)[index].attrib["d"]
         high = [float(pixel) for pixel in re.findall(r"V([\d.]+)H", path)]
-        foot = 26 + 26 * (place + 1)
+        foot = 26 + 26 * (index + 1)
         tall = 26 * (1 - strips.TOP)
-        found = (foot - np.array(high)) / tall * chart.y.high
-        np.testing.assert_allclose(found, rate[:-1], atol=0.01 * chart.y.high)
+        result = (foot - np.array(high)) / tall * chart.y.high
+        np.testing.assert_allclose(result, rate[:-1], atol=0.01 * chart.y.high)
 
 
 def strips_of(picture: str) -> list[Xml.Element]:
     shapes = Xml.fromstring(picture).iter()
-    return [one for one in shapes if one.attrib.get("class") == "ps-strip"]
+    return [shape for shape in shapes if shape.attrib.get("class") == "ps-strip"]
 
 
 def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> None:
@@ -344,14 +348,14 @@ def test_the_live_strips_are_few_numbers_and_all_the_bytes(
     history.add(make_trace(("ps", "ring"), steps=120))
     lines = history.links()
 
-    found = strips.thinned(lines)
+    result = strips.thinned(lines)
 
     for name, line in lines.items():
-        few = found[name]
+        few = result[name]
         assert len(few["second"]) <= 101 < len(line["second"])
         amounts = [
-            float((one["rate"][:-1] * np.diff(one["second"])).sum())
-            for one in (line, few)
+            float((row["rate"][:-1] * np.diff(row["second"])).sum())
+            for row in (line, few)
         ]
         assert amounts[0] == pytest.approx(amounts[1])
         assert (few["second"][0], few["second"][-1]) == (

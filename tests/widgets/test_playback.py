@@ -42,19 +42,19 @@ def test_stretches_are_in_order_and_each_of_one_epoch(
     lengths: list[int], most: int, n_workers: int
 ) -> None:
     epochs = np.repeat(np.arange(len(lengths)), lengths)
-    given = [
+    inputs = [
         (w, number, epoch, 0.5, 8, 0, 1, 0, 0, 0)
         for w in range(n_workers)
         for number, epoch in enumerate(epochs.tolist())
     ]
 
-    found = stretches(rows(STEP, given), most)
+    result = stretches(rows(STEP, inputs), most)
 
-    covered = [n for one in found for n in range(one.first, one.last + 1)]
+    covered = [n for each in result for n in range(each.first, each.last + 1)]
     assert covered == sorted(set(covered))
-    assert 1 <= len(found) <= most
-    for one in found:
-        assert set(epochs[one.first : one.last + 1]) == {one.epoch}
+    assert 1 <= len(result) <= most
+    for item in result:
+        assert set(epochs[item.first : item.last + 1]) == {item.epoch}
     if len(lengths) == 1:
         assert covered == list(range(len(epochs)))
 
@@ -65,21 +65,21 @@ def test_each_byte_of_the_trace_is_in_one_moment(
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
 
-    found = frames(trace, beat_of(trace).moment, unknown, most)
+    result = frames(trace, beat_of(trace).moment, unknown, most)
 
-    told: dict[tuple[int, int], float] = {}
-    for one in found:
-        for link, n_bytes in one.moment.per_step.items():
-            whole = n_bytes * one.moment.numbers.n_steps
-            told[link] = told.get(link, 0.0) + whole
+    reply: dict[tuple[int, int], float] = {}
+    for copy in result:
+        for link, n_bytes in copy.moment.per_step.items():
+            whole = n_bytes * copy.moment.numbers.n_steps
+            reply[link] = reply.get(link, 0.0) + whole
     table = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
     links = set(
         zip(table["source"].tolist(), table["destination"].tolist(), strict=True)
     )
-    assert told.keys() == links
+    assert reply.keys() == links
     for source, target in links:
         mine = (table["source"] == source) & (table["destination"] == target)
-        assert told[source, target] == pytest.approx(table["bytes"][mine].sum())
+        assert reply[source, target] == pytest.approx(table["bytes"][mine].sum())
 
 
 def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology(
@@ -87,15 +87,15 @@ def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology(
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=20)
 
-    found = frames(trace, beat_of(trace).moment, unknown, 10)
+    result = frames(trace, beat_of(trace).moment, unknown, 10)
 
-    for one in found:
-        mine = trace.steps[trace.steps["step"] == one.step]
-        assert one.moment.loss == pytest.approx(mine["loss"].mean())
-        assert one.end == mine["end"].max()
-        assert one.moment.topology == ("ps" if one.step < 20 else "ring")
-        assert one.moment.step == one.step + 1
-    assert len({one.moment.scale for one in found}) == 1
+    for copy in result:
+        mine = trace.steps[trace.steps["step"] == copy.step]
+        assert copy.moment.loss == pytest.approx(mine["loss"].mean())
+        assert copy.end == mine["end"].max()
+        assert copy.moment.topology == ("ps" if copy.step < 20 else "ring")
+        assert copy.moment.step == copy.step + 1
+    assert len({item.moment.scale for item in result}) == 1
 
 
 def test_steps_without_their_transfers_are_not_shown_as_idle(
@@ -105,10 +105,10 @@ def test_steps_without_their_transfers_are_not_shown_as_idle(
     table = trace.transfers[trace.transfers["step"] >= 12]
     cut = replace(trace, transfers=table, kept=Kept(details=12))
 
-    found = frames(cut, beat_of(cut).moment, unknown)
+    result = frames(cut, beat_of(cut).moment, unknown)
 
-    assert [one.step for one in found] == list(range(12, 20))
-    assert all(any(one.moment.rates.values()) for one in found)
+    assert [item.step for item in result] == list(range(12, 20))
+    assert all(any(copy.moment.rates.values()) for copy in result)
 
 
 def test_the_page_draws_at_each_step_what_the_board_would(
@@ -119,11 +119,11 @@ def test_the_page_draws_at_each_step_what_the_board_would(
 
     TrafficBoard(trace).save(tmp_path / "board.html")
 
-    (found,) = unpacked((tmp_path / "board.html").read_text("utf-8")).values()
-    assert len(found) == len(shown) == 20
-    for one, (said, places) in zip(shown, found, strict=True):
-        assert said == f"step {one.step + 1} of 20"
-        assert places[2].startswith(scene(one.moment))
+    (result,) = unpacked((tmp_path / "board.html").read_text("utf-8")).values()
+    assert len(result) == len(shown) == 20
+    for copy, (said, places) in zip(shown, result, strict=True):
+        assert said == f"step {copy.step + 1} of 20"
+        assert places[2].startswith(scene(copy.moment))
 
 
 @pytest.mark.slow
@@ -154,22 +154,22 @@ def test_a_loaded_recording_plays_as_the_training_itself_does(tmp_path: Path) ->
     TrafficBoard(run).save(tmp_path / "one.html")
     TrafficBoard(loaded).save(tmp_path / "other.html")
 
-    one, other = (
+    first, other = (
         unpacked((tmp_path / f"{name}.html").read_text("utf-8"))
         for name in ("one", "other")
     )
-    assert len(one[""]) == 30
-    for (said, mine), (again, its) in zip(one[""], other[""], strict=True):
+    assert len(first[""]) == 30
+    for (said, mine), (again, its) in zip(first[""], other[""], strict=True):
         assert (said, mine[0], mine[1]) == (again, its[0], its[1])
 
 
 @given(st.lists(st.lists(st.text("<>&a\u2013 /"), min_size=2, max_size=2), max_size=5))
 def test_packed_frames_come_out_as_they_went_in(texts: list[list[str]]) -> None:
     track = player.Track(
-        "t", [player.Frame("said", tuple(map(Html, one))) for one in texts]
+        "t", [player.Frame("said", tuple(map(Html, text))) for text in texts]
     )
 
     packed = player.pack([track])
 
     page = f'<script class="ps-packed">{packed}<'
-    assert unpacked(page) == {"t": [("said", tuple(one)) for one in texts]}
+    assert unpacked(page) == {"t": [("said", tuple(text)) for text in texts]}

@@ -22,12 +22,12 @@ def chosen() -> Prediction:
 
 def test_nothing_is_revealed_before_a_guess() -> None:
     for prediction, measured in ((asked(), 100.0), (chosen(), "goes on")):
-        with pytest.raises(FailedPreconditionError, match="predict first: ") as found:
+        with pytest.raises(FailedPreconditionError, match="predict first: ") as result:
             prediction.reveal(measured)
         with pytest.raises(FailedPreconditionError):
             prediction.required()
 
-        assert str(measured) not in found.value.message
+        assert str(measured) not in result.value.message
 
 
 def test_guess_stays_as_it_was_locked() -> None:

@@ -40,10 +40,10 @@ def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> s
 def test_each_section_says_what_its_last_steps_waited_for(
     report: str, make_trace: MakeTrace
 ) -> None:
-    found = make_trace(("ps", "ring"), steps=20).bottleneck
+    result = make_trace(("ps", "ring"), steps=20).bottleneck
 
-    assert found.window == "steps 21 to 39"
-    assert f"The last {found.window}: {found.said}" in Page(report).text
+    assert result.window == "steps 21 to 39"
+    assert f"The last {result.window}: {result.said}" in Page(report).text
 
 
 def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:

@@ -50,26 +50,26 @@ def played(*ends: float, n_bytes: int = 100) -> Trace:
 def test_a_rate_is_the_bytes_of_whole_steps_over_their_time() -> None:
     trace = played(*(n / 10 for n in range(1, 31)))  # ten steps a second
 
-    found = measured(trace)
+    result = measured(trace)
 
     # The newest step may lack news, so the second ends with the one before.
-    assert found.numbers.n_steps == 10
-    assert found.numbers.step_rate == pytest.approx(10.0)
-    assert found.rates == pytest.approx({(1, 0): 1000.0, (2, 0): 3000.0})
-    assert found.per_step == {(1, 0): 100.0, (2, 0): 300.0}
+    assert result.numbers.n_steps == 10
+    assert result.numbers.step_rate == pytest.approx(10.0)
+    assert result.rates == pytest.approx({(1, 0): 1000.0, (2, 0): 3000.0})
+    assert result.per_step == {(1, 0): 100.0, (2, 0): 300.0}
 
 
 @given(st.lists(st.integers(20, 900), min_size=4, max_size=40))
 def test_numbers_of_one_moment_agree_with_each_other(lengths_ms: list[int]) -> None:
-    found = measured(played(*(np.cumsum(lengths_ms) / 1000)))
+    result = measured(played(*(np.cumsum(lengths_ms) / 1000)))
 
-    n = found.numbers
+    n = result.numbers
     assert n.step_rate is not None
     assert n.step_s is not None
-    assert n.measured == sum(found.per_step.values())
+    assert n.measured == sum(result.per_step.values())
     assert n.step_rate * n.step_s == pytest.approx(1.0)
-    for link, n_bytes in found.per_step.items():
-        assert found.rates[link] == pytest.approx(n_bytes * n.step_rate)
+    for link, n_bytes in result.per_step.items():
+        assert result.rates[link] == pytest.approx(n_bytes * n.step_rate)
 
 
 @pytest.mark.parametrize("length_s", [0.02, 0.7, 2.0, 30.0])
@@ -87,12 +87,12 @@ def test_updates_of_workers_that_go_at_their_own_pace_are_counted_as_often_as_th
     moved, done = rows(TRANSFER, moves), rows(STEP, steps)
     trace = Trace(TASKS, epochs, transfers=moved, steps=done)
 
-    found = measured(trace)
+    result = measured(trace)
 
-    assert found.numbers.step_rate == pytest.approx(2 / length_s)
-    assert sum(found.rates.values()) == pytest.approx(200 / length_s)
-    if found.numbers.n_steps == 1:
-        assert found.numbers.step_s == pytest.approx(length_s)
+    assert result.numbers.step_rate == pytest.approx(2 / length_s)
+    assert sum(result.rates.values()) == pytest.approx(200 / length_s)
+    if result.numbers.n_steps == 1:
+        assert result.numbers.step_s == pytest.approx(length_s)
 
 
 def test_when_no_step_ends_for_long_nothing_moves_and_the_bytes_stay() -> None:
@@ -118,35 +118,35 @@ def test_links_of_a_ring_are_equally_fast_right_after_a_switch(
 ) -> None:
     trace = make_trace(("ps", "ring"), steps=6, n_bytes=600_000)
 
-    found = measured(trace)
+    result = measured(trace)
 
-    assert set(found.per_step.values()) == {2 * 2 / 3 * 600_000}
-    assert found.rates.keys() == {(1, 2), (2, 3), (3, 1)}  # none of the server
-    assert len(set(found.rates.values())) == 1
+    assert set(result.per_step.values()) == {2 * 2 / 3 * 600_000}
+    assert result.rates.keys() == {(1, 2), (2, 3), (3, 1)}  # none of the server
+    assert len(set(result.rates.values())) == 1
 
 
 def test_a_single_step_after_a_pause_is_shown_whole() -> None:
     trace = played(0.1, 0.2, 9.0)  # a second, and then one step
 
-    found = measured(trace, now=99 * SECOND, is_complete=True, is_standing=True)
+    result = measured(trace, now=99 * SECOND, is_complete=True, is_standing=True)
 
-    assert found.numbers.n_steps == 1
-    assert found.per_step == {(1, 0): 100.0, (2, 0): 300.0}
-    assert found.numbers.step_rate is None
-    assert set(found.rates.values()) == {0.0}
+    assert result.numbers.n_steps == 1
+    assert result.per_step == {(1, 0): 100.0, (2, 0): 300.0}
+    assert result.numbers.step_rate is None
+    assert set(result.rates.values()) == {0.0}
 
 
 def test_the_loss_is_that_of_the_newest_whole_step_by_examples() -> None:
     table = [(1, 7, 1, 1.0, 10, 0, 9, 0, 0, 0), (2, 7, 1, 4.0, 20, 0, 9, 0, 0, 0)]
     epochs = (EpochRow(1, "ring", 7, 0, ""),)
-    told = [(1, 7, b"accuracy", 0.4, 10, 9), (2, 7, b"accuracy", 0.7, 20, 9)]
-    shares = rows(MEASURE, told)
+    lines = [(1, 7, b"accuracy", 0.4, 10, 9), (2, 7, b"accuracy", 0.7, 20, 9)]
+    shares = rows(MEASURE, lines)
     trace = Trace(TASKS, epochs, steps=rows(STEP, table), measures=shares)
 
-    found = measured(trace, is_complete=True)
+    result = measured(trace, is_complete=True)
 
-    assert found.loss == pytest.approx(3.0)
-    assert found.accuracy == pytest.approx(0.6)
+    assert result.loss == pytest.approx(3.0)
+    assert result.accuracy == pytest.approx(0.6)
 
 
 def test_the_loss_is_the_newest_one_until_the_next_epoch_has_whole_steps() -> None:
@@ -156,10 +156,10 @@ def test_the_loss_is_the_newest_one_until_the_next_epoch_has_whole_steps() -> No
     begun["epoch"][-2:], begun["step"][-2:], begun["loss"][-2:] = 2, 4, 9.0
 
     for trace in (switched, replace(switched, steps=begun)):
-        found = measured(trace)
-        assert found.loss == 0.5
-        assert found.numbers.step_rate is None  # rates are those of one configuration
-        assert found.rates == {}
+        result = measured(trace)
+        assert result.loss == 0.5
+        assert result.numbers.step_rate is None  # rates are those of one configuration
+        assert result.rates == {}
 
 
 def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
@@ -186,19 +186,19 @@ def test_rate_waiting_and_staleness_are_of_the_newest_epoch_alone() -> None:
     epochs = (EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 1, 0, ""))
     trace = Trace(TASKS, epochs, steps=rows(STEP, table))
 
-    found = measured(trace, 7, is_complete=True).numbers
+    result = measured(trace, 7, is_complete=True).numbers
 
-    assert found.step_rate == 2.0
-    assert found.waiting == 0.25
-    assert found.staleness == 3
-    assert found.formula == 7
+    assert result.step_rate == 2.0
+    assert result.waiting == 0.25
+    assert result.staleness == 3
+    assert result.formula == 7
 
 
 def test_nothing_recorded_gives_no_numbers_but_the_formula() -> None:
-    found = measured(Trace(TASKS), 12).numbers
+    result = measured(Trace(TASKS), 12).numbers
 
-    assert (found.step_rate, found.measured, found.waiting) == (None, None, None)
-    assert found.formula == 12
+    assert (result.step_rate, result.measured, result.waiting) == (None, None, None)
+    assert result.formula == 12
 
 
 def test_steps_are_whole_when_no_task_lacks_a_part_of_them() -> None:

@@ -28,15 +28,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def arrows(moment: Moment) -> dict[str, tuple[str, float, float]]:
     """Return for each link the class of its arrow, its width and its rate."""
-    found = {}
+    result = {}
     for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
         if link := group.get("data-link"):
             line = group.find(f"{SVG}path")
             assert line is not None
             width = float(line.get("stroke-width", "nan"))
             rate = float(group.get("data-rate", "nan"))
-            found[link] = (group.get("class", ""), width, rate)
-    return found
+            result[link] = (group.get("class", ""), width, rate)
+    return result
 
 
 def words(moment: Moment) -> str:
@@ -44,12 +44,12 @@ def words(moment: Moment) -> str:
 
 
 def test_an_arrow_is_as_wide_as_its_link_is_fast() -> None:
-    found = arrows(BUSY)
+    result = arrows(BUSY)
 
-    assert found.keys() == {"0-1", "1-0", "0-2", "2-0"}
-    widths = {link: width for link, (_, width, _) in found.items()}
+    assert result.keys() == {"0-1", "1-0", "0-2", "2-0"}
+    widths = {link: width for link, (_, width, _) in result.items()}
     assert widths == {"1-0": 13.0, "2-0": 7.2, "0-1": 4.4, "0-2": 1.5}
-    assert found["1-0"][2] == 8e6
+    assert result["1-0"][2] == 8e6
 
 
 def test_gradients_parameters_and_silence_look_different() -> None:
@@ -112,14 +112,14 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
 
 
 def test_links_between_hosts_are_marked_and_told() -> None:
-    found = replace(BUSY, hosts=("nodea", "nodea", "nodeb"))
+    result = replace(BUSY, hosts=("nodea", "nodea", "nodeb"))
 
-    far = {link for link, (kind, _, _) in arrows(found).items() if "ps-far" in kind}
+    far = {link for link, (kind, _, _) in arrows(result).items() if "ps-far" in kind}
     assert far == {"0-2", "2-0"}
-    label = Xml.fromstring(scene(found)).get("aria-label") or ""
+    label = Xml.fromstring(scene(result)).get("aria-label") or ""
     assert "worker:0 on nodea to ps:0 on nodea" in label
     assert label.endswith("Between the 2 hosts 4.00 MB/s are moving.")
-    assert {"nodea", "nodeb"} <= set(words(found).split())
+    assert {"nodea", "nodeb"} <= set(words(result).split())
     assert "ps-host" not in scene(BUSY)
     assert "<b>" not in scene(replace(BUSY, hosts=("<b>", "a", "b")))
 
@@ -152,7 +152,7 @@ def test_labels_of_many_links_would_cover_each_other_and_are_left_out() -> None:
     assert scene(crowd).count("<title>worker:0 to worker:1: 1.00 MB/s</title>") == 1
 
 
-@for_each("topology", [one.name for one in registered()])
+@for_each("topology", [item.name for item in registered()])
 @for_each(("ps", "worker"), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (2, 2), (2, 3)])
 def test_a_label_touches_no_task_no_arrow_and_no_other_label(
     topology: str, ps: int, worker: int

@@ -66,9 +66,9 @@ def test_what_comes_from_outside_cannot_become_markup() -> None:
 
 
 def test_numbers_are_rounded_for_reading_and_bytes_are_not() -> None:
-    found = Numbers(1200, 0.0008, 1234.4, 43_210.0, 43_210, 0.256, 3)
+    result = Numbers(1200, 0.0008, 1234.4, 43_210.0, 43_210, 0.256, 3)
     facts = {name: (value, more) for name, value, more in sentences.facts(
-        replace(NOW, loss=0.123456, numbers=found)
+        replace(NOW, loss=0.123456, numbers=result)
     )}  # fmt: skip
 
     assert facts["step"] == ("7", "of 1,200")
@@ -80,8 +80,8 @@ def test_numbers_are_rounded_for_reading_and_bytes_are_not() -> None:
 
 
 def test_a_single_step_has_a_time_and_no_rate() -> None:
-    one = replace(NOW, state="paused", numbers=Numbers(1, 0.0384))
-    facts = {name: (value, more) for name, value, more in sentences.facts(one)}
+    first = replace(NOW, state="paused", numbers=Numbers(1, 0.0384))
+    facts = {name: (value, more) for name, value, more in sentences.facts(first)}
 
     assert facts["the last step took"] == ("38.4 ms", "none is under way")
     assert facts["workers wait"][1] == "of the last step"
@@ -120,15 +120,15 @@ def test_there_is_a_window_when_nothing_was_recorded() -> None:
 
 
 def test_what_steps_wait_for_has_one_place_whatever_it_says() -> None:
-    found = Bottleneck(
+    result = Bottleneck(
         *(Cause.WORKER, "worker:2", (), 9.0, 31.0, 120, 219),
         *("worker:2 <computes> longer.", "Give it less.", {}),
     )
-    told = sentences.numbers(replace(NOW, bottleneck=found))
+    reply = sentences.numbers(replace(NOW, bottleneck=result))
     nothing = sentences.numbers(NOW)
 
-    place = re.compile(r'(<p class="ps-bottleneck") title="([^"]*)">([^<]*)</p>')
-    (head, title, text), (other, _, unknown) = place.findall(told + nothing)
+    position = re.compile(r'(<p class="ps-bottleneck") title="([^"]*)">([^<]*)</p>')
+    (head, title, text), (other, _, unknown) = position.findall(reply + nothing)
     assert head == other
     said = "Steps 120 to 219: worker:2 &lt;computes&gt; longer. Give it less."
     assert title == text == said

@@ -37,9 +37,9 @@ UNBOUND = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWa
 
 @pytest.fixture
 def board(make_trace: MakeTrace) -> Iterator[TrafficBoard]:
-    found = TrafficBoard(make_trace(("ps", "ring"), steps=10))
-    yield found
-    found.close()
+    result = TrafficBoard(make_trace(("ps", "ring"), steps=10))
+    yield result
+    result.close()
 
 
 def get(url: str) -> tuple[int, str]:
@@ -83,8 +83,8 @@ async def news(page: WebSocketClientConnection) -> dict[str, str]:
     text = await page.read_message()
     assert text is not None
     await page.write_message("")
-    found: dict[str, str] = json.loads(text)
-    return found
+    result: dict[str, str] = json.loads(text)
+    return result
 
 
 def test_only_who_knows_the_address_may_look(board: TrafficBoard) -> None:
@@ -102,10 +102,10 @@ def test_only_who_knows_the_address_may_look(board: TrafficBoard) -> None:
 
 
 def test_a_page_is_told_the_whole_board_when_it_comes(board: TrafficBoard) -> None:
-    told = looking(board.share().url, news)
+    reply = looking(board.share().url, news)
 
-    assert told["scene"].startswith(scene(board._beat.moment))
-    assert set(told) == {"status", "numbers", "scene", "loss", "table"}
+    assert reply["scene"].startswith(scene(board._beat.moment))
+    assert set(reply) == {"status", "numbers", "scene", "loss", "table"}
 
 
 def test_a_page_can_change_nothing(board: TrafficBoard) -> None:
@@ -131,7 +131,7 @@ def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
     assert say(share.url, who="ben", answer="300 kB")[0] == 200
     assert share.answers == [1000, 300_000]
     before = looking(share.url, news), looking(share.teacher_url, news)
-    assert ["ps-answers" in one["question"] for one in before] == [False, True]
+    assert ["ps-answers" in text["question"] for text in before] == [False, True]
     assert 'name="answer"' in before[0]["form"]
     assert say(share.url, who="ben", mine="") == (200, "")
 
@@ -159,23 +159,23 @@ def test_watchers_of_a_training_see_it_go_on_pause_for_the_teacher_and_end() -> 
         share = board.share()
 
         async def watch(page: WebSocketClientConnection) -> list[str]:
-            told = [(await news(page))["status"]]
+            lines = [(await news(page))["status"]]
             step.go.set()
             while still in (await news(page)).get("scene", still):
                 pass  # until all links carry something
             assert say(share.url, who="anna", do="pause")[0] == 409
             assert say(share.teacher_url, do="pause") == (200, "")
-            while "Paused at" not in told[-1]:
-                told.append((await news(page)).get("status", ""))
+            while "Paused at" not in lines[-1]:
+                lines.append((await news(page)).get("status", ""))
             run.stop()
-            while "Stopped after" not in told[-1]:
-                told.append((await news(page)).get("status", ""))
-            return told
+            while "Stopped after" not in lines[-1]:
+                lines.append((await news(page)).get("status", ""))
+            return lines
 
         still = 'data-rate="0"'
-        told = looking(share.url, watch)
+        reply = looking(share.url, watch)
 
-        assert "Training, " in told[0]
+        assert "Training, " in reply[0]
         assert "steer" not in looking(share.url, news)
         assert share.url in looking(share.teacher_url, news)["address"]
         assert "Stopped after" in looking(share.url, news)["status"]
@@ -239,8 +239,8 @@ def test_nobody_can_reveal_what_was_not_measured(board: TrafficBoard) -> None:
     with pytest.raises(FailedPreconditionError, match="measured"):
         share.reveal()
 
-    known: dict[str, str] = {}
-    share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: known["no"])
+    expected: dict[str, str] = {}
+    share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: expected["no"])
     assert say(share.teacher_url, do="reveal") == (409, "KeyError: 'no'")
     share.start()
     say(share.url, who="anna", answer="ring")

@@ -111,7 +111,7 @@ def test_a_whole_ring_passes_each_gradient_on_and_adds_at_the_end(n: int) -> Non
             for cell in row:
                 assert cell.held is not None
                 assert cell.held.who == (worker,)
-                assert [one.who for one in cell.kept] == [(w,) for w in kept[worker]]
+                assert [term.who for term in cell.kept] == [(w,) for w in kept[worker]]
     assert len(states) == n * (n - 1) + 2
     assert states[-1].message is None
     assert all(len(who) == n for row in who_holds(states[-1]) for who in row)
@@ -128,7 +128,7 @@ def test_a_server_adds_nothing_before_it_has_all(n: int, size: int) -> None:
         for column in full:
             held, kept = server[column].held, server[column].kept
             has_come = [(w,) for w in range(number)] if number < n else []
-            assert [one.who for one in kept] == has_come
+            assert [term.who for term in kept] == has_come
             assert (held is not None) == (number >= n)
         done = [all(row[column].is_result for column in full) for row in workers]
         assert done == [w < number - n for w in range(n)]
@@ -147,12 +147,12 @@ def test_held_numbers_are_the_sum_of_those_named_bit_for_bit(
         for row in state.rows:
             for column, cell in zip(recording.columns, row, strict=True):
                 part = slice(column.lo, column.hi)
-                for one in [held for held in (cell.held, *cell.kept) if held]:
-                    first, *rest = one.who
+                for term in [held for held in (cell.held, *cell.kept) if held]:
+                    first, *rest = term.who
                     wanted = values[first][part].copy()
                     for worker in rest:
                         wanted = wanted + values[worker][part]
-                    assert np.array(one.values, np.float32).tolist() == wanted.tolist()
+                    assert np.array(term.values, np.float32).tolist() == wanted.tolist()
 
 
 @given(EQUAL, WORKERS, SIZES, st.sampled_from(["float32", "float64"]), SEEDS)
@@ -222,7 +222,7 @@ def test_a_message_carries_what_its_sender_held(name: str, n: int, size: int) ->
                 state.message.columns, state.message.who, strict=True
             ):
                 cell = before.rows[source][column]
-                holds = [one.who for one in (cell.held, *cell.kept) if one]
+                holds = [term.who for term in (cell.held, *cell.kept) if term]
                 assert who in holds
                 assert state.message in before.held
 

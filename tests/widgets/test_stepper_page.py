@@ -95,9 +95,9 @@ def test_the_last_sentence_says_that_all_have_the_result(name: str) -> None:
     recording = ExchangeStepper(name, 3).recording
     last = len(recording.states) - 1
 
-    told = [words.said(recording, position) for position in range(last + 1)]
+    lines = [words.said(recording, position) for position in range(last + 1)]
 
-    ends = [text.endswith("it is the mean.") for text in told]
+    ends = [text.endswith("it is the mean.") for text in lines]
     assert ends == [False] * last + [True]
 
 
@@ -196,7 +196,7 @@ def test_no_text_of_a_stepper_is_smaller_than_twelve_pixels() -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_complete_sums_and_frames_stand_out(theme: object) -> None:
-    chosen = next(one for one in THEMES if one is theme)
+    chosen = next(item for item in THEMES if item is theme)
     _, orange, green, _, _, _ = chosen.hues
 
     for behind in (chosen.background, chosen.panel):

@@ -55,12 +55,12 @@ def test_phases_differ_by_more_than_their_colour() -> None:
 
 
 def test_neighbouring_links_differ_in_colour_and_dash() -> None:
-    styles = [link_look(place) for place in range(24)]
+    styles = [link_look(position) for position in range(24)]
 
     assert len(set(styles)) == 24
-    for one, following in pairwise(styles):
-        assert one[0] != following[0]
-        assert one[1] != following[1]
+    for row, following in pairwise(styles):
+        assert row[0] != following[0]
+        assert row[1] != following[1]
 
 
 def test_topologies_have_colours_of_their_own_whatever_else_runs() -> None:

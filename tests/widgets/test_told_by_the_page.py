@@ -52,9 +52,9 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def _pages() -> Iterator[Pages]:
-    found = Pages()
-    yield found
-    found.view.close()
+    result = Pages()
+    yield result
+    result.view.close()
 
 
 @pytest.fixture

@@ -25,19 +25,19 @@ from widgets.board.watcher import RunFollower, beat_of, pulse_of
 
 def boards(run: kit.Run) -> list[threading.Thread]:
     name = f"kit-board-{run.job.run[:8]}"
-    return [one for one in threading.enumerate() if one.name == name]
+    return [item for item in threading.enumerate() if item.name == name]
 
 
 @pytest.mark.slow
 def test_all_boards_of_a_training_get_the_same_beats_from_one_thread() -> None:
-    one, other = Watcher(), Watcher()
-    with standing_training() as (run, step, _), watched(run, one, other):
+    first, other = Watcher(), Watcher()
+    with standing_training() as (run, step, _), watched(run, first, other):
         step.go.set()
         run.topology = "ring"
-        one.until(lambda beat: beat.moment.topology == "ring")
+        first.until(lambda beat: beat.moment.topology == "ring")
         assert len(boards(run)) == 1
         run.stop()
-        last = one.until(lambda beat: beat.is_last)
+        last = first.until(lambda beat: beat.is_last)
         assert is_quiet(run)
 
     assert other.beats[-1] is last
@@ -45,21 +45,21 @@ def test_all_boards_of_a_training_get_the_same_beats_from_one_thread() -> None:
 
 
 def test_the_thread_ends_when_the_last_board_leaves_and_comes_back() -> None:
-    one, other = Watcher(), Watcher()
+    first, other = Watcher(), Watcher()
     with standing_training() as (run, _, _):
         pulse = pulse_of(run)
-        pulse.listen(one)
+        pulse.listen(first)
         pulse.listen(other)
-        pulse.leave(one)
+        pulse.leave(first)
         other.until(lambda beat: True)
-        n_beats = len(one.beats)
+        n_beats = len(first.beats)
         pulse.leave(other)
         assert is_quiet(run)
-        assert len(one.beats) == n_beats
+        assert len(first.beats) == n_beats
 
-        pulse.listen(one)
-        one.until(lambda beat: True)
-        pulse.leave(one)
+        pulse.listen(first)
+        first.until(lambda beat: True)
+        pulse.leave(first)
 
 
 @pytest.mark.slow
@@ -206,12 +206,12 @@ def test_a_dead_task_is_shown_in_the_picture_and_named_in_the_text() -> None:
         step.go.set()
         watcher.until(lambda beat: beat.moment.step > 3)
         cluster.servers[-1].stop()
-        found = watcher.until(lambda beat: bool(beat.moment.lost)).moment
-        after = watcher.until(lambda beat: beat.moment.step > found.step + 3)
+        result = watcher.until(lambda beat: bool(beat.moment.lost)).moment
+        after = watcher.until(lambda beat: beat.moment.step > result.step + 3)
 
-    assert found.lost.keys() == {"worker:2"}
-    assert "worker:2 is gone" in scene(found)
-    assert scene(found).count("ps-lost") == 1
+    assert result.lost.keys() == {"worker:2"}
+    assert "worker:2 is gone" in scene(result)
+    assert scene(result).count("ps-lost") == 1
     (alarm,) = sentences.alarms(after.moment)
     assert "/job:worker/task:2" in alarm
     assert after.moment.state == "running"

@@ -33,9 +33,9 @@ def repeat(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
 
 
 def reorder(chance: random.Random, line: list[bytes], _: bytes) -> list[bytes]:
-    one, two = sorted(chance.sample(range(len(line)), 2))
+    first, two = sorted(chance.sample(range(len(line)), 2))
     changed = list(line)
-    changed[one], changed[two] = changed[two], changed[one]
+    changed[first], changed[two] = changed[two], changed[first]
     return changed
 
 

@@ -63,8 +63,8 @@ def count_data_links(server: Server) -> LinkCounts:
     plain = server.trainings.streams
 
     def streams(*given: Any) -> dict[int, Stream]:
-        found = plain(*given)
-        return {peer: CountedStream(one, counts) for peer, one in found.items()}
+        result = plain(*given)
+        return {peer: CountedStream(item, counts) for peer, item in result.items()}
 
     server.trainings.streams = streams  # type: ignore[assignment,method-assign]  # a test's hook
     return counts

@@ -65,13 +65,13 @@ class Meeting:
     carried: tuple[list[bytes], list[bytes]] = field(default_factory=lambda: ([], []))
 
     def link(self, number: int) -> Link:
-        found = self.ends[number].result(timeout=20)
-        assert isinstance(found, Link), found
-        return found
+        result = self.ends[number].result(timeout=20)
+        assert isinstance(result, Link), result
+        return result
 
     def error(self, number: int) -> KitError | None:
-        found = self.ends[number].result(timeout=20)
-        return None if isinstance(found, Link) else found
+        result = self.ends[number].result(timeout=20)
+        return None if isinstance(result, Link) else result
 
     def carry(
         self, change: Change, until: Sequence[Future[Link | KitError]], *, leaves: bool
@@ -82,7 +82,7 @@ class Meeting:
         """
         rest, moved = (bytearray(), bytearray()), time.monotonic()
         listening = {sock: way for way, sock in enumerate(self.sockets)}
-        while not all(one.done() for one in until):
+        while not all(item.done() for item in until):
             for sock in select.select([*listening], [], [], 0.001)[0]:
                 way, data, moved = listening[sock], came(sock), time.monotonic()
                 rest[way].extend(data)
@@ -108,11 +108,11 @@ class Meeting:
             send(link)
             link.stream.close()
 
-        sending, found = self.pool.submit(act), bytearray()
+        sending, result = self.pool.submit(act), bytearray()
         while data := came(self.sockets[way]):
-            found += data
+            result += data
         sending.result(timeout=20)
-        return bytes(found)
+        return bytes(result)
 
     def let_go(self, way: int, line: bytes) -> None:
         """Send bytes on, and the end of the connection after them."""
@@ -129,8 +129,8 @@ class Relay:
         self.listener, self._middle = listener, middle
         self._credentials = credentials
         self.n_records = [0, 0]  # that each side sends under TLS
-        with self.meeting() as one:
-            self.n_records = [len(carried) for carried in one.carried]
+        with self.meeting() as text:
+            self.n_records = [len(carried) for carried in text.carried]
 
     @contextmanager
     def meeting(
@@ -160,9 +160,9 @@ class Relay:
                 stack.callback(close, each)
             for sock in (outer, inner):  # first, so that no side waits for more
                 stack.callback(end, sock)
-            one = Meeting(ends, (outer, inner), pool)
-            one.carry(change, [ends[number] for number in until], leaves=leaves)
-            yield one
+            first = Meeting(ends, (outer, inner), pool)
+            first.carry(change, [ends[number] for number in until], leaves=leaves)
+            yield first
 
     def dial(self) -> socket.socket:
         """Connect to the server, and say nothing yet."""
@@ -208,9 +208,9 @@ def opened(act: Callable[[], Link]) -> Link | KitError:
 
 
 def close(side: Future[Link | KitError]) -> None:
-    found = side.result(timeout=20)
-    if isinstance(found, Link):
-        found.close()
+    result = side.result(timeout=20)
+    if isinstance(result, Link):
+        result.close()
 
 
 def came(sock: socket.socket) -> bytes:
@@ -269,11 +269,11 @@ def intact(line: list[bytes], changed: list[bytes]) -> list[bytes]:
 
 def n_data(records: list[bytes]) -> int:
     """Return how many bytes of data are in records of AES-GCM."""
-    sizes = [len(one) - HEAD_BYTES - TAG_BYTES for one in records]
+    sizes = [len(record) - HEAD_BYTES - TAG_BYTES for record in records]
     return sum(
         size
-        for one, size in zip(records, sizes, strict=True)
-        if one[HEAD_BYTES - 1] == RecordKind.DATA
+        for row, size in zip(records, sizes, strict=True)
+        if row[HEAD_BYTES - 1] == RecordKind.DATA
     )
 
 
@@ -284,13 +284,13 @@ def write(link: Link, data: bytes, piece: int) -> None:
 
 def received(stream: Stream, room: int = 5000) -> tuple[bytes, KitError | None]:
     """Return what comes of a stream, and the error after it: None for a real end."""
-    found, view = bytearray(), memoryview(bytearray(room))
+    result, view = bytearray(), memoryview(bytearray(room))
     try:
         while n_bytes := read_some(stream, view, soon()):
-            found += view[:n_bytes]
+            result += view[:n_bytes]
     except LinkLost as error:
         for _ in range(2):  # lost for good
             with pytest.raises(LinkLost):
                 read_some(stream, view, soon())
-        return bytes(found), error
-    return bytes(found), None
+        return bytes(result), error
+    return bytes(result), None

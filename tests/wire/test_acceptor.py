@@ -245,8 +245,8 @@ def test_talkative_crowd_of_another_user_makes_way(
         connect(door.address, HELLO, plain).close()
 
         until(lambda: door.acceptor.refused == 1)
-        for one in strangers:
-            one.close()
+        for stranger in strangers:
+            stranger.close()
 
 
 def test_refusals_are_counted_but_not_all_written_down(

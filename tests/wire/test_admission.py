@@ -21,10 +21,10 @@ def entered(
     stage: LinkStage = LinkStage.SILENT,
     now: float = 0.0,
 ) -> PendingConnection:
-    one = PendingConnection(origin, now + 5.0, now)
-    assert admission.enter(one) is None
-    one.reach(stage, now)
-    return one
+    first = PendingConnection(origin, now + 5.0, now)
+    assert admission.enter(first) is None
+    first.reach(stage, now)
+    return first
 
 
 def test_oldest_silent_one_of_the_largest_crowd_makes_room() -> None:
@@ -57,7 +57,7 @@ def test_slow_handshake_of_a_crowd_makes_way_but_not_at_once() -> None:
     late = admission.decide(PATIENCE_S)
 
     assert (early.end, early.again_at) == ([], PATIENCE_S)
-    assert [one for one, _ in late.end] == [crowd[0]]
+    assert [item for item, _ in late.end] == [crowd[0]]
 
 
 def test_nobody_makes_way_for_more_of_the_same_origin() -> None:
@@ -92,10 +92,10 @@ def test_room_and_places_are_never_exceeded(
 ) -> None:
     admission, shaking = Admission(places, room), set[PendingConnection]()
     for now, (origin, speaks) in enumerate(comings):
-        one = PendingConnection(origin, now + 20.0, float(now))
-        gone = admission.enter(one)
-        if speaks and gone is not one:
-            one.reach(LinkStage.READY, now)
+        first = PendingConnection(origin, now + 20.0, float(now))
+        gone = admission.enter(first)
+        if speaks and gone is not first:
+            first.reach(LinkStage.READY, now)
         decision = admission.decide(float(now))
         shaking |= set(decision.begin)
         for each, _ in decision.end:

@@ -43,8 +43,8 @@ both_ways = pytest.mark.parametrize("way", WAYS, ids=["to server", "to client"])
 
 @pytest.fixture
 def relay(credentials: Credentials) -> Iterator[Relay]:
-    with relaying(credentials) as one:
-        yield one
+    with relaying(credentials) as item:
+        yield item
 
 
 # -- a relay without a key -------------------------------------------------------------
@@ -113,14 +113,14 @@ def is_refused(relay: Relay, attack: TlsAttack, seed: int, foreign: bytes) -> bo
     change = Once(way, number, lambda record: attack(chance, record, foreign))
     with relay.meeting(change, leaves=True) as meeting:
         assert change.was_made
-        found, error = taken_after(meeting, way)
+        result, error = taken_after(meeting, way)
         if meeting.error(1 - way) is not None:  # the other side learns of it as well
             back, back_error = taken_after(meeting, 1 - way)
-            return (found, back) == (b"", b"") and back_error is not None
-    return found == b"" and error is not None
+            return (result, back) == (b"", b"") and back_error is not None
+    return result == b"" and error is not None
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda item: item.__name__)
 def test_an_attack_on_the_opening_leaves_no_link_that_takes_anything(
     relay: Relay, attack: TlsAttack
 ) -> None:
@@ -173,9 +173,9 @@ def test_the_secrets_sent_twice_are_no_record(relay: Relay, way: int) -> None:
     with relay.meeting(change) as meeting:
         assert change.was_made
         assert meeting.link(1 - way).transport == AES_GCM
-        found, error = taken_after(meeting, way)
+        result, error = taken_after(meeting, way)
 
-    assert found == b""
+    assert result == b""
     assert "which is not due" in str(error)
 
 
@@ -276,7 +276,7 @@ def test_what_goes_on_under_tls_behind_the_secrets_is_no_record(
     parts = [pack_exchange(AES_GCM, b"s" * 32), *[b"x" * size] * many]
 
     with met(tmp_path, credentials, way, parts) as stream:
-        found, error = received(stream, 2**20)
+        result, error = received(stream, 2**20)
 
-    assert found == b""
+    assert result == b""
     assert ("does not open" if many > 1 else "not due") in str(error)

@@ -49,24 +49,24 @@ N_LIVE = 40  # of each attack
 
 @pytest.fixture
 def relay(credentials: Credentials) -> Iterator[Relay]:
-    with relaying(credentials) as one:
-        yield one
+    with relaying(credentials) as item:
+        yield item
 
 
 def change_keys_often(meeting: Meeting, most: int) -> None:
     for number in WAYS:
         stream = meeting.link(number).stream
-        for one in (stream._sends, stream._takes):  # type: ignore[attr-defined]
-            one._most = most
+        for send in (stream._sends, stream._takes):  # type: ignore[attr-defined]
+            send._most = most
 
 
 def record_of(meeting: Meeting, way: int) -> bytes:
     """Let an end send a record, which the relay keeps."""
     write(meeting.link(way), b"kept", 4)
-    size, found = HEAD_BYTES + 4 + TAG_BYTES, b""
-    while len(found) < size:
-        found += meeting.sockets[way].recv(size - len(found))
-    return found
+    size, result = HEAD_BYTES + 4 + TAG_BYTES, b""
+    while len(result) < size:
+        result += meeting.sockets[way].recv(size - len(result))
+    return result
 
 
 def is_refused(relay: Relay, attack: Attack, seed: int) -> bool:
@@ -89,8 +89,8 @@ def is_refused(relay: Relay, attack: Attack, seed: int) -> bool:
         meeting.let_go(way, b"".join(changed))
 
         stream = meeting.link(1 - way).stream
-        found, error = received(stream, chance.choice([7, 100, 5000]))
-    return found == data[: n_data(before)] and isinstance(error, LinkLost)
+        result, error = received(stream, chance.choice([7, 100, 5000]))
+    return result == data[: n_data(before)] and isinstance(error, LinkLost)
 
 
 def test_without_an_attack_both_sides_take_all_and_a_real_end(relay: Relay) -> None:
@@ -101,11 +101,11 @@ def test_without_an_attack_both_sides_take_all_and_a_real_end(relay: Relay) -> N
             meeting.let_go(way, line)
 
             assert meeting.link(way).transport == "aes-gcm"
-            assert {one[3] for one in split(line)} == {1, 2, 3}
+            assert {row[3] for row in split(line)} == {1, 2, 3}
             assert received(meeting.link(1 - way).stream) == (b"abcde" * 50, None)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda item: item.__name__)
 def test_an_attacked_link_brings_what_came_before_and_an_error(
     relay: Relay, attack: Attack
 ) -> None:
@@ -132,11 +132,11 @@ def test_a_link_that_is_cut_between_two_records_has_no_real_end(
     """Its last record is there, whole; only the word that it was the last is not."""
     with relay.meeting() as meeting:
         line = split(meeting.hold(way, lambda link: write(link, b"x" * 90, 30)))
-        assert [one[3] for one in line] == [1, 1, 1, 3]
+        assert [row[3] for row in line] == [1, 1, 1, 3]
         meeting.let_go(way, b"".join(line[:3]))
-        found, error = received(meeting.link(1 - way).stream)
+        result, error = received(meeting.link(1 - way).stream)
 
-    assert found == b"x" * 90
+    assert result == b"x" * 90
     assert "without a sign that this was meant" in str(error)
 
 
@@ -148,12 +148,12 @@ def test_a_change_of_keys_cannot_be_made_to_look_like_the_end(
     with relay.meeting() as meeting:
         change_keys_often(meeting, 3)
         line = split(meeting.hold(way, lambda link: write(link, b"x" * 90, 30)))
-        assert [one[3] for one in line] == [1, 1, RecordKind.REKEY, 1, 3]
+        assert [row[3] for row in line] == [1, 1, RecordKind.REKEY, 1, 3]
         line[2] = line[2][:3] + bytes([RecordKind.CLOSE]) + line[2][4:]
         meeting.let_go(way, b"".join(line[:3]))
-        found, error = received(meeting.link(1 - way).stream)
+        result, error = received(meeting.link(1 - way).stream)
 
-    assert found == b"x" * 60
+    assert result == b"x" * 60
     assert "does not open" in str(error)
 
 
@@ -172,9 +172,9 @@ def test_large_records_are_taken_up_to_the_bit_that_was_changed(relay: Relay) ->
         changed = bytearray(b"".join(line))
         changed[len(line[0]) + len(line[1]) + 1000] ^= 1
         meeting.let_go(TO_CLIENT, bytes(changed))
-        found, error = received(meeting.link(TO_SERVER).stream, 2**20)
+        result, error = received(meeting.link(TO_SERVER).stream, 2**20)
 
-    assert found == data[: 2 * MAX_DATA]
+    assert result == data[: 2 * MAX_DATA]
     assert "does not open" in str(error)
 
 
@@ -183,9 +183,9 @@ def test_records_of_an_earlier_link_are_not_those_of_a_later_one(relay: Relay) -
         line = meeting.hold(TO_SERVER, lambda link: write(link, b"x" * 90, 30))
     with relay.meeting() as meeting:
         meeting.let_go(TO_SERVER, line)
-        found, error = received(meeting.link(TO_CLIENT).stream)
+        result, error = received(meeting.link(TO_CLIENT).stream)
 
-    assert found == b""
+    assert result == b""
     assert "does not open" in str(error)
 
 
@@ -197,10 +197,10 @@ def test_a_recorded_connection_that_is_played_again_becomes_no_link(
         recorded = b"".join(meeting.carried[TO_SERVER]) + line
     with relay.dial() as sock:
         put(sock, recorded)
-        found = relay.take()
+        result = relay.take()
         answered = came(sock)
 
-    assert isinstance(found, KitError)
+    assert isinstance(result, KitError)
     assert answered != b""  # so TLS had begun
 
 
@@ -213,12 +213,12 @@ def send_frames(payloads: list[bytes], link: Link) -> None:
 
 
 def frames(link: Link) -> tuple[list[bytes], KitError]:
-    found: list[bytes] = []
+    result: list[bytes] = []
     try:
         while True:
-            found.append(bytes(link.recv(deadline_s=10)[1]))
+            result.append(bytes(link.recv(deadline_s=10)[1]))
     except KitError as error:
-        return found, error
+        return result, error
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_attacked_links_under_tls_bring_the_frames_before_and_an_error(
 ) -> None:
     """TLS says no farewell here: it is a frame or the link that misses its end."""
     tried = Counter[str]()
-    attacks = [one for one in ATTACKS if one.__name__ != "from_another_link"]
+    attacks = [item for item in ATTACKS if item.__name__ != "from_another_link"]
     for seed in range(10 * len(attacks)):
         chance, attack, way = random.Random(seed), attacks[seed // 2 % 6], seed % 2
         payloads = [
@@ -242,9 +242,9 @@ def test_attacked_links_under_tls_bring_the_frames_before_and_an_error(
             changed = attack(chance, line, back)
             assert b"".join(changed) != sent
             meeting.let_go(way, b"".join(changed))
-            found, error = frames(meeting.link(1 - way))
+            result, error = frames(meeting.link(1 - way))
 
-        assert found == payloads[: len(intact(line, changed))], (seed, attack)
+        assert result == payloads[: len(intact(line, changed))], (seed, attack)
         assert isinstance(error, LinkLost), (seed, error)
         tried[attack.__name__] += 1
 
@@ -262,8 +262,8 @@ MESSAGES = [
 
 
 def numbers(region: int, part: Range) -> Array:
-    found: Array = np.arange(part.lo, part.hi, 4).astype(np.float32) + 0.5 * region
-    return found
+    result: Array = np.arange(part.lo, part.hi, 4).astype(np.float32) + 0.5 * region
+    return result
 
 
 def streams_of(meeting: Meeting) -> tuple[Stream, Stream]:
@@ -272,9 +272,11 @@ def streams_of(meeting: Meeting) -> tuple[Stream, Stream]:
 
 def post_all(member: LocalMember, _: Link) -> None:
     port = member.endpoint.ports[1 - member.number]
-    for one in MESSAGES:
-        member.memory.typed(one.region, one.range)[:] = numbers(one.region, one.range)
-        port.post(one.region, one.range)
+    for item in MESSAGES:
+        member.memory.typed(item.region, item.range)[:] = numbers(
+            item.region, item.range
+        )
+        port.post(item.region, item.range)
     while not port.is_idle():
         port.pump()
 
@@ -288,9 +290,9 @@ def taken(port: Port) -> int:
     count = 0
     while port.has_arrived():
         port.take()
-        one = MESSAGES[count]
-        window = port.window(one.region, one.range, apart=one.apart)
-        assert np.array_equal(window, numbers(one.region, one.range))
+        first = MESSAGES[count]
+        window = port.window(first.region, first.range, apart=first.apart)
+        assert np.array_equal(window, numbers(first.region, first.range))
         count += 1
     return count
 
@@ -299,7 +301,7 @@ def taken(port: Port) -> int:
 def test_a_port_whose_link_is_attacked_has_the_messages_before_and_is_lost(
     relay: Relay,
 ) -> None:
-    sizes = [SIZE + one.range.size for one in MESSAGES]
+    sizes = [SIZE + item.range.size for item in MESSAGES]
     counts, tried = Counter[int](), Counter[str]()
     for seed in range(8 * len(ATTACKS)):
         chance, attack, way = random.Random(seed), ATTACKS[seed // 2 % 7], seed % 2

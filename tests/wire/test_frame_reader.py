@@ -205,13 +205,13 @@ def test_looking_in_vain_ends_in_sleep(control: End) -> None:
 @pytest.mark.parametrize("streams", ["unix", "tcp"], indirect=True)
 def test_only_large_frames_over_a_unix_socket_have_no_checksum(links: Links) -> None:
     client, server = links
-    found = []
+    result = []
 
     for n_bytes in (4096, 4097):
         client.send(bytes(n_bytes), deadline_s=5)
-        found.append(server.recv(deadline_s=5)[0].checksum is not None)
+        result.append(server.recv(deadline_s=5)[0].checksum is not None)
 
-    assert found == [True, client.transport == "tcp"]
+    assert result == [True, client.transport == "tcp"]
 
 
 @pytest.mark.parametrize("streams", ["unix", "tcp", "tls"], indirect=True)

@@ -230,7 +230,7 @@ def wait_for(fd: int) -> None:
 
 def test_lender_goes_on_when_the_borrower_is_killed(sides: Sides) -> None:
     ticket = lent(sides.lender, b"held")
-    told, tell = os.pipe()
+    reply, tell = os.pipe()
 
     def borrow() -> None:
         kept.append(sides.borrower.borrow(ticket))
@@ -238,9 +238,9 @@ def test_lender_goes_on_when_the_borrower_is_killed(sides: Sides) -> None:
 
     kept: list[memoryview] = []
     pid = forked(borrow)
-    wait_for(told)
+    wait_for(reply)
     killed(pid)
-    for fd in (told, tell):
+    for fd in (reply, tell):
         os.close(fd)
 
     # It is out for good, and no harm is done to the rest.

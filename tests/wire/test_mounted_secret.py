@@ -106,9 +106,9 @@ def test_a_secret_of_root_is_read_by_a_group_of_ours(volume: Volume, mode: int) 
 def test_a_secret_is_read_with_the_modes_that_an_fs_group_brings(
     volume: Volume,
 ) -> None:
-    for one, mode in ((volume.top, 0o3777), (volume.folder, 0o2755)):
-        os.chown(one, 0, GROUP)
-        one.chmod(mode)
+    for item, mode in ((volume.top, 0o3777), (volume.folder, 0o2755)):
+        os.chown(item, 0, GROUP)
+        item.chmod(mode)
     os.chown(volume.file, 0, GROUP)
     volume.file.chmod(0o440)
 

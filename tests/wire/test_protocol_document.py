@@ -31,11 +31,11 @@ HELLO = Hello(Role.DATA, Task("worker", 2), 5, bytes(range(32, 48)))
 
 
 def read_vectors() -> list[tuple[dict[str, Any], bytes]]:
-    found = []
+    result = []
     for block in re.findall(r"```vector\n(.*?)```", TEXT, re.DOTALL):
         head, _, digits = block.partition("\n")
-        found.append((json.loads(head), bytes.fromhex(digits)))
-    return found
+        result.append((json.loads(head), bytes.fromhex(digits)))
+    return result
 
 
 VECTORS = read_vectors()
@@ -120,12 +120,16 @@ def test_records_are_those_of_the_document() -> None:
 def opened(line: bytes, **directions: Direction) -> bytes:
     near, far = memory_pair()
     near.write([line])
-    taker, found, room = RecordStream(far, **directions), b"", memoryview(bytearray(64))
+    taker, result, room = (
+        RecordStream(far, **directions),
+        b"",
+        memoryview(bytearray(64)),
+    )
     while n_bytes := taker.read_into(room):
-        found += room[:n_bytes]
+        result += room[:n_bytes]
     taker.close()
     near.close()
-    return found
+    return result
 
 
 def sealed(direction: Direction) -> bytes:
@@ -133,10 +137,10 @@ def sealed(direction: Direction) -> bytes:
     sender = RecordStream(near, sends=direction, takes=direction)
     room = memoryview(bytearray(64))
     assert sender.write([b"hel", b"lo"]) == 5
-    found = bytes(room[: far.read_into(room) or 0])
+    result = bytes(room[: far.read_into(room) or 0])
     sender.close()
     far.close()
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("what", "data"), FRAMES)

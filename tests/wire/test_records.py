@@ -34,20 +34,20 @@ def on_the_line(data: bytes, key: bytes, most: int, piece: int) -> list[bytes]:
 
 
 def everything(stream: Stream) -> bytes:
-    found, room = bytearray(), memoryview(bytearray(2**14))
+    result, room = bytearray(), memoryview(bytearray(2**14))
     while n_bytes := stream.read_into(room):
-        found += room[:n_bytes]
+        result += room[:n_bytes]
     stream.close()
-    return bytes(found)
+    return bytes(result)
 
 
 def split(line: bytes) -> list[bytes]:
-    found, at = [], 0
+    result, at = [], 0
     while at < len(line):
         size = int.from_bytes(line[at : at + 3], "little") + 20
-        found.append(line[at : at + size])
+        result.append(line[at : at + size])
         at += size
-    return found
+    return result
 
 
 def received(
@@ -60,18 +60,18 @@ def received(
     taker = RecordStream(
         far, sends=Direction(b"0" * 32), takes=Direction(key, most=most)
     )
-    found, view = bytearray(), memoryview(bytearray(room))
+    result, view = bytearray(), memoryview(bytearray(room))
     try:
         while n_bytes := taker.read_into(view):
-            found += view[:n_bytes]
+            result += view[:n_bytes]
     except LinkLost as error:
         for _ in range(2):  # lost for good
             with pytest.raises(LinkLost):
                 taker.read_into(view)
-        return bytes(found), error
+        return bytes(result), error
     finally:
         taker.close()
-    return bytes(found), None
+    return bytes(result), None
 
 
 @pytest.mark.slow
@@ -87,9 +87,9 @@ def test_of_a_thousand_attacked_lines_none_is_taken() -> None:
         room = chance.choice([7, 100, 5000])
         assert received(line, key, most, room) == (data, None)
 
-        found, error = received(attack(chance, line, other), key, most, room)
+        result, error = received(attack(chance, line, other), key, most, room)
 
-        if error is None or not data.startswith(found):
+        if error is None or not data.startswith(result):
             taken.append((seed, attack.__name__))
 
     assert taken == []
@@ -103,10 +103,10 @@ def test_mutated_lines_bring_what_was_sent_before_and_the_declared_error() -> No
     taken = []
     for number in range(N_MUTATIONS // 20):
         changed = bytes(mutate(line, dice))
-        found, error = received([changed], key, 3, 500)
+        result, error = received([changed], key, 3, 500)
         # What comes behind CLOSE is not read.
         is_whole = error is None and changed.startswith(line)
-        if not data.startswith(found) or (error is None and not is_whole):
+        if not data.startswith(result) or (error is None and not is_whole):
             taken.append(number)
 
     assert taken == []
@@ -116,7 +116,7 @@ def test_large_data_crosses_whole_and_keys_change_under_way() -> None:
     data = random.Random(1).randbytes(3 * MAX_DATA + 5)
     line = on_the_line(data, b"k" * 32, 2, len(data))
 
-    kinds = [one[3] for one in line]
+    kinds = [row[3] for row in line]
     assert received(line, b"k" * 32, 2, 2**20) == (data, None)
     assert max(map(len, line)) <= MAX_DATA + 20
     assert kinds[:3] == [1, 2, 1]
@@ -139,9 +139,9 @@ def test_stream_that_brought_a_changed_record_never_waits_again() -> None:
 def test_a_key_is_not_used_longer_than_it_may() -> None:
     line = on_the_line(b"x" * 100, b"k" * 32, 1000, 10)
 
-    found, error = received(line, b"k" * 32, 5, 100)
+    result, error = received(line, b"k" * 32, 5, 100)
 
-    assert found == b"x" * 40
+    assert result == b"x" * 40
     assert "not due" in str(error)
 
 
@@ -153,31 +153,31 @@ def test_keys_are_not_changed_twice_with_nothing_between() -> None:
         line.append(bytes(room[: sender.seal(RecordKind.REKEY, b"", room)]))
         sender.rekey()
 
-    found, error = received(line, b"k" * 32, 1000, 100)
+    result, error = received(line, b"k" * 32, 1000, 100)
 
-    assert found == b""
+    assert result == b""
     assert "not due" in str(error)
 
 
 def test_a_payload_behind_a_head_has_a_record_of_its_own() -> None:
     near, far = memory_pair()
-    one = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
+    first = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
 
-    assert one.write([b"h" * 64, b"p" * MAX_DATA]) == 64 + MAX_DATA
-    one.close()
+    assert first.write([b"h" * 64, b"p" * MAX_DATA]) == 64 + MAX_DATA
+    first.close()
 
     assert [len(each) - 20 for each in split(everything(far))] == [64, MAX_DATA, 0]
 
 
 def test_short_buffers_leave_in_one_record_and_a_cut_stream_gives_all() -> None:
     near, far = memory_pair()
-    one = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
+    first = RecordStream(near, sends=Direction(b"a" * 32), takes=Direction(b"b" * 32))
     two = RecordStream(
         sliced(far), sends=Direction(b"b" * 32), takes=Direction(b"a" * 32)
     )
 
-    assert one.write([b"ab", b"", bytearray(b"cde"), memoryview(b"fg")]) == 7
-    one.close()
+    assert first.write([b"ab", b"", bytearray(b"cde"), memoryview(b"fg")]) == 7
+    first.close()
 
     assert everything(two) == b"abcdefg"
 
@@ -225,8 +225,8 @@ def test_ends_with_different_settings_both_say_so(
     for stream in pair:
         stream.close()
 
-    assert all("encryption='tls'" in one for one in said)
-    assert all("encryption='aes-gcm'" in one for one in said)
+    assert all("encryption='tls'" in text for text in said)
+    assert all("encryption='aes-gcm'" in text for text in said)
 
 
 @pytest.mark.parametrize("message", [bytes(40), b"PSRK\x09\0\0\0" + bytes(32)])

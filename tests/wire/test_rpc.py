@@ -270,12 +270,12 @@ def test_closed_link_is_an_error_for_the_asking_side(unix_links: Links) -> None:
 
 
 def test_asking_threads_get_their_own_answers(unix_links: Links) -> None:
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
 
     def ask(caller: Caller, first: int) -> None:
         for number in range(first, first + 20):
             reply, _ = caller.call("echo", 5.0, {"n": number})
-            found[number] = reply["heard"]["n"]
+            result[number] = reply["heard"]["n"]
 
     with answered(unix_links) as (caller, _):
         threads = [
@@ -286,8 +286,8 @@ def test_asking_threads_get_their_own_answers(unix_links: Links) -> None:
         for thread in threads:
             thread.join(10)
 
-    assert len(found) == 80
-    assert all(asked == heard for asked, heard in found.items())
+    assert len(result) == 80
+    assert all(asked == heard for asked, heard in result.items())
 
 
 def test_name_of_the_question_cannot_be_overwritten(unix_links: Links) -> None:
@@ -309,10 +309,10 @@ def test_argument_error_keeps_its_class(unix_links: Links) -> None:
 
 
 def memory_links() -> Links:
-    ends, (one, other) = (Task("worker", 1), Task("ps", 0)), memory_pair()
+    ends, (first, other) = (Task("worker", 1), Task("ps", 0)), memory_pair()
     more: dict[str, Any] = {"role": Role.CONTROL, "bounds": Bounds(1, 4096)}
     return (
-        Link(one, local=ends[0], peer=ends[1], **more),
+        Link(first, local=ends[0], peer=ends[1], **more),
         Link(other, local=ends[1], peer=ends[0], **more),
     )
 
@@ -359,7 +359,7 @@ def test_link_is_closed_once_a_newer_one_has_carried_an_answer(
     links: list[Caller] = []
 
     def dial(give_up: float) -> Caller:
-        open_then.extend(not one.is_closed for one in links)
+        open_then.extend(not link.is_closed for link in links)
         links.append(redialled.dial(give_up))
         return links[-1]
 
@@ -368,11 +368,11 @@ def test_link_is_closed_once_a_newer_one_has_carried_an_answer(
     with pytest.raises(DeadlineExceededError):
         caller.call("hang", 0.1)
     n_silent = len(links)
-    assert not any(one.is_closed for one in links)
+    assert not any(link.is_closed for link in links)
     caller.call("echo", 5.0)
 
     assert open_then == [True] * (n_silent * (n_silent + 1) // 2)
-    assert [one.is_closed for one in links] == [True] * n_silent + [False]
+    assert [link.is_closed for link in links] == [True] * n_silent + [False]
     caller.close()
     assert links[-1].is_closed
 

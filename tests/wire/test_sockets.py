@@ -225,8 +225,8 @@ def test_links_with_signs_of_life_outlast_what_tcp_alone_would_call_dead(
         opening._suit(stream, role)
 
         with socket.socket(fileno=os.dup(stream.fileno())) as twin:
-            found = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        assert found == times * 7500
+            result = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert result == times * 7500
         stream.close()
         server.close()
 
@@ -281,8 +281,8 @@ def test_both_ends_of_a_connection_of_this_machine_are_not_paced() -> None:
     try:
         for stream in ends:
             with socket.socket(fileno=os.dup(stream.fileno())) as sock:
-                found = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-                assert found.rstrip(b"\0") == b"reno"
+                result = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert result.rstrip(b"\0") == b"reno"
     finally:
         for stream in ends:
             stream.close()

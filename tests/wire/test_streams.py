@@ -24,13 +24,13 @@ def soon() -> float:
 
 
 def received(stream: Stream, n_bytes: int) -> bytes:
-    found = bytearray()
+    result = bytearray()
     room = memoryview(bytearray(n_bytes))
-    while len(found) < n_bytes:
-        came = read_some(stream, room[len(found) :], soon())
-        assert came, f"the stream ended after {len(found)} bytes"
-        found += room[len(found) : len(found) + came]
-    return bytes(found)
+    while len(result) < n_bytes:
+        came = read_some(stream, room[len(result) :], soon())
+        assert came, f"the stream ended after {len(result)} bytes"
+        result += room[len(result) : len(result) + came]
+    return bytes(result)
 
 
 def write_for_ever(stream: Stream, data: bytes) -> None:
@@ -80,7 +80,7 @@ def test_large_payloads_cross_both_ways_at_once(streams: Streams) -> None:
             pool.submit(write_all, stream, [payload[:9], payload[9:]], soon())
         came = [pool.submit(received, stream, n_bytes) for stream in streams]
 
-    assert [one.result() for one in came] == payloads[::-1]
+    assert [future.result() for future in came] == payloads[::-1]
 
 
 def test_the_end_comes_after_the_last_byte(streams: Streams) -> None:

@@ -201,7 +201,7 @@ def test_a_connection_that_was_reset_before_tls_leaves_no_socket_open(
         make_stream(here, "tls", "worker:0", tls_context(credentials, server=True))
     gc.collect()
 
-    assert [one for one in recwarn if one.category is ResourceWarning] == []
+    assert [warning for warning in recwarn if warning.category is ResourceWarning] == []
 
 
 def test_what_tls_sends_cannot_be_read_on_the_way(credentials: Credentials) -> None:
@@ -241,8 +241,8 @@ def relayed(secret: bytes, credentials: Credentials, insecure: bool) -> bytes:
         assert room == secret
         for sock in (outer, inner):
             sock.shutdown(socket.SHUT_RDWR)
-        for one in pumps:
-            one.result(timeout=5)
+        for item in pumps:
+            item.result(timeout=5)
         for end in (client, server, outer, inner):
             end.close()
     return bytes(seen)

@@ -192,8 +192,8 @@ class TrafficBoard:
     def _keep(self) -> None:
         """Renew what the notebook keeps, in each cell that shows the board."""
         bundle = self._bundle()
-        for place in self._kept:
-            place.update(bundle, raw=True)
+        for display in self._kept:
+            display.update(bundle, raw=True)
 
     def _bundle(self) -> dict[str, str]:
         beat, hint = self._beat, self._hint()

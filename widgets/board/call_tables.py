@@ -59,8 +59,8 @@ def _call(trace: Trace, row: CallRow) -> Html:
     if n:
         mean = int(table["bytes"].sum()) / n
         n_bytes = f"{mean:,.0f}"
-        took = [mine[mine["step"] == one] for one in numbers[-200:]]
-        longest = [int(one["end"].max() - one["start"].min()) for one in took]
+        took = [mine[mine["step"] == number] for number in numbers[-200:]]
+        longest = [int(rows["end"].max() - rows["start"].min()) for rows in took]
         ms = f"{sum(longest) / len(longest) / 1e6:,.3g}"
         if spent > 0:
             waiting = f"{100 * int(mine['wait'].sum()) / spent:.0f} %"
@@ -83,10 +83,10 @@ def waits(trace: Trace) -> Html:
         markup(
             '<tr><th scope="row">{}</th><td>{}</td><td>{}</td><td>{:,}</td>'
             "<td>{}</td></tr>",
-            *(one.task, one.source, f"line {one.line}" if one.line else "", one.n),
-            one.told,
+            *(wait.task, wait.source, f"line {wait.line}" if wait.line else "", wait.n),
+            wait.told,
         )
-        for one in waits_in(trace)[:_MOST]
+        for wait in waits_in(trace)[:_MOST]
     )
     return markup(
         '<div class="ps-scroll"><table><caption>Who waited for whom</caption><thead>'

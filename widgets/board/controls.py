@@ -148,8 +148,8 @@ def _set(control: Any, name: str, value: Any) -> None:
 
 def _choose(menu: Any, value: Any, name: Callable[[Any], str]) -> None:
     """Set a menu; the value is added to its options if it is not among them."""
-    known = [option for _, option in menu.options]
-    if value not in known:
+    options = [option for _, option in menu.options]
+    if value not in options:
         menu.options = [*menu.options, (name(value), value)]
     _set(menu, "value", value)
 

@@ -150,9 +150,9 @@ class Follower:
 
         If the thread ended here, boards would report that the kernel is gone.
         """
-        place = tuple(traceback.extract_tb(error.__traceback__)[-1][:2])
-        if place not in self._troubles:  # not by its text, which may differ each time
-            self._troubles.add(place)
+        where = tuple(traceback.extract_tb(error.__traceback__)[-1][:2])
+        if where not in self._troubles:  # not by its text, which may differ each time
+            self._troubles.add(where)
             traceback.print_exception(error)
 
     def _rest(self, seconds: float) -> None:

@@ -97,8 +97,14 @@ def layout(
     frozenset({0})
     """
     servers, workers = groups or _by_name(names)
-    known = maybe_by_name(topology)  # a trace may be of one that is not known here
-    rows = _once(known.rows(_group(servers, workers, hosts))) if known else ()
+    topology_known = maybe_by_name(
+        topology
+    )  # a trace may be of one that is not known here
+    rows = (
+        _once(topology_known.rows(_group(servers, workers, hosts)))
+        if topology_known
+        else ()
+    )
     placed = {task for row in rows or (workers,) for task in row}
     aside = [task for task in range(len(names)) if task not in placed]
     if len(set(hosts)) > 1:
@@ -159,7 +165,7 @@ def _on_hosts(
     # A row takes as many lines as the host with most of its tasks needs.
     width = (WIDTH - _HOST_GAP * (columns - 1)) / columns
     on_host = [[[t for t in row if hosts[t] == name] for name in names] for row in rows]
-    lines = [-(-max(map(len, found)) // _MOST_BESIDE) for found in on_host]
+    lines = [-(-max(map(len, item)) // _MOST_BESIDE) for item in on_host]
     height = _HOST_HEAD + sum(lines) * (tall + _HOST_ROW) - _HOST_ROW + _RIM
     at: dict[int, TaskBox] = {}
     panels: list[HostPanel] = []
@@ -168,8 +174,8 @@ def _on_hosts(
         left, top = column * (width + _HOST_GAP), 8 + row * (height + _HOST_GAP / 2)
         panels.append(HostPanel(name, left, top, width, height))
         y = top + _HOST_HEAD + tall / 2
-        for n_lines, found in zip(lines, on_host, strict=True):
-            _beside(at, found[number], panels[-1], y, tall)
+        for n_lines, group in zip(lines, on_host, strict=True):
+            _beside(at, group[number], panels[-1], y, tall)
             y += n_lines * (tall + _HOST_ROW)
     end = panels[-1].top + height + 8
     return SceneLayout(_ordered(at), idle, end, is_ring=True, panels=tuple(panels))
@@ -186,8 +192,8 @@ def _beside(
     for first in range(0, len(tasks), _MOST_BESIDE):
         line = tasks[first : first + _MOST_BESIDE]
         pitch = (panel.width - _RIM) / len(line)
-        for place, task in enumerate(line):
-            x = panel.left + _RIM / 2 + pitch * (place + 0.5)
+        for index, task in enumerate(line):
+            x = panel.left + _RIM / 2 + pitch * (index + 0.5)
             at[task] = TaskBox(x, y, min(_BOX_W, pitch - _BETWEEN), tall)
         y += tall + _HOST_ROW
 
@@ -201,8 +207,8 @@ def _rows(at: dict[int, TaskBox], tasks: Sequence[int], y: float, tall: float) -
     n_rows = max(1, -(-len(tasks) // _MOST_IN_A_ROW))
     each = -(-len(tasks) // n_rows) or 1
     width = min(_BOX_W, (WIDTH - _GAP * (each + 1)) / each)
-    for place, task in enumerate(tasks):
-        row, column = divmod(place, each)
+    for index, task in enumerate(tasks):
+        row, column = divmod(index, each)
         in_row = min(each, len(tasks) - row * each)
         pitch = WIDTH / in_row
         at[task] = TaskBox(pitch * (column + 0.5), y + row * (tall + _GAP), width, tall)
@@ -222,8 +228,8 @@ def _circle(
     width = _width_on_circle(n)
     wide = (WIDTH - width) / 2 - _RIM
     centre = top + tall / 2 + high
-    for place, task in enumerate(tasks):
-        angle = 2 * math.pi * place / n
+    for index, task in enumerate(tasks):
+        angle = 2 * math.pi * index / n
         x, y = WIDTH / 2 + wide * math.sin(angle), centre - high * math.cos(angle)
         at[task] = TaskBox(x, y, width, tall)
     return max(at[task].y for task in tasks) + tall / 2 + 8
@@ -301,20 +307,20 @@ class Path(NamedTuple):
 
 def path(found: SceneLayout, link: Link) -> Path:
     """Return the line of a link; it keeps right, so that both directions are seen."""
-    one, other = found.boxes[link[0]], found.boxes[link[1]]
-    if not found.is_ring and one.y != other.y:
+    box, other = found.boxes[link[0]], found.boxes[link[1]]
+    if not found.is_ring and box.y != other.y:
         # At a server, lines start apart from each other, in the order of the workers.
-        spread = max(-40.0, min(40.0, 0.3 * (other.x - one.x)))
-        one, other = (
-            (one._replace(x=one.x + spread), other)
-            if one.y < other.y
-            else (one, other._replace(x=other.x - spread))
+        spread = max(-40.0, min(40.0, 0.3 * (other.x - box.x)))
+        box, other = (
+            (box._replace(x=box.x + spread), other)
+            if box.y < other.y
+            else (box, other._replace(x=other.x - spread))
         )
-    dx, dy = other.x - one.x, other.y - one.y
+    dx, dy = other.x - box.x, other.y - box.y
     length = math.hypot(dx, dy) or 1.0
     side = (-dy / length, dx / length)
     off = 17.0
-    start = _rim(one, dx, dy, side, off)
+    start = _rim(box, dx, dy, side, off)
     end = _rim(other, -dx, -dy, side, off)
     bent = min(0.07 * length, _MOST_BENT)
     bend = (

@@ -96,7 +96,7 @@ def moment(trace: Trace, traffic: GroupTraffic | None = None) -> Moment:
     peak = Moment(trace.tasks, rates=rates).peak()
     scale, limit = run_state.capacity(link, peak)
     calls = trace.calls or ()
-    found = _newest(trace)
+    newest = _newest(trace)
     per_link = _totals(trace.totals)
     facts = GroupFacts(
         n_calls=_n_calls(trace),
@@ -116,7 +116,7 @@ def moment(trace: Trace, traffic: GroupTraffic | None = None) -> Moment:
         per_step=per_link,
         scale=scale,
         limit=limit,
-        numbers=found.numbers,
+        numbers=newest.numbers,
         kept=str(trace.kept),
         insecure=trace.insecure,
         group=facts,
@@ -125,7 +125,7 @@ def moment(trace: Trace, traffic: GroupTraffic | None = None) -> Moment:
 
 def of_calls(trace: Trace, chosen: npt.NDArray[np.int64]) -> Moment:
     """Return the moment after some calls, with means over them."""
-    found = means_of(trace, chosen)
+    means = means_of(trace, chosen)
     last, row = int(chosen[-1]), call_of(trace, int(chosen[-1]))
     moved = trace.transfers[trace.transfers["step"] <= last]
     which = f"in call {last:,}"
@@ -145,9 +145,9 @@ def of_calls(trace: Trace, chosen: npt.NDArray[np.int64]) -> Moment:
         steps=_n_calls(trace),
         topology=row.topology if row else "",
         link=trace.epochs[0].link if trace.epochs else "",
-        rates={**dict.fromkeys(_totals(trace.totals), 0.0), **found.rates},
-        per_step=found.per_step,
-        numbers=found.numbers,
+        rates={**dict.fromkeys(_totals(trace.totals), 0.0), **means.rates},
+        per_step=means.per_step,
+        numbers=means.numbers,
         stretch=which,
         group=facts,
     )
@@ -162,8 +162,8 @@ def call_of(trace: Trace, number: int) -> CallRow | None:
 def whole_calls(trace: Trace) -> npt.NDArray[np.int64]:
     """Return the numbers of the calls that all tasks have completed."""
     numbers, counts = np.unique(trace.steps["step"], return_counts=True)
-    found: npt.NDArray[np.int64] = numbers[counts == len(trace.tasks)]
-    return found
+    numbers_whole: npt.NDArray[np.int64] = numbers[counts == len(trace.tasks)]
+    return numbers_whole
 
 
 def formula_of(calls: tuple[CallRow, ...], chosen: npt.NDArray[np.int64]) -> int | None:
@@ -173,13 +173,13 @@ def formula_of(calls: tuple[CallRow, ...], chosen: npt.NDArray[np.int64]) -> int
     >>> formula_of(rows, np.array([1, 2, 3])), formula_of(rows, np.array([4]))
     (20, None)
     """
-    known, total = 0, 0
+    n_known, total = 0, 0
     for row in calls:
         n = int(((chosen >= row.first) & (chosen <= row.last)).sum())
-        known, total = known + n, total + n * row.formula
-    if not len(chosen) or known < len(chosen):
+        n_known, total = n_known + n, total + n * row.formula
+    if not len(chosen) or n_known < len(chosen):
         return None
-    return total // known
+    return total // n_known
 
 
 def means_of(trace: Trace, chosen: npt.NDArray[np.int64]) -> Measured:
@@ -229,11 +229,11 @@ def _n_messages(trace: Trace) -> int:
 
 
 def _totals(totals: Rows) -> dict[Link, float]:
-    found: dict[Link, float] = {}
+    totals_of: dict[Link, float] = {}
     for row in totals:
         link = int(row["source"]), int(row["destination"])
-        found[link] = found.get(link, 0.0) + int(row["bytes"])
-    return found
+        totals_of[link] = totals_of.get(link, 0.0) + int(row["bytes"])
+    return totals_of
 
 
 def _rates(table: Rows) -> dict[Link, float]:
@@ -243,20 +243,20 @@ def _rates(table: Rows) -> dict[Link, float]:
     last = int(table["end"].max())
     newest = table[table["end"] > last - WINDOW_NS]
     elapsed = max(1, last - int(newest["start"].min()))
-    found: dict[Link, float] = {}
+    rates: dict[Link, float] = {}
     for source, target in np.unique(newest[["source", "destination"]]).tolist():
         mine = (newest["source"] == source) & (newest["destination"] == target)
-        found[source, target] = int(newest["bytes"][mine].sum()) * 1e9 / elapsed
-    return found
+        rates[source, target] = int(newest["bytes"][mine].sum()) * 1e9 / elapsed
+    return rates
 
 
 def _formulas(names: tuple[str, ...], traffic: GroupTraffic | None) -> dict[Link, int]:
     """Return the bytes of each link by formula."""
-    found: dict[Link, int] = {}
-    for one in traffic.links if traffic is not None else ():
-        link = names.index(one.source), names.index(one.destination)
-        found[link] = found.get(link, 0) + one.formula
-    return found
+    formulas: dict[Link, int] = {}
+    for link_row in traffic.links if traffic is not None else ():
+        link = names.index(link_row.source), names.index(link_row.destination)
+        formulas[link] = formulas.get(link, 0) + link_row.formula
+    return formulas
 
 
 def window(trace: Trace) -> TimeWindow:

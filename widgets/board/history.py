@@ -95,64 +95,64 @@ class TrainingHistory:
                 self._measures[name] = joined
 
     def _add_steps(self, table: Rows) -> None:
-        place = table["step"] // self.width
-        _reach(self._start, place, table["start"], np.minimum)
-        _reach(self._end, place, table["end"], np.maximum)
+        bin_of = table["step"] // self.width
+        _reach(self._start, bin_of, table["start"], np.minimum)
+        _reach(self._end, bin_of, table["end"], np.maximum)
         counts = table["examples"] > 0
-        place, loss = place[counts], table["loss"][counts]
+        bin_of, loss = bin_of[counts], table["loss"][counts]
         weight = table["examples"][counts].astype(np.float64)
-        self._weight += np.bincount(place, weight, self._most)
-        self._loss += np.bincount(place, weight * loss, self._most)
-        _reach(self._low, place, loss, np.minimum)
-        _reach(self._high, place, loss, np.maximum)
+        self._weight += np.bincount(bin_of, weight, self._most)
+        self._loss += np.bincount(bin_of, weight * loss, self._most)
+        _reach(self._low, bin_of, loss, np.minimum)
+        _reach(self._high, bin_of, loss, np.maximum)
 
     def _add_transfers(self, table: Rows) -> None:
         # From columns: selecting whole rows takes ten times as long.
         moves = np.isin(table["kind"], STEP_KINDS)
-        place, n_bytes = table["step"][moves] // self.width, table["bytes"][moves]
-        _reach(self._end, place, table["end"][moves], np.maximum)
+        bin_of, n_bytes = table["step"][moves] // self.width, table["bytes"][moves]
+        _reach(self._end, bin_of, table["end"][moves], np.maximum)
         source, target = table["source"][moves], table["destination"][moves]
         code = source.astype(np.int64) << 16 | target
         order, first = _groups(code)
         for mine in np.split(order, first[1:]) if len(order) else ():
-            one = int(code[mine[0]])
-            link = one >> 16, one & 0xFFFF
+            pair = int(code[mine[0]])
+            link = pair >> 16, pair & 0xFFFF
             amount = self._links.setdefault(link, np.zeros(self._most))
-            amount += np.bincount(place[mine], n_bytes[mine], self._most)
+            amount += np.bincount(bin_of[mine], n_bytes[mine], self._most)
 
     def _add_measures(self, table: Rows) -> None:
         for name in np.unique(table["name"]):
             mine = table[(table["name"] == name) & np.isfinite(table["value"])]
-            place, many = mine["step"] // self.width, mine["examples"].astype(float)
+            bin_of, many = mine["step"] // self.width, mine["examples"].astype(float)
             empty = np.zeros(self._most), np.zeros(self._most)
             weight, total = self._measures.setdefault(name.decode(), empty)
-            weight += np.bincount(place, many, self._most)
-            total += np.bincount(place, many * mine["value"], self._most)
+            weight += np.bincount(bin_of, many, self._most)
+            total += np.bincount(bin_of, many * mine["value"], self._most)
 
     # -- columns ----------------------------------------------------------------
 
     def loss(self) -> Columns:
         """Return step, loss, low and high: mean and range of each stretch of steps."""
-        place = np.flatnonzero(self._weight)
-        step = self._middles(place)
-        loss = self._loss[place] / self._weight[place]
+        bins = np.flatnonzero(self._weight)
+        step = self._middles(bins)
+        loss = self._loss[bins] / self._weight[bins]
         return {
             "step": step.tolist(),
             "loss": loss.tolist(),
-            "low": self._low[place].tolist(),
-            "high": self._high[place].tolist(),
+            "low": self._low[bins].tolist(),
+            "high": self._high[bins].tolist(),
         }
 
-    def _middles(self, place: npt.NDArray[np.intp]) -> Floats:
-        middle = place.astype(np.float64) * self.width + (self.width - 1) / 2
+    def _middles(self, bins: npt.NDArray[np.intp]) -> Floats:
+        middle = bins.astype(np.float64) * self.width + (self.width - 1) / 2
         return np.minimum(middle, np.float64(self.n_steps - 1))
 
     def measure(self, name: str) -> Columns:
         """Return the steps and values of a measure of the step function, or nothing."""
         weight, total = self._measures.get(name, (np.zeros(0), np.zeros(0)))
-        place = np.flatnonzero(weight)
-        mean = total[place] / weight[place]
-        return {"step": self._middles(place).tolist(), "value": mean.tolist()}
+        bins = np.flatnonzero(weight)
+        mean = total[bins] / weight[bins]
+        return {"step": self._middles(bins).tolist(), "value": mean.tolist()}
 
     def measures(self) -> dict[str, Columns]:
         """Return each measure by its name, as `measure` does."""
@@ -168,29 +168,29 @@ class TrainingHistory:
         Only what moves in every step counts, not what moves once, at the start or at a
         switch.
         """
-        known = np.flatnonzero(self._start < _FAR)
-        known = known[known * self.width >= (self._whole_from or 0)]
-        if not self._links or not len(known):
+        bins = np.flatnonzero(self._start < _FAR)
+        bins = bins[bins * self.width >= (self._whole_from or 0)]
+        if not self._links or not len(bins):
             return {}
-        edges = np.append(self._start[known], self._end[known].max())
+        edges = np.append(self._start[bins], self._end[bins].max())
         # Asynchronous steps may begin out of order.
         edges = np.maximum.accumulate(edges)
         first = _apart(edges, int(edges[-1] - edges[0]) // (4 * self._most))
         # Steps that were done again moved their bytes twice, but have one start, the
         # first: only as one stretch do they have the right rate.
-        first = [n for n in first if not (n and self._is_again(int(known[n])))]
+        first = [n for n in first if not (n and self._is_again(int(bins[n])))]
         edges = np.append(edges[first], edges[-1])
         length = np.maximum(np.diff(edges), 1)
         second = (edges - self.origin) / 1e9
         pairs = sorted(self._links)
         table = np.array([self._links[pair] for pair in pairs])
-        sums = np.add.reduceat(table[:, known], first, axis=1)
+        sums = np.add.reduceat(table[:, bins], first, axis=1)
         rates = sums / length * (1e9 / figure_data.MB)
         amount = table.sum(axis=1)
         return figure_data.busiest(self._names, pairs, amount, second, rates, most)
 
-    def _is_again(self, place: int) -> bool:
-        step = place * self.width
+    def _is_again(self, bin_number: int) -> bool:
+        step = bin_number * self.width
         return any(first < step < end for first, end in self._again.values())
 
     def switches(self, changes: Sequence[Change] = ()) -> Columns:
@@ -215,13 +215,13 @@ def _apart(edges: Ints, least: int) -> list[int]:
     >>> _apart(np.array([0, 5, 6, 7, 20, 21]), 4)
     [0, 1]
     """
-    found = [0]
-    for place, edge in enumerate(edges[:-1].tolist()):
-        if edge - edges[found[-1]] >= least and place:
-            found.append(place)
-    while len(found) > 1 and edges[-1] - edges[found[-1]] < least:
-        found.pop()
-    return found
+    kept = [0]
+    for index, edge in enumerate(edges[:-1].tolist()):
+        if edge - edges[kept[-1]] >= least and index:
+            kept.append(index)
+    while len(kept) > 1 and edges[-1] - edges[kept[-1]] < least:
+        kept.pop()
+    return kept
 
 
 def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -237,14 +237,14 @@ def _groups(keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return order, first
 
 
-def _reach(column: Any, place: Ints, values: Any, how: np.ufunc) -> None:
+def _reach(column: Any, bins: Ints, values: Any, how: np.ufunc) -> None:
     """Apply the values at each place to a column, by `np.minimum` or `np.maximum`.
 
     In groups, because `how.at` on a column of rows takes about five times as long.
     """
-    order, first = _groups(place)
+    order, first = _groups(bins)
     if len(first):
-        where = place[order[first]]
+        where = bins[order[first]]
         column[where] = how(column[where], how.reduceat(values[order], first))
 
 

@@ -58,25 +58,29 @@ class Hosting(NamedTuple):
         if process in now.standby:
             return STANDS_BY
         # A process may have come and gone several times: the last change counts.
-        told = next(
-            (one for one in reversed(now.changes) if process in (*one.left, *one.lost)),
+        last = next(
+            (
+                change
+                for change in reversed(now.changes)
+                if process in (*change.left, *change.lost)
+            ),
             None,
         )
-        return LEFT if told is not None and process in told.left else GONE
+        return LEFT if last is not None and process in last.left else GONE
 
     def groups(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return which processes serve, and which work; one may do both.
 
         One that hosts no member counts by its name, so that it keeps its place.
         """
-        parts = [self.hosted_by(one) or (one,) for one in self.processes]
+        parts = [self.hosted_by(process) or (process,) for process in self.processes]
         serve = tuple(n for n, some in enumerate(parts) if any(map(is_server, some)))
         work = [n for n, some in enumerate(parts) if not all(map(is_server, some))]
         return serve, tuple(work)
 
     def between(self, rates: Mapping[Link, float]) -> dict[Link, float]:
         """Return the rates between processes, from those between members."""
-        at = [self.processes.index(place) for place in self.generation.places]
+        at = [self.processes.index(host) for host in self.generation.places]
         found: dict[Link, float] = {}
         for (source, target), rate in rates.items():
             link = at[source], at[target]
@@ -98,17 +102,17 @@ class Hosting(NamedTuple):
 
     def words(self) -> str:
         """Say which processes host no member, and which members are elsewhere."""
-        told = []
+        words = []
         for fate, many in _FATES.items():
-            some = [one for one in self.processes if self.fate(one) == fate]
+            some = [process for process in self.processes if self.fate(process) == fate]
             if some:
-                told.append(f"{listed(some)} {fate if len(some) == 1 else many}")
+                words.append(f"{listed(some)} {fate if len(some) == 1 else many}")
         guests: dict[str, list[str]] = {}
-        for member, place in zip(self.members, self.generation.places, strict=True):
-            if member != place:
-                guests.setdefault(place, []).append(member)
-        told += [f"{listed(some)} on {place}" for place, some in sorted(guests.items())]
-        return "; ".join(told) + "." if told else ""
+        for member, host in zip(self.members, self.generation.places, strict=True):
+            if member != host:
+                guests.setdefault(host, []).append(member)
+        words += [f"{listed(some)} on {item}" for item, some in sorted(guests.items())]
+        return "; ".join(words) + "." if words else ""
 
 
 def compact(members: Collection[str]) -> str:

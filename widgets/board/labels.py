@@ -68,14 +68,14 @@ def label_places(
     outwards = np.hypot(x - WIDTH / 2, y - layout.height / 2)
     costs = {}
     for links, near in gaps.items():
-        others = [gaps[one] for one in labels if one != links]
+        others = [gaps[label] for label in labels if label != links]
         is_own = np.min([np.full_like(near, _REACH), *others], axis=0) >= near
         middle = gap([line.at(0.5) for line in lines[links]])
         costs[links] = np.where(is_own, near + 0.3 * middle - 0.05 * outwards, np.inf)
     places = {}
     # Those with the fewest places to choose from come first.
     for links in sorted(
-        labels, key=lambda one: (is_free & np.isfinite(costs[one])).sum()
+        labels, key=lambda label: (is_free & np.isfinite(costs[label])).sum()
     ):
         free = np.where(is_free, costs[links], np.inf)
         best = np.unravel_index(free.argmin(), free.shape)

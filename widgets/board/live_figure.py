@@ -130,13 +130,13 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
 def _attributes(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the id and the attributes of each model that bokeh has written."""
     if isinstance(plain, list | tuple):
-        for one in plain:
-            yield from _attributes(one)
+        for item in plain:
+            yield from _attributes(item)
     elif isinstance(plain, dict):
         if plain.get("type") == "object" and "id" in plain:
             yield plain["id"], plain.setdefault("attributes", {})
-        for one in plain.values():
-            yield from _attributes(one)
+        for item in plain.values():
+            yield from _attributes(item)
 
 
 class _Writer(Serializer):

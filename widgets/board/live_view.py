@@ -267,11 +267,11 @@ class LiveView:
 
     def _is_due(self, what: str, every_s: float, beat: Beat) -> bool:
         """Whether it is time to draw something again, and there is anything new."""
-        now, known = self._clock(), (beat.n_rows, len(beat.history.epochs))
-        is_early = now < self._due[what] or known == self._drawn.get(what)
+        now, state = self._clock(), (beat.n_rows, len(beat.history.epochs))
+        is_early = now < self._due[what] or state == self._drawn.get(what)
         if is_early and not beat.is_last:
             return False
-        self._due[what], self._drawn[what] = now + every_s, known
+        self._due[what], self._drawn[what] = now + every_s, state
         return True
 
     def _tell(self) -> None:
@@ -281,14 +281,14 @@ class LiveView:
     def _tell_tables(self, beat: Beat) -> None:
         names = _TABS
         if self._is_of_group:
-            names, told = _GROUP_TABS, snapshot.calls(beat)
-            _put(self.calls, markup('<div class="ps-board">{}</div>', told))
+            names, tables = _GROUP_TABS, snapshot.calls(beat)
+            _put(self.calls, markup('<div class="ps-board">{}</div>', tables))
             if beat.calls:
                 self.stepping.show(beat.calls)
         shown = names[self.tabs.selected_index or 0]
         if shown == "Table" or beat.is_last:
-            told = rates_table(beat) + kept(beat)
-            _put(self.twin, markup('<div class="ps-board">{}</div>', told))
+            tables = rates_table(beat) + kept(beat)
+            _put(self.twin, markup('<div class="ps-board">{}</div>', tables))
         if shown == "Commands":
             _put(
                 self.commands, markup('<div class="ps-board">{}</div>', commands(beat))
@@ -309,8 +309,8 @@ class LiveView:
                 self._has_fallen = self.log.value = True  # once: it may be unchecked
         self.links.show(links, self._theme)
         width *= history.width
-        told = "each step" if width == 1 else f"mean of {width:,} steps"
-        _put(self.mean, markup('<div class="ps-board ps-line">{}</div>', told))
+        caption = "each step" if width == 1 else f"mean of {width:,} steps"
+        _put(self.mean, markup('<div class="ps-board ps-line">{}</div>', caption))
 
     def _spans(self, beat: Beat) -> None:
         window, unit = window_of(beat), beat.moment.unit
@@ -321,9 +321,11 @@ class LiveView:
         more = figure_data.arrows(beat.recent, window) if self._is_of_group else None
         chart = curves.timeline(spans, starts, self._tasks, label, coming, unit, more)
         self.timeline.show(chart, self._theme)
-        told = words.timeline(beat.recent, window, unit)
+        caption = words.timeline(beat.recent, window, unit)
         waits = snapshot.waits(beat)
-        _put(self.said, markup('<div class="ps-board"><p>{}</p>{}</div>', told, waits))
+        _put(
+            self.said, markup('<div class="ps-board"><p>{}</p>{}</div>', caption, waits)
+        )
 
     def close(self) -> None:
         """Take the board off the screen."""
@@ -335,6 +337,6 @@ class LiveView:
             plot.figure.document.remove_root(plot.figure)
 
 
-def _put(place: Any, text: Html) -> None:
-    if place.value != text:
-        place.value = text
+def _put(widget: Any, text: Html) -> None:
+    if widget.value != text:
+        widget.value = text

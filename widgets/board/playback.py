@@ -69,11 +69,11 @@ def html(beat: Beat, trace: Trace, formula: Formula, more: Html = NO_HTML) -> Ht
 
 def _written(beat: Beat, shown: list[StepFrame]) -> list[Frame]:
     loss, links = snapshot.charts_of(beat)
-    return [_frame(beat, one, loss, links) for one in shown]
+    return [_frame(beat, frame, loss, links) for frame in shown]
 
 
-def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
-    moment = one.moment
+def _frame(beat: Beat, frame: StepFrame, loss: Chart, links: Chart) -> Frame:
+    moment = frame.moment
     where = f"{moment.unit} {moment.step:,} of {moment.steps:,}"
     if moment.group is None:
         where, how = where.replace("update", "step"), sentences.configuration(moment)
@@ -85,9 +85,9 @@ def _frame(beat: Beat, one: StepFrame, loss: Chart, links: Chart) -> Frame:
         markup("{}<figcaption>{}</figcaption>", scene(moment), title(moment)),
     ]
     if moment.group is None:
-        places.append(svg_charts.curves_pointer(loss, one.step, moment.loss))
+        places.append(svg_charts.curves_pointer(loss, frame.step, moment.loss))
     if links.series:
-        second = (one.end - beat.history.origin) / 1e9
+        second = (frame.end - beat.history.origin) / 1e9
         places.append(svg_charts.links_pointer(links, second))
     places.append(snapshot.rates_table(replace(beat, moment=moment)))
     return Frame(where, tuple(places))
@@ -98,12 +98,12 @@ def _body(beat: Beat, last: Frame, rule: str, unit: str) -> Html:
     said, numbers, picture, *pointers, table = last.places
     _, *still = snapshot.pictures(beat)
     figures = [markup("<figure {}>{}</figure>", PLACE, picture)]
-    for number, (drawn, told) in enumerate(still):
+    for number, (drawn, caption) in enumerate(still):
         if number < len(pointers):
-            place = markup("<g {}>{}</g></svg>", PLACE, pointers[number])
-            drawn = drawn.removesuffix(Html("</svg>")) + place
+            pointer = markup("<g {}>{}</g></svg>", PLACE, pointers[number])
+            drawn = drawn.removesuffix(Html("</svg>")) + pointer
         figures.append(
-            markup("<figure>{}<figcaption>{}</figcaption></figure>", drawn, told)
+            markup("<figure>{}<figcaption>{}</figcaption></figure>", drawn, caption)
         )
     return markup(
         '<p class="ps-head" role="status" aria-live="polite" {}>{}</p>'
@@ -125,7 +125,7 @@ def _body(beat: Beat, last: Frame, rule: str, unit: str) -> Html:
 
 def _rule(trace: Trace, shown: list[StepFrame], unit: str) -> str:
     """Say what each place of the slider stands for."""
-    most = max(one.moment.numbers.n_steps for one in shown)
+    most = max(frame.moment.numbers.n_steps for frame in shown)
     what = f"one {unit}" if most == 1 else f"the mean of up to {most:,} {unit}s"
     said = f"The slider has {len(shown):,} places; each shows {what}, as measured."
     if first := trace.kept.details:
@@ -174,15 +174,15 @@ def stretches(steps: Rows, most: int) -> list[EpochSpan]:
     length = max(1, -(-len(numbers) // most))
     while sum(-(-held // length)) > most and length < max(held):
         length += 1
-    found: list[list[tuple[int, int]]] = []
+    groups: list[list[tuple[int, int]]] = []
     for epoch, number in zip(epochs, numbers, strict=True):
-        if not found or found[-1][0][0] != epoch or len(found[-1]) == length:
-            found.append([])
-        found[-1].append((epoch, number))
-    if len(found) > most:
-        chosen = np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))
-        found = [found[place] for place in chosen.tolist()]
-    return [EpochSpan(one[0][0], one[0][1], one[-1][1]) for one in found]
+        if not groups or groups[-1][0][0] != epoch or len(groups[-1]) == length:
+            groups.append([])
+        groups[-1].append((epoch, number))
+    if len(groups) > most:
+        chosen = np.unique(np.linspace(0, len(groups) - 1, most).round().astype(int))
+        groups = [groups[index] for index in chosen.tolist()]
+    return [EpochSpan(group[0][0], group[0][1], group[-1][1]) for group in groups]
 
 
 def frames(
@@ -199,13 +199,21 @@ def frames(
     moved = trace.transfers[np.isin(trace.transfers["kind"], STEP_KINDS)]
     moved = moved[np.argsort(moved["step"], kind="stable")]
     epochs = {row.number: row for row in trace.epochs}
-    found = [
-        _step_frame(trace, one, _of(steps, one), _of(moved, one), epochs, end, formula)
-        for one in stretches(steps, most)
-        if one.epoch in epochs
+    frames_made = [
+        _step_frame(
+            trace,
+            stretch,
+            _of(steps, stretch),
+            _of(moved, stretch),
+            epochs,
+            end,
+            formula,
+        )
+        for stretch in stretches(steps, most)
+        if stretch.epoch in epochs
     ]
-    peak = max((one.moment.peak() for one in found), default=0.0)
-    return list(_scaled(found, peak))
+    peak = max((frame.moment.peak() for frame in frames_made), default=0.0)
+    return list(_scaled(frames_made, peak))
 
 
 def _call_frames(trace: Trace, most: int) -> list[StepFrame]:
@@ -213,62 +221,62 @@ def _call_frames(trace: Trace, most: int) -> list[StepFrame]:
     whole = group_moment.whole_calls(trace)
     whole = whole[whole >= trace.kept.details]
     steps = trace.steps[np.isin(trace.steps["step"], whole)]
-    found = []
-    for one in stretches(np.sort(steps, order="step"), most):
-        chosen = whole[(whole >= one.first) & (whole <= one.last)]
+    frames_made = []
+    for stretch in stretches(np.sort(steps, order="step"), most):
+        chosen = whole[(whole >= stretch.first) & (whole <= stretch.last)]
         mine = steps[np.isin(steps["step"], chosen)]
         moment = group_moment.of_calls(trace, chosen)
-        found.append(StepFrame(moment, one.last, int(mine["end"].max())))
-    peak = max((one.moment.peak() for one in found), default=0.0)
-    return list(_scaled(found, peak))
+        frames_made.append(StepFrame(moment, stretch.last, int(mine["end"].max())))
+    peak = max((frame.moment.peak() for frame in frames_made), default=0.0)
+    return list(_scaled(frames_made, peak))
 
 
-def _of(rows: Rows, one: EpochSpan) -> Rows:
+def _of(rows: Rows, span: EpochSpan) -> Rows:
     """Return the rows of a stretch from rows that are sorted by step."""
-    low, high = np.searchsorted(rows["step"], [one.first, one.last + 1])
+    low, high = np.searchsorted(rows["step"], [span.first, span.last + 1])
     mine: Rows = rows[low:high]
-    found: Rows = mine[mine["epoch"] == one.epoch]
-    return found
+    rows_of: Rows = mine[mine["epoch"] == span.epoch]
+    return rows_of
 
 
 def _step_frame(
     trace: Trace,
-    one: EpochSpan,
+    span: EpochSpan,
     steps: Rows,
     moved: Rows,
     epochs: dict[int, EpochRow],
     end: Moment,
     formula: Formula,
 ) -> StepFrame:
-    row = epochs[one.epoch]
+    row = epochs[span.epoch]
     # A link as one number, as `means` takes it.
     code = moved["source"].astype(np.int64) << 16 | moved["destination"]
-    found = run_state.means(steps, code, moved["bytes"], formula(row.topology))
-    if one.first == one.last:
-        stretch = f"in step {one.last + 1:,}"
+    means = run_state.means(steps, code, moved["bytes"], formula(row.topology))
+    if span.first == span.last:
+        stretch = f"in step {span.last + 1:,}"
     else:
-        stretch = f"in steps {one.first + 1:,} to {one.last + 1:,}"
-    loss, accuracy = run_state.learned(replace(trace, steps=steps), one.last)
+        stretch = f"in steps {span.first + 1:,} to {span.last + 1:,}"
+    loss, accuracy = run_state.learned(replace(trace, steps=steps), span.last)
     moment = Moment(
         trace.tasks,
         state=end.state,
-        step=one.last + 1,
+        step=span.last + 1,
         steps=end.steps,
         topology=row.topology,
         link=row.link,
-        rates=found.rates,
-        per_step=found.per_step,
-        numbers=found.numbers,
+        rates=means.rates,
+        per_step=means.per_step,
+        numbers=means.numbers,
         hosts=() if end.hosting else end.hosts,
         stretch=stretch,
         loss=loss,
         accuracy=accuracy,
     )
-    return StepFrame(moment, one.last, int(steps["end"].max()))
+    return StepFrame(moment, span.last, int(steps["end"].max()))
 
 
 def _scaled(found: list[StepFrame], peak: float) -> Iterator[StepFrame]:
     """Give all moments one scale, so that bars and arrows can be compared."""
-    for one in found:
-        scale, limit = run_state.capacity(one.moment.link, peak)
-        yield one._replace(moment=replace(one.moment, scale=scale, limit=limit))
+    for frame in found:
+        scale, limit = run_state.capacity(frame.moment.link, peak)
+        yield frame._replace(moment=replace(frame.moment, scale=scale, limit=limit))

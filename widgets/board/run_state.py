@@ -277,7 +277,7 @@ def measured(
     is_still = is_standing or silent > max(WINDOW_NS, 2 * elapsed)
     code = table["source"][moved].astype(np.int64) << 16 | target
     chosen = np.isin(step, ended)
-    found = means(
+    numbers = means(
         used,
         code[chosen],
         table["bytes"][moved][chosen],
@@ -287,7 +287,7 @@ def measured(
         is_still=is_still,
     )
     loss, accuracy = learned(recent, high)
-    return found._replace(loss=loss, accuracy=accuracy)
+    return numbers._replace(loss=loss, accuracy=accuracy)
 
 
 def _whole_before(recent: Trace, epoch: int) -> int:
@@ -331,7 +331,7 @@ def means(
     amount = _sums(code, n_bytes)
     a_second = 0.0 if is_still else 1e9 / elapsed
     spent = int((used["end"] - used["start"]).sum())
-    found = Numbers(
+    numbers = Numbers(
         n_steps=n_steps,
         step_s=(last - first if n_steps == 1 else elapsed) / n_steps / 1e9,
         step_rate=None if is_still else n_steps * a_second,
@@ -341,7 +341,7 @@ def means(
         staleness=int(used["staleness"].max()),
     )
     return Measured(
-        found,
+        numbers,
         {link: moved * a_second for link, moved in amount.items()},
         {link: moved / n_steps for link, moved in amount.items()},
         None,
@@ -356,9 +356,9 @@ def _sums(code: npt.NDArray[np.int64], n_bytes: Rows) -> dict[Link, float]:
     # Counting is faster than sorting: a beat has tens of thousands of rows.
     source, target = code >> 16, code & 0xFFFF
     n_tasks = int(max(source.max(), target.max())) + 1
-    place = source * n_tasks + target
-    links = np.flatnonzero(np.bincount(place)).tolist()
-    sums = np.bincount(place, n_bytes)
+    pair = source * n_tasks + target
+    links = np.flatnonzero(np.bincount(pair)).tolist()
+    sums = np.bincount(pair, n_bytes)
     return {divmod(link, n_tasks): float(sums[link]) for link in links}
 
 
@@ -389,7 +389,7 @@ def whole_steps(
     >>> whole_steps(np.array([0, 1]), np.array([9, 9]), is_complete=True)
     (9, 9)
     """
-    mine = [step[task == one] for one in np.unique(task)]
+    mine = [step[task == number] for number in np.unique(task)]
     if not mine:
         return 0, -1
     low = max(int(some.min()) for some in mine) + 1

@@ -58,7 +58,7 @@ def scene(moment: Moment) -> Html:
     tall = _TALL + _LINE if hosting and hosting.words() else _TALL
     forms = [moment.topology]
     if moment.group is None:  # its calls seldom change the topology
-        forms += [one.name for one in registered()]
+        forms += [topology.name for topology in registered()]
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
     highest = max(heights)
     found = layout(names, moment.topology, hosts, groups, tall, highest)
@@ -282,14 +282,14 @@ def _labelled(moment: Moment) -> tuple[Links, ...]:
     >>> _labelled(Moment((), rates={(0, 1): 5e6, (1, 0): 5e6, (2, 0): 3e6}))
     (((0, 1), (1, 0)), ((2, 0),))
     """
-    found: dict[frozenset[int], Links] = {}
+    pairs: dict[frozenset[int], Links] = {}
     for link, rate in sorted(moment.rates.items()):
         back = link[::-1]
         is_alike = moment.per_step.get(link) == moment.per_step.get(back)
         is_alike &= math.isclose(rate, moment.rates.get(back, math.nan), rel_tol=0.02)
         key = frozenset(link) if is_alike else frozenset([*link, -1 - link[0]])
-        found[key] = (*found.get(key, ()), link)
-    return tuple(found.values()) if len(found) <= _LABELS else ()
+        pairs[key] = (*pairs.get(key, ()), link)
+    return tuple(pairs.values()) if len(pairs) <= _LABELS else ()
 
 
 def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
@@ -329,11 +329,11 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> Html:
     if fate and elsewhere not in ("", name):
         lines.append([f"now on {elsewhere}", elsewhere])
     elif members and members != (name,):
-        told, job = compact(members), name.partition(":")[0]
+        compacted, job = compact(members), name.partition(":")[0]
         # Within its own job the numbers are enough.
-        short = told.removeprefix(f"{job}:")
-        short = told if ":" in short else short
-        lines.append([f"hosts {told}", f"hosts {short}", f"hosts {len(members)}"])
+        short = compacted.removeprefix(f"{job}:")
+        short = compacted if ":" in short else short
+        lines.append([f"hosts {compacted}", f"hosts {short}", f"hosts {len(members)}"])
     # Below the name where there are no bars, else below these.
     first = box.y - box.height / 2 + (23 if fate else _BARS[0] + _BARS[1] + 18) + _LINE
     fitting = (_fitting(some, box.width) for some in lines)
@@ -350,7 +350,7 @@ def _hosting(name: str, fate: str, box: TaskBox, hosting: Hosting) -> Html:
 
 def _fitting(texts: Sequence[str], width: float) -> str:
     """Return the first text that fits into a box; "" if none does."""
-    return next((one for one in texts if len(one) * _LETTER_PX <= width), "")
+    return next((text for text in texts if len(text) * _LETTER_PX <= width), "")
 
 
 def _bar(task: int, side: int, found: SceneLayout, moment: Moment) -> Html:

@@ -31,15 +31,15 @@ def requests(moment: Moment) -> list[str]:
     >>> requests(Moment(("ps:0", "worker:0"), switching="ring", halting="pausing"))
     ['switching to ring… at the next step boundary', 'pausing… after this step']
     """
-    found = []
+    texts = []
     if moment.switching:
-        found.append(f"switching to {moment.switching}\u2026 at the next step boundary")
+        texts.append(f"switching to {moment.switching}\u2026 at the next step boundary")
     if moment.halting:
-        found.append(f"{moment.halting}\u2026 after this step")
+        texts.append(f"{moment.halting}\u2026 after this step")
     if moment.group is not None and not moment.is_over:
         doing = moment.group.doing
-        found += [f"{task} is in {call}" for task, call in doing.items()]
-    return found
+        texts += [f"{task} is in {call}" for task, call in doing.items()]
+    return texts
 
 
 def headline(moment: Moment) -> str:
@@ -102,10 +102,10 @@ def alarms(moment: Moment) -> list[str]:
 
 def placement(moment: Moment) -> list[str]:
     """Return the last change of an elastic training, and which process hosts what."""
-    found = [one.sentence for one in moment.changes[-1:]]
+    lines = [change.sentence for change in moment.changes[-1:]]
     if moment.hosting and (who := moment.hosting.words()):
-        found.append(who)
-    return found
+        lines.append(who)
+    return lines
 
 
 def facts(moment: Moment) -> list[tuple[str, str, str]]:
@@ -187,15 +187,15 @@ def waited_for(moment: Moment) -> str:
     >>> waited_for(Moment(()))
     'What the steps wait for is not known yet.'
     """
-    found = moment.bottleneck
-    if found is None or not found.window:
+    cause = moment.bottleneck
+    if cause is None or not cause.window:
         return "What the steps wait for is not known yet."
-    return f"{found.window[0].upper()}{found.window[1:]}: {found}"
+    return f"{cause.window[0].upper()}{cause.window[1:]}: {cause}"
 
 
 def cells(numbers: Iterable[tuple[str, str, str]]) -> Html:
     """Return names, values and remarks as a row of HTML."""
-    found = joined(
+    items = joined(
         markup(
             '<div role="listitem"><span>{}</span> <b>{}</b> <span>{}</span></div>',
             name,
@@ -204,7 +204,7 @@ def cells(numbers: Iterable[tuple[str, str, str]]) -> Html:
         )
         for name, value, remark in numbers
     )
-    return markup('<div class="ps-numbers" role="list">{}</div>', found)
+    return markup('<div class="ps-numbers" role="list">{}</div>', items)
 
 
 def kept(moment: Moment) -> str:

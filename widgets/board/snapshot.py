@@ -65,14 +65,14 @@ def html(
 def pictures(beat: Beat) -> Pictures:
     """Return the pictures that have data, as SVG, each with what it shows in words."""
     loss, links = charts_of(beat)
-    lines = {one.label: one.data for one in links.series}
-    found = [
+    lines = {strip.label: strip.data for strip in links.series}
+    drawings = [
         (scene(beat.moment), title(beat.moment)),
         (svg_charts.curves_chart(loss), loss_words(beat)),
         (svg_charts.links_chart(links), words.links(lines)),
         _timeline(beat),
     ]
-    return [(picture, said) for picture, said in found if picture]
+    return [(picture, said) for picture, said in drawings if picture]
 
 
 def timeline(beat: Beat) -> Html:
@@ -121,8 +121,10 @@ def loss_words(beat: Beat) -> str:
         f"{beat.history.n_steps:,} steps."
     )
     measured = beat.history.measure
-    if found := measured(f"{curves.VALIDATION}loss")["value"]:
-        said += f" On held-out data it went from {found[0]:.3g} to {found[-1]:.3g}"
+    if held_out := measured(f"{curves.VALIDATION}loss")["value"]:
+        said += (
+            f" On held-out data it went from {held_out[0]:.3g} to {held_out[-1]:.3g}"
+        )
         if shares := measured(f"{curves.VALIDATION}accuracy")["value"]:
             said += f", and {shares[0]:.1%} to {shares[-1]:.1%} were right"
         said += "."
@@ -134,7 +136,7 @@ def loss_words(beat: Beat) -> str:
     ]
     if changes:
         said += f" Changes: {', '.join(changes[:8])}."
-    if any(one.repeated for one in beat.moment.changes):
+    if any(change.repeated for change in beat.moment.changes):
         said += " The grey bands are steps that were done again; each is drawn once."
     return said
 

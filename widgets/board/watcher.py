@@ -99,7 +99,7 @@ class RunFollower(Follower):
         # In a pause nothing more comes, nor when all tasks have been silent for long:
         # the newest step is then as complete as it will be.
         is_told = state in ("paused", "done") and not run.halting
-        found = run_state.measured(
+        numbers = run_state.measured(
             heard,
             self.formula(topology),
             now=None if run.done else self._newest + since_ns - LATE_NS,
@@ -107,8 +107,8 @@ class RunFollower(Follower):
             is_standing=state == "paused" and not run.halting,
         )
         links = self._formula(topology)
-        rates = dict.fromkeys(links, 0.0) | _alive(found.rates, self._tasks, run.lost)
-        per_step = _alive(found.per_step, self._tasks, run.lost)
+        rates = dict.fromkeys(links, 0.0) | _alive(numbers.rates, self._tasks, run.lost)
+        per_step = _alive(numbers.per_step, self._tasks, run.lost)
         if hosting is not None:
             rates, per_step = hosting.between(rates), hosting.between(per_step)
         # The scale never shrinks while it runs, so that bars compare from beat to beat.
@@ -119,7 +119,7 @@ class RunFollower(Follower):
         slowest = self._slowest_part()
         link, error = row.link if row else run.job.link, run.error
         return replace(
-            _known(recent, found, link, self._peak),
+            _known(recent, numbers, link, self._peak),
             tasks=tasks,
             rates=rates,
             per_step=per_step,
@@ -140,9 +140,9 @@ class RunFollower(Follower):
     def _slowest_part(self) -> Bottleneck | None:
         """Return what the newest steps waited for, computed anew once in a while."""
         at, n_rows = self._looked
-        now, known = self._clock(), sum(self._cursors)
-        if known != n_rows and (self._run.done or now - at >= BOTTLENECK_S):
-            self._looked = now, known
+        now, n_seen = self._clock(), sum(self._cursors)
+        if n_seen != n_rows and (self._run.done or now - at >= BOTTLENECK_S):
+            self._looked = now, n_seen
             self._bottleneck = bottleneck(self._run.news()[0], BOTTLENECK_STEPS)
         return self._bottleneck
 
@@ -189,9 +189,9 @@ def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
     first = run.job.generation
     if hosting is None or first is None or not run.job.hosts:
         return run.job.hosts
-    known = dict(zip(first.places, run.job.hosts, strict=True))
-    found = [known.get(one, "") for one in hosting.processes]
-    return tuple(found) if all(found) else ()
+    host_of = dict(zip(first.places, run.job.hosts, strict=True))
+    hosts = [host_of.get(process, "") for process in hosting.processes]
+    return tuple(hosts) if all(hosts) else ()
 
 
 def requested_words(request: Mapping[str, Any], topology: str, link: str) -> str:
@@ -236,11 +236,11 @@ def beat_of(trace: Trace) -> Beat:
     history.add(trace)
     epoch = max(trace.epochs, default=None)
     recent = newest(trace, 3 * WINDOW_NS)
-    found = run_state.measured(recent, is_complete=True)
+    numbers = run_state.measured(recent, is_complete=True)
     link = epoch.link if epoch else ""
-    peak = Moment(trace.tasks, rates=found.rates).peak()
+    peak = Moment(trace.tasks, rates=numbers.rates).peak()
     end = replace(
-        _known(recent, found, link, peak),
+        _known(recent, numbers, link, peak),
         state="done",
         step=history.n_steps,
         steps=history.n_steps,
@@ -250,19 +250,19 @@ def beat_of(trace: Trace) -> Beat:
     return Beat(end, history, recent, is_last=True)
 
 
-def _known(recent: Trace, found: Measured, link: str, peak: float) -> Moment:
+def _known(recent: Trace, numbers: Measured, link: str, peak: float) -> Moment:
     """Return what is known of a live training and of a trace alike."""
     scale, limit = run_state.capacity(link, peak)
     return Moment(
         recent.tasks,
         link=link,
-        loss=found.loss,
-        accuracy=found.accuracy,
-        rates=found.rates,
-        per_step=found.per_step,
+        loss=numbers.loss,
+        accuracy=numbers.accuracy,
+        rates=numbers.rates,
+        per_step=numbers.per_step,
         scale=scale,
         limit=limit,
-        numbers=found.numbers,
+        numbers=numbers.numbers,
         kept=str(recent.kept),
         insecure=recent.insecure,
     )

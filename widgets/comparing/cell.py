@@ -150,8 +150,10 @@ def still(comparison: Comparison) -> Html:
 def bars(runs: Sequence[Drawn]) -> list[tuple[Html, str]]:
     """Return the bars, each as a picture and what it shows in words."""
     described = (overlays.time_bars, overlays.bytes_bars, overlays.phase_bars)
-    found = [describe(runs) for describe in described]
-    return [(svg_charts.bars_chart(one), overlays.bars_words(one)) for one in found]
+    charts = [describe(runs) for describe in described]
+    return [
+        (svg_charts.bars_chart(chart), overlays.bars_words(chart)) for chart in charts
+    ]
 
 
 def pictures(drawn: Sequence[tuple[Html, str]]) -> Html:

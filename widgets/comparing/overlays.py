@@ -51,8 +51,8 @@ class Drawn(NamedTuple):
 def drawn(outcomes: Sequence[RunSummary]) -> list[Drawn]:
     """Return the runs with their looks; the first six differ in colour and dash."""
     return [
-        Drawn(one.name, *link_look(place), one.curves(), one)
-        for place, one in enumerate(outcomes)
+        Drawn(outcome.name, *link_look(number), outcome.curves(), outcome)
+        for number, outcome in enumerate(outcomes)
     ]
 
 
@@ -68,7 +68,11 @@ def measures(runs: Sequence[Drawn]) -> list[str]:
     return [
         "loss",
         *plain,
-        *(one for one in alone if one.removeprefix(VALIDATION) not in with_twin),
+        *(
+            measure
+            for measure in alone
+            if measure.removeprefix(VALIDATION) not in with_twin
+        ),
     ]
 
 
@@ -109,8 +113,8 @@ def overlay(
     name = measure.replace("_", " ")
     return Chart(
         f"{name.capitalize()} {ALONG[along]}",
-        _extent(labels[along], [one.points[:, 0] for one in series]),
-        _extent(name, [one.points[:, 1] for one in series], is_log=is_log),
+        _extent(labels[along], [item.points[:, 0] for item in series]),
+        _extent(name, [item.points[:, 1] for item in series], is_log=is_log),
         tuple(series),
         is_log=is_log,
     )
@@ -155,7 +159,7 @@ def unit_of(n_bytes: float) -> tuple[float, str]:
     >>> unit_of(2_500_000), unit_of(0)
     ((1000000.0, 'MB'), (1.0, 'bytes'))
     """
-    return next((one for one in _UNITS if n_bytes >= one[0]), _UNITS[-1])
+    return next((unit for unit in _UNITS if n_bytes >= unit[0]), _UNITS[-1])
 
 
 def _end(values: Floats) -> float:
@@ -168,16 +172,16 @@ def _end(values: Floats) -> float:
 
 def bytes_bars(runs: Sequence[Drawn]) -> Bars:
     """Describe the bytes of a step, of all tasks together."""
-    found = [_number(row(run.outcome)["bytes_per_step"]) for run in runs]
-    scale, unit = unit_of(max(found, default=0.0))
-    scaled = [value / scale for value in found]
+    amounts = [_number(row(run.outcome)["bytes_per_step"]) for run in runs]
+    scale, unit = unit_of(max(amounts, default=0.0))
+    scaled = [value / scale for value in amounts]
     return _bars("Bytes a step", f"moved in a step [{unit}]", runs, scaled)
 
 
 def time_bars(runs: Sequence[Drawn]) -> Bars:
     """Describe the median time of a step."""
-    found = [_number(row(run.outcome)["ms_per_step"]) for run in runs]
-    return _bars("Time of a step", "median time of a step [ms]", runs, found)
+    amounts = [_number(row(run.outcome)["ms_per_step"]) for run in runs]
+    return _bars("Time of a step", "median time of a step [ms]", runs, amounts)
 
 
 def _bars(
@@ -199,13 +203,15 @@ def phase_bars(runs: Sequence[Drawn]) -> Bars:
     for run in runs:
         spent = phases(run.outcome.trace)
         works = (Phase.COMPUTE, Phase.SEND, Phase.APPLY)
-        found = {job: one for job, one in spent.items() if any(one[p] for p in works)}
-        for job in sorted(found, key=lambda job: (job != "worker", job)):
-            name = f"{run.name}: {job}" if len(found) > 1 else run.name
+        works_of = {
+            job: times for job, times in spent.items() if any(times[p] for p in works)
+        }
+        for job in sorted(works_of, key=lambda job: (job != "worker", job)):
+            name = f"{run.name}: {job}" if len(works_of) > 1 else run.name
             parts = [
-                Part(phase.name.lower(), found[job][phase], "", phase)
+                Part(phase.name.lower(), works_of[job][phase], "", phase)
                 for phase in Phase
-                if found[job][phase] > 0
+                if works_of[job][phase] > 0
             ]
             rows.append((name, tuple(parts)))
     longest = max((sum(part.value for part in parts) for _, parts in rows), default=0.0)
@@ -229,10 +235,10 @@ def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
     scale, unit = unit_of(max((_end(run.curves.bytes) for run in runs), default=0.0))
     for run in runs:
         values = run.values(measure)
-        known = np.flatnonzero(np.isfinite(values))
-        if not len(known):
+        finite = np.flatnonzero(np.isfinite(values))
+        if not len(finite):
             continue
-        last, found = known[-1], run.curves
+        last, found = finite[-1], run.curves
         where = {
             "step": f"at step {found.step[last]:,}",
             "examples": f"after {found.examples[last]:,.0f} examples",

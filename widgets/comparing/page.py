@@ -90,7 +90,11 @@ def write(
         markup("<section><h2>Curves</h2>{}{}</section>", _SCALE, above),
         markup("<section><h2>What a step takes</h2>{}</section>", below),
     ]
-    kept = [f"{one.name}: {one.trace.kept}." for one in outcomes if str(one.trace.kept)]
+    kept = [
+        f"{outcome.name}: {outcome.trace.kept}."
+        for outcome in outcomes
+        if str(outcome.trace.kept)
+    ]
     title = f"Comparison of {len(runs)} runs"
     write_page(path, title, Html("\n").join(body), [*_NOTES, *kept], scripts)
 

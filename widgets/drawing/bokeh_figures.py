@@ -65,10 +65,10 @@ def curves_figure(
     fig = canvas(theme, chart.x.label, chart.y.label, height=330, y_range=room)
     _shade(fig, chart.regions, theme)
     pairs = zip(chart.series, sources or sources_of(chart), strict=True)
-    drawn = {one.label: curve(fig, one, data) for one, data in reversed([*pairs])}
-    for one in chart.series:
-        tint(drawn[one.label], one, theme)
-    legend(fig, theme, {one.label: drawn[one.label] for one in chart.series})
+    drawn = {item.label: curve(fig, item, data) for item, data in reversed([*pairs])}
+    for line in chart.series:
+        tint(drawn[line.label], line, theme)
+    legend(fig, theme, {item.label: drawn[item.label] for item in chart.series})
     fig.add_tools(tips_of(chart, drawn))
     return fig
 
@@ -107,7 +107,7 @@ def overlay_figure(
 
     The pointer shows the columns of the curve that it is on.
     """
-    labels = dict.fromkeys(one.label for one in chart.series)
+    labels = dict.fromkeys(item.label for item in chart.series)
     # Names of runs may be long: the legend has as many columns as there is room for.
     n_columns = max(1, int(_HALF_PX // (48 + 6.5 * max(map(len, labels), default=0))))
     n_rows = -(-len(labels) // n_columns)
@@ -115,16 +115,16 @@ def overlay_figure(
     size = {"height": 320 + 28 * n_rows, "y_axis_type": kind}
     fig = canvas(theme, chart.x.label, chart.y.label, **size)
     drawn: dict[str, list[Any]] = {}
-    for one, data in zip(chart.series, sources or sources_of(chart), strict=True):
-        found = curve(fig, one, data, name=one.label)
-        tint(found, one, theme)
-        drawn.setdefault(one.label, []).append(found)
-        if one.has_dots:
-            dots = fig.scatter(one.x, one.y, source=data, name=one.label, size=7)
-            dots.glyph.update(fill_color=theme.colour(one.colour), line_color=None)
-            drawn[one.label].append(dots)
+    for line, data in zip(chart.series, sources or sources_of(chart), strict=True):
+        glyph = curve(fig, line, data, name=line.label)
+        tint(glyph, line, theme)
+        drawn.setdefault(line.label, []).append(glyph)
+        if line.has_dots:
+            dots = fig.scatter(line.x, line.y, source=data, name=line.label, size=7)
+            dots.glyph.update(fill_color=theme.colour(line.colour), line_color=None)
+            drawn[line.label].append(dots)
     legend(fig, theme, drawn, min(n_columns, len(labels)) or None)
-    shown = [found[0] for found in drawn.values()]
+    shown = [glyphs[0] for glyphs in drawn.values()]
     columns = chart.series[0].data if chart.series else ()
     tips = [("run", "$name")]
     for name in columns:
@@ -157,9 +157,9 @@ def bars_figure(chart: Bars, theme: Theme) -> figure:
         if phase is not None:
             look |= {"fill_color": theme.phase(phase)} | _hatch(phase, theme)
         look |= {"left": "left", "right": "right", "height": 0.72}
-        found = fig.hbar(y="row", source=source(columns), **look)
+        glyph = fig.hbar(y="row", source=source(columns), **look)
         if phase is not None:
-            entries[phase.name.lower()] = found
+            entries[phase.name.lower()] = glyph
     if entries:
         legend(fig, theme, entries)
     tips = [("", "@row @name"), (chart.x.label, "@value{0,0.000}")]
@@ -178,15 +178,15 @@ def links_figure(
     size = {"height": 120 + _STRIP_PX * n, "y_range": rows, "x_range": extent}
     fig = canvas(theme, chart.x.label, chart.y.label, **size)
     pairs = zip(chart.series, sources or sources_of(chart), strict=True)
-    for place, (series, data) in enumerate(pairs):
+    for index, (series, data) in enumerate(pairs):
         strip = fig.subplot(
             x_source=fig.x_range,
             x_target=fig.x_range,
             y_source=Range1d(start=0, end=chart.y.high),
-            y_target=Range1d(start=place + 1, end=place + 0.12),
+            y_target=Range1d(start=index + 1, end=index + 0.12),
         )
         _strip(strip, series, data, theme)
-    names = {place + 1: one.label for place, one in enumerate(chart.series)}
+    names = {item + 1: line.label for item, line in enumerate(chart.series)}
     fig.yaxis.update(ticker=FixedTicker(ticks=list(names)), major_label_overrides=names)
     labels = [at.label for at in chart.marks]
     mark(fig, [at.at for at in chart.marks], labels, theme)
@@ -224,7 +224,7 @@ def timeline_figure(
     _step_axis(fig, chart.starts, theme)
     data = source(chart.spans) if spans is None else spans
     drawn = {phase: _stretches(fig, data, phase, theme) for phase in PHASE_HEIGHT}
-    shown = [one for one in Phase if chart.arrows is None or one in GROUP_PHASES]
+    shown = [phase for phase in Phase if chart.arrows is None or phase in GROUP_PHASES]
     entries = {phase.name.lower(): drawn[phase] for phase in shown}
     coming = source(under(chart.flights)) if flights is None else flights
     entries[FLIGHT] = fig.hbar(
@@ -244,7 +244,7 @@ def timeline_figure(
     mark(fig, [0.0] if chart.zero else [], [""] if chart.zero else [], theme)
     tips = [("task", "@task"), ("phase", "@phase"), ("from", "@left{0.000} ms")]
     tips.append(("to", "@right{0.000} ms"))
-    bars = [one for one in entries.values() if not isinstance(one, list)]
+    bars = [entry for entry in entries.values() if not isinstance(entry, list)]
     fig.add_tools(HoverTool(renderers=bars, tooltips=tips))
     fig.ygrid.grid_line_color = None
     return fig
@@ -252,7 +252,7 @@ def timeline_figure(
 
 def _arrows(fig: figure, data: ColumnDataSource, theme: Theme) -> dict[str, list[Any]]:
     """Draw messages from row to row, and a cross where one did not come."""
-    found: dict[str, list[Any]] = {}
+    glyphs: dict[str, list[Any]] = {}
     for look, dash, mark_ in ARROWS:
         view = CDSView(filter=GroupFilter(column_name="look", group=look))
         both: dict[str, Any] = {"source": data, "view": view}
@@ -267,12 +267,12 @@ def _arrows(fig: figure, data: ColumnDataSource, theme: Theme) -> dict[str, list
         colour = theme.colour(_arrow_hue(look))
         line.glyph.line_color = colour
         head.glyph.update(fill_color=colour, line_color=colour)
-        found[look] = [line, head]
-    drawn = [one for some in found.values() for one in some]
+        glyphs[look] = [line, head]
+    drawn = [glyph for some in glyphs.values() for glyph in some]
     tips = [("", "@told"), ("sent at", "@sent{0.000} ms")]
     tips.append(("there at", "@arrived{0.000} ms"))
     fig.add_tools(HoverTool(renderers=drawn, tooltips=tips))
-    return found
+    return glyphs
 
 
 def _arrow_hue(look: str) -> str:
@@ -310,7 +310,7 @@ def volume_figure(volume: Data, theme: Theme) -> figure:
         ("sent", Phase.SEND, -0.21),
         ("received", Phase.RECEIVE, 0.21),
     ):
-        beside = [(*place, shift) for place in columns["place"]]
+        beside = [(*column, shift) for column in columns["place"]]
         data = source({"x": beside} | {k: columns[k] for k in columns})
         entries[f"{word}, measured"] = _bars(fig, data, word, phase, theme)
         if np.isnan(columns[f"formula_{word}"]).all():
@@ -328,19 +328,19 @@ def volume_figure(volume: Data, theme: Theme) -> figure:
 
 def _shade(fig: figure, regions: Sequence[Region], theme: Theme) -> None:
     """Shade the regions; name each at the top, with a line where it begins."""
-    for one in regions:
-        colour = theme.colour(one.colour)
-        box = BoxAnnotation(left=one.left, right=one.right, fill_color=colour)
+    for region in regions:
+        colour = theme.colour(region.colour)
+        box = BoxAnnotation(left=region.left, right=region.right, fill_color=colour)
         box.update(fill_alpha=0.12, line_color=None, level="underlay")
         fig.add_layout(box)
-    places, names = [one.left for one in regions], [one.name for one in regions]
+    places, names = [item.left for item in regions], [item.name for item in regions]
     mark(fig, places, names, theme, is_first_bare=True)
 
 
 def _step_axis(fig: figure, starts: Sequence[Mark], theme: Theme) -> None:
     """Name the steps on an upper axis, with a thin line where each one begins."""
-    ticker = FixedTicker(ticks=[one.at for one in starts])
-    axis = LinearAxis(major_label_overrides={one.at: one.label for one in starts})
+    ticker = FixedTicker(ticks=[start.at for start in starts])
+    axis = LinearAxis(major_label_overrides={start.at: start.label for start in starts})
     axis.update(ticker=ticker, major_label_policy=NoOverlap())  # of short steps
     dress(axis, theme)
     fig.add_layout(axis, "above")

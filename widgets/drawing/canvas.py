@@ -80,8 +80,8 @@ def legend(
     """
     # Any: to the annotations of bokeh, a renderer of lines is not one of glyphs.
     items = [
-        LegendItem(label=name, renderers=one if isinstance(one, list) else [one])
-        for name, one in entries.items()
+        LegendItem(label=name, renderers=glyph if isinstance(glyph, list) else [glyph])
+        for name, glyph in entries.items()
     ]
     box = Legend(
         items=items,
@@ -126,14 +126,14 @@ def mark(
     With `is_first_bare` the first place has only its label: nothing changes there.
     """
     n_rows = 1 if len(labels) <= 4 else 2  # close neighbours alternate in height
-    for number, (place, text) in enumerate(zip(places, labels, strict=True)):
+    for number, (at, text) in enumerate(zip(places, labels, strict=True)):
         if number or not is_first_bare:
-            line = Span(location=place, dimension="height", line_color=theme.ink)
+            line = Span(location=at, dimension="height", line_color=theme.ink)
             line.update(line_dash="dashed", line_width=1.6)
             fig.add_layout(line)
         if text and len(labels) <= _MOST_LABELS:
             offset = 5 + (number % n_rows) * (TEXT_PX + 7)
-            label = Label(x=place, y=Node.frame.top, x_offset=7, y_offset=-offset)
+            label = Label(x=at, y=Node.frame.top, x_offset=7, y_offset=-offset)
             label.update(text=text, text_color=theme.ink, text_font=FONT)
             label.update(text_font_size=_TEXT, text_baseline="top")
             fig.add_layout(label)

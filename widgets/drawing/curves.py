@@ -158,10 +158,10 @@ def loss(
     looks += ["held-out: dots"] * bool(len(other.points))
     right = Axis(f"accuracy ({', '.join(looks)})", 0.0, 1.0)
     chart = _loss((mean, band, held_out, share, other), regions, values, right)
-    told = changes or {"step": [], "label": [], "left": [], "right": []}
+    marks = changes or {"step": [], "label": [], "left": [], "right": []}
     return chart._replace(
-        marks=tuple(map(Mark, told["step"], told["label"])),
-        again=tuple(zip(told["left"], told["right"], strict=True)),
+        marks=tuple(map(Mark, marks["step"], marks["label"])),
+        again=tuple(zip(marks["left"], marks["right"], strict=True)),
     )
 
 
@@ -253,9 +253,9 @@ def timeline(
     `starts` has at and step, `zero` is what happened at 0 ms, `flights` are those of
     `feed.flights`. A row of the steps is called a `unit`.
     """
-    known = bool(len(spans["left"]))
-    low = float(min(spans["left"])) if known else 0.0
-    high = float(max(spans["right"])) if known else 1.0
+    has_spans = bool(len(spans["left"]))
+    low = float(min(spans["left"])) if has_spans else 0.0
+    high = float(max(spans["right"])) if has_spans else 1.0
     what = f"time [ms], 0 is the switch from {zero}" if zero else "time [ms]"
     begun = zip(starts["at"], starts["step"], strict=True)
     return Timeline(

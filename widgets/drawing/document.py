@@ -53,9 +53,10 @@ def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[Html, list[Html]]:
             '<div class="figures">{}</div>',
             joined(
                 _figure(
-                    one, joined(_place(name, next(following)) for name in one.by_class)
+                    item,
+                    joined(_place(name, next(following)) for name in item.by_class),
                 )
-                for one in some
+                for item in some
             ),
         )
         for some in drawings

@@ -74,10 +74,10 @@ def moving_mean(
     # Not differences of running sums: after a spike they would be rounded off.
     around = slice(first, first + n)
     total = np.convolve(np.where(is_there, values, 0.0), ones)[around]
-    known = np.rint(np.convolve(is_there, ones)[around])
-    found = np.full(n, np.nan)
-    np.divide(total, known, out=found, where=known > 0)
-    return found
+    n_known = np.rint(np.convolve(is_there, ones)[around])
+    means = np.full(n, np.nan)
+    np.divide(total, n_known, out=means, where=n_known > 0)
+    return means
 
 
 def mean_width(n_steps: int) -> int:
@@ -136,12 +136,12 @@ def switches(
     """
     origin = trace.bounds()[0] if origin is None else origin
     # The epochs of a group are only what came between two failures.
-    found = trace.switches() if trace.calls is None else ()
-    told = [_told(switch, changes) for switch in found]
+    changes_seen = trace.switches() if trace.calls is None else ()
+    labels_of = [_told(switch, changes) for switch in changes_seen]
     return {
-        "step": [step for step, _ in told],
-        "second": [(switch.after.at - origin) / 1e9 for switch in found],
-        "label": [label for _, label in told],
+        "step": [step for step, _ in labels_of],
+        "second": [(switch.after.at - origin) / 1e9 for switch in changes_seen],
+        "label": [label for _, label in labels_of],
     }
 
 
@@ -164,12 +164,14 @@ def changes_of(epochs: Iterable[EpochRow], changes: Sequence[Change]) -> Columns
     first: dict[int, int] = {}  # the step before which each generation began
     for row in epochs:
         first.setdefault(row.generation, row.first_step)
-    known = [(one, first[n]) for n, one in enumerate(changes, 1) if n in first]
+    changes_done = [
+        (change, first[n]) for n, change in enumerate(changes, 1) if n in first
+    ]
     return {
-        "step": [one.step for one, _ in known],
-        "label": [one.label for one, _ in known],
-        "left": [begin for _, begin in known],
-        "right": [begin + one.repeated for one, begin in known],
+        "step": [change.step for change, _ in changes_done],
+        "label": [change.label for change, _ in changes_done],
+        "left": [begin for _, begin in changes_done],
+        "right": [begin + change.repeated for change, begin in changes_done],
     }
 
 
@@ -228,9 +230,9 @@ def _edges(trace: Trace) -> npt.NDArray[np.int64]:
         kept = kept[kept["step"] > table["step"].min()]
     if not len(kept):
         return np.unique(np.linspace(first, last, _BINS + 1).astype(np.int64))
-    numbers, place = np.unique(kept["step"], return_inverse=True)
+    numbers, row_of = np.unique(kept["step"], return_inverse=True)
     starts = np.full(len(numbers), np.iinfo(np.int64).max)
-    np.minimum.at(starts, place, kept["start"])
+    np.minimum.at(starts, row_of, kept["start"])
     first = int(starts.min()) if is_cut else min(first, int(starts.min()))
     last = max(last, int(kept["end"].max()))
     every = -(-len(numbers) // _BINS)
@@ -290,7 +292,7 @@ def timeline(trace: Trace, view: TimeWindow) -> Columns:
             phase.append(kind)
             left.append(start)
             right.append(end)
-    names, words = trace.names, {one.value: one.name.lower() for one in Phase}
+    names, words = trace.names, {item.value: item.name.lower() for item in Phase}
     return {
         "task": [names[number] for number in task],
         "phase": [words[number] for number in phase],
@@ -326,7 +328,7 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
     table = trace.transfers
     table = table[(table["end"] > view.start) & (table["start"] < view.end)]
     pixel = max(1, -(-(view.end - view.start) // _PIXELS))
-    found: Columns = {"task": [], "left": [], "right": []}
+    columns: Columns = {"task": [], "left": [], "right": []}
     for number, name in enumerate(trace.names):
         mine = np.sort(table[table["destination"] == number], order="start")
         if not len(mine):
@@ -335,10 +337,10 @@ def flights(trace: Trace, view: TimeWindow) -> Columns:
         reached = np.maximum.accumulate(np.minimum(mine["end"], view.end))
         first = np.flatnonzero(np.r_[True, begin[1:] > reached[:-1] + pixel])
         last = np.append(first[1:], len(mine)) - 1
-        found["task"] += [name] * len(first)
-        found["left"] += ((begin[first] - view.zero) / 1e6).tolist()
-        found["right"] += ((reached[last] - view.zero) / 1e6).tolist()
-    return found
+        columns["task"] += [name] * len(first)
+        columns["left"] += ((begin[first] - view.zero) / 1e6).tolist()
+        columns["right"] += ((reached[last] - view.zero) / 1e6).tolist()
+    return columns
 
 
 def arrows(trace: Trace, view: TimeWindow) -> Columns:
@@ -351,7 +353,7 @@ def arrows(trace: Trace, view: TimeWindow) -> Columns:
     table = trace.receipts
     last = np.maximum(table["end"], table["arrived"])
     table = table[(last > view.start) & (table["sent"] < view.end)][-_MOST_ARROWS:]
-    found: Columns = {
+    columns: Columns = {
         name: [] for name in ("source", "target", "sent", "arrived", "look", "told")
     }
     for row in table:
@@ -360,36 +362,36 @@ def arrows(trace: Trace, view: TimeWindow) -> Columns:
         source = "anyone" if row["source"] == ANYONE else trace.names[row["source"]]
         where = f", asked for in line {row['line']}" if row["line"] else ""
         if is_missing:
-            told, look = f"{target} asked {source}{where}; nothing came", "missing"
+            title, look = f"{target} asked {source}{where}; nothing came", "missing"
         else:
-            told = f"{source} to {target}, tag {row['tag']}: {row['bytes']:,} bytes"
+            title = f"{source} to {target}, tag {row['tag']}: {row['bytes']:,} bytes"
             look = "message" if row["end"] else "unread"
-            told += where if row["end"] else ", not asked for"
+            title += where if row["end"] else ", not asked for"
         sent, arrived = row["sent"], row["arrived"]
         ends = (row["end"], row["end"]) if is_missing else (sent, arrived)
         values = target if is_missing else source, target
         times = [(int(at) - view.zero) / 1e6 for at in ends]
-        for name, value in zip(found, (*values, *times, look, told), strict=True):
-            found[name].append(value)
-    return found
+        for name, value in zip(columns, (*values, *times, look, title), strict=True):
+            columns[name].append(value)
+    return columns
 
 
 def tasks_of(trace: Trace, *drawn: Columns) -> list[str]:
     """Return the tasks that are in any of the columns, in the order of the trace."""
-    told = {name for columns in drawn for name in columns.get("task", ())}
-    told |= {name for columns in drawn for name in columns.get("target", ())}
-    told |= {name for columns in drawn for name in columns.get("source", ())}
-    return [name for name in trace.names if name in told]
+    names_drawn = {name for columns in drawn for name in columns.get("task", ())}
+    names_drawn |= {name for columns in drawn for name in columns.get("target", ())}
+    names_drawn |= {name for columns in drawn for name in columns.get("source", ())}
+    return [name for name in trace.names if name in names_drawn]
 
 
 def step_starts(trace: Trace, view: TimeWindow) -> Columns:
     """Return at (ms, `view.zero` is 0) and step: where each step of the view began."""
     table = trace.steps
     numbers = range(view.first_step, view.last_step + 1)
-    found = [(n, table["start"][table["step"] == n]) for n in numbers]
+    starts = [(n, table["start"][table["step"] == n]) for n in numbers]
     return {
-        "at": [(int(s.min()) - view.zero) / 1e6 for _, s in found if len(s)],
-        "step": [n for n, s in found if len(s)],
+        "at": [(int(s.min()) - view.zero) / 1e6 for _, s in starts if len(s)],
+        "step": [n for n, s in starts if len(s)],
     }
 
 

@@ -96,7 +96,7 @@ class LossPlot:
                 at = (series.x, series.y)
                 dots = self.figure.scatter(*at, source=data, size=7, **more)
                 self._dots[series.label] = dots
-        left = [one.label for one in chart.series if not one.is_right]
+        left = [line.label for line in chart.series if not line.is_right]
         drawn = {label: self._curves[label] for label in left}
         self._drawn = list(drawn.values())
         self._least = _least(self.figure, [0.0, 0.0])
@@ -211,7 +211,7 @@ class LinksPlot:
             _tint(self._marks, theme)
         columns = strips.strips(chart, theme)
         names = columns["name"]
-        ticks = {place + 1: name for place, name in enumerate(names)}
+        ticks = {index + 1: name for index, name in enumerate(names)}
         axis = self.figure.yaxis[0]
         if axis.major_label_overrides != ticks:
             axis.ticker.ticks = list(ticks)
@@ -240,7 +240,7 @@ class TimelinePlot:
         sources = self._spans, self._flights, self._arrows
         self.figure: Any = timeline_figure(chart, LIGHT, *sources)
         above: Any = self.figure.above
-        self._steps: Any = next(one for one in above if isinstance(one, LinearAxis))
+        self._steps: Any = next(axis for axis in above if isinstance(axis, LinearAxis))
         drawn = list[Any](self.figure.renderers)
         n_arrows = 2 * len(ARROWS) if has_arrows else 0
         self._drawn_arrows = drawn[len(drawn) - n_arrows :]

@@ -189,13 +189,15 @@ def pack(tracks: Sequence[Track]) -> str:
     def written(text: Html) -> list[int]:
         return [pieces.setdefault(p, len(pieces)) for p in _PIECE.findall(text)]
 
-    found = [
+    tracks_packed = [
         {
             "name": track.name,
-            "frames": [[one.said, *map(written, one.places)] for one in track.frames],
+            "frames": [
+                [frame.said, *map(written, frame.places)] for frame in track.frames
+            ],
         }
         for track in tracks
     ]
-    whole = {"pieces": list(pieces), "tracks": found}
+    whole = {"pieces": list(pieces), "tracks": tracks_packed}
     text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), mtime=0)).decode()

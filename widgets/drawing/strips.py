@@ -32,10 +32,10 @@ def strips(chart: Chart, theme: Theme) -> Columns:
     ([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.12, 0.12, 1.0]])
     """
     columns: Columns = {"xs": [], "ys": [], "colour": [], "dash": [], "name": []}
-    for place, series in enumerate(chart.series):
+    for index, series in enumerate(chart.series):
         second, rate = series.points.T
-        inner = np.repeat(place + 1 - (1 - TOP) * rate[:-1] / chart.y.high, 2)
-        ys = np.concatenate([[place + 1.0], inner, [place + 1.0]])
+        inner = np.repeat(index + 1 - (1 - TOP) * rate[:-1] / chart.y.high, 2)
+        ys = np.concatenate([[index + 1.0], inner, [index + 1.0]])
         columns["xs"].append(np.repeat(second, 2).round(4).tolist())
         columns["ys"].append(ys.round(4).tolist())
         columns["colour"].append(theme.colour(series.colour))
@@ -106,14 +106,14 @@ def mark_words(
     >>> mark_words(["ps to ring", "ring to ps"], [10, 20], 60)
     [('', False), ('', False)]
     """
-    found, taken = [], 0.0  # up to where there are words or marks
-    for number, (label, place) in enumerate(zip(labels, places, strict=True)):
+    words, taken = [], 0.0  # up to where there are words or marks
+    for number, (label, at) in enumerate(zip(labels, places, strict=True)):
         width = _LETTER_PX * len(label) + 10
         free = min([frame_px, *places[number + 1 : number + 2]])
-        is_right, is_left = place + width <= free, place - width >= taken
-        found.append((label if is_right or is_left else "", is_left and not is_right))
-        taken = place + width if is_right else place
-    return found
+        is_right, is_left = at + width <= free, at - width >= taken
+        words.append((label if is_right or is_left else "", is_left and not is_right))
+        taken = at + width if is_right else at
+    return words
 
 
 def marks(chart: Chart) -> Columns:
@@ -134,7 +134,7 @@ def marks(chart: Chart) -> Columns:
 
 def again(chart: Chart) -> Columns:
     """Return left and right of the stretches that were done again."""
-    stretches = [one for one in chart.again if one[1] > one[0]]
+    stretches = [span for span in chart.again if span[1] > span[0]]
     return {
         "left": [left for left, _ in stretches],
         "right": [right for _, right in stretches],
@@ -143,20 +143,20 @@ def again(chart: Chart) -> Columns:
 
 def named(regions: Sequence[Region], theme: Theme) -> Columns:
     """Return the regions with a colour each, and a name where there is room for it."""
-    edges = [edge for one in regions for edge in (one.left, one.right)]
+    edges = [edge for region in regions for edge in (region.left, region.right)]
     whole = max(edges, default=0.0) - min(edges, default=0.0) or 1.0
     is_few = len(regions) <= 8
     return {
-        "left": [one.left for one in regions],
-        "right": [one.right for one in regions],
-        "colour": [theme.colour(one.colour) for one in regions],
+        "left": [region.left for region in regions],
+        "right": [region.right for region in regions],
+        "colour": [theme.colour(region.colour) for region in regions],
         "name": [
-            one.label
+            region.label
             if is_few
-            and len(one.label) * _LETTER_PX + 10
-            <= (one.right - one.left) / whole * _FRAME_PX
+            and len(region.label) * _LETTER_PX + 10
+            <= (region.right - region.left) / whole * _FRAME_PX
             else ""
-            for one in regions
+            for region in regions
         ],
         "top": [1.0] * len(regions),
     }

@@ -67,8 +67,8 @@ class Scale(NamedTuple):
         # Over two decades or less, powers of ten alone would be too few.
         steps = (1, 2, 5) if last - first <= 2 else (1,)
         every = max(1, math.ceil((last - first) / most))
-        found = [m * 10.0**n for n in range(first, last + 1, every) for m in steps]
-        return [one for one in found if self.low <= one <= self.high]
+        numbers = [m * 10.0**n for n in range(first, last + 1, every) for m in steps]
+        return [number for number in numbers if self.low <= number <= self.high]
 
 
 def _log(value: float) -> float:
@@ -103,13 +103,13 @@ def curves_chart(chart: Chart) -> Html:
     parts = [_shade(chart.regions, x, height), _x_axis(x, height, chart.x.label)]
     parts += _again(chart.again, x, height)
     parts += [_y_tick(y(value), number_text(value)) for value in y.ticks(5)]
-    bands_first = sorted(chart.series, key=lambda one: not one.to)
-    known = [one for one in bands_first if len(one.points)]
-    parts += [_curve(one, x, y) for one in known if not one.is_right]
-    right = [one for one in known if one.is_right]
+    bands_first = sorted(chart.series, key=lambda line: not line.to)
+    lines = [line for line in bands_first if len(line.points)]
+    parts += [_curve(line, x, y) for line in lines if not line.is_right]
+    right = [line for line in lines if line.is_right]
     if chart.right and right:
         share = Scale(chart.right.low, chart.right.high, y.start, y.end)
-        parts += [_curve(one, x, share) for one in right]
+        parts += [_curve(line, x, share) for line in right]
         for value in ticks(share.low, share.high, 2)[1:]:
             parts.append(_right_text(WIDTH - _RIGHT, share(value) - 4, f"{value:.0%}"))
         parts.append(_right_text(WIDTH - _RIGHT, 14, chart.right.label))
@@ -125,8 +125,8 @@ def links_chart(chart: Chart) -> Html:
     x, height = _strips_scale(chart)
     left = x.start
     parts = [_x_axis(x, height, chart.x.label, left)]
-    for place, series in enumerate(chart.series):
-        foot = _OVER + _STRIP * (place + 1)
+    for index, series in enumerate(chart.series):
+        foot = _OVER + _STRIP * (index + 1)
         y = Scale(0.0, chart.y.high, foot, foot - _STRIP * (1 - TOP))
         parts.append(_strip(series, x, y))
         parts.append(_right_text(left - 6, foot - 3, series.label))
@@ -176,8 +176,8 @@ def timeline_chart(chart: Timeline) -> Html:
     phases = tuple(Phase) if chart.arrows is None else GROUP_PHASES
     parts = [PATTERNS, _key(phases), _x_axis(x, height, chart.x.label, left)]
     middle = {}
-    for place, name in enumerate(chart.rows):
-        middle[name] = _OVER + 24 + _ROW * (place + 0.5)
+    for index, name in enumerate(chart.rows):
+        middle[name] = _OVER + 24 + _ROW * (index + 0.5)
         parts.append(_right_text(left - 6, middle[name] + 4, name))
     columns = (spans[name] for name in ("task", "phase", "left", "right"))
     for task, phase, begin, end in zip(*columns, strict=True):
@@ -197,8 +197,8 @@ def _arrows(chart: Timeline, x: Scale, middle: Mapping[str, float]) -> Iterator[
     """Draw messages from row to row, and a cross where one did not come."""
     columns = chart.arrows or {"told": []}
     names = ("source", "target", "sent", "arrived", "look", "told")
-    found = zip(*(columns[name] for name in names), strict=True) if chart.arrows else ()
-    for source, target, sent, arrived, look, told in found:
+    rows = zip(*(columns[name] for name in names), strict=True) if chart.arrows else ()
+    for source, target, sent, arrived, look, title in rows:
         x1, y1 = x(max(chart.x.low, sent)), middle[source]
         x2, y2 = x(arrived), middle[target]
         if look == "missing":
@@ -209,7 +209,7 @@ def _arrows(chart: Timeline, x: Scale, middle: Mapping[str, float]) -> Iterator[
             path = f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
             line = element("path", stroke_dasharray=dash, d=path)
             kind, shape = "ps-message", line + element("circle", cx=x2, cy=y2, r=4)
-        yield element("g", element("title", told), shape, class_=kind)
+        yield element("g", element("title", title), shape, class_=kind)
 
 
 def bars_chart(chart: Bars) -> Html:
@@ -222,8 +222,8 @@ def bars_chart(chart: Bars) -> Html:
     x = Scale(0.0, chart.x.high, left, WIDTH - _RIGHT - 60)
     parts = [PATTERNS, _key()] if chart.is_of_phases else []
     parts.append(_x_axis(x, height, chart.x.label, left))
-    for place, (label, stretches) in enumerate(chart.rows):
-        middle, at = over + _BAR * (place + 0.5), 0.0
+    for index, (label, stretches) in enumerate(chart.rows):
+        middle, at = over + _BAR * (index + 0.5), 0.0
         parts.append(_right_text(left - 6, middle + 4, label))
         for part in stretches:
             begin, end = x(at), x(at + part.value)
@@ -346,7 +346,7 @@ def _marks(
 ) -> Iterator[Html]:
     """Draw a line at each mark, with its words where there is room for them."""
     places = [x(mark.at) for mark in marks]
-    inner = [place - x.start for place in places]
+    inner = [item - x.start for item in places]
     said = mark_words([mark.label for mark in marks], inner, x.end - x.start)
     for at, (words, is_left) in zip(places, said, strict=True):
         yield element("path", class_=look, d=f"M{at:.1f},{top:g} V{foot:g}")

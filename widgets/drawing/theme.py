@@ -79,8 +79,8 @@ class Theme:
         """
         if name[1:].isdigit():
             return self.hues[int(name[1:])]
-        found: str = getattr(self, name)
-        return found
+        value: str = getattr(self, name)
+        return value
 
     def phase(self, phase: Phase) -> str:
         """Return the colour of what a task is doing.
@@ -140,8 +140,12 @@ def topology_hues(shown: Iterable[str]) -> dict[str, int]:
     >>> hues["ring"], hues["ring"] == hues["ring-async"]
     (1, False)
     """
-    hues = {one.name: one.hue for one in registered() if one.hue is not None}
-    for name in (*(one.name for one in registered()), *shown):
+    hues = {
+        topology.name: topology.hue
+        for topology in registered()
+        if topology.hue is not None
+    }
+    for name in (*(topology.name for topology in registered()), *shown):
         if name not in hues:
             hues[name] = next(hue for hue in count() if hue not in hues.values())
     return hues

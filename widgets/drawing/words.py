@@ -89,8 +89,8 @@ def timeline(trace: Trace, view: TimeWindow, unit: str = "step") -> str:
 
 def bottleneck(trace: Trace) -> str:
     """Say what the newest steps waited for, and which steps these are."""
-    found = trace.bottleneck
-    return f"The last {found.window}: {found}" if found.window else str(found)
+    cause = trace.bottleneck
+    return f"The last {cause.window}: {cause}" if cause.window else str(cause)
 
 
 def _share(trace: Trace, job: str, spent: Ints) -> str:
@@ -131,18 +131,18 @@ def volume(columns: Columns, found: str = "measured") -> str:
     return f"{busiest} {_agreement(columns, found)}"
 
 
-def _agreement(columns: Columns, found: str) -> str:
+def _agreement(columns: Columns, source: str) -> str:
     measured = np.array([columns["sent"], columns["received"]])
     formula = np.array([columns["formula_sent"], columns["formula_received"]])
-    known = ~np.isnan(formula)
-    if not known.any():
+    has_formula = ~np.isnan(formula)
+    if not has_formula.any():
         return "No formula was given to compare with."
     # Less than half a byte is rounding: bytes are whole numbers, the columns are in MB.
-    off = np.abs(measured - formula)[known] * figure_data.MB
+    off = np.abs(measured - formula)[has_formula] * figure_data.MB
     n_equal = int((off < 0.5).sum())
     if n_equal == len(off):
-        return f"All {n_equal} {found} values equal the formula to the byte."
+        return f"All {n_equal} {source} values equal the formula to the byte."
     return (
-        f"{n_equal} of {len(off)} {found} values equal the formula to the byte; the "
+        f"{n_equal} of {len(off)} {source} values equal the formula to the byte; the "
         f"largest difference is {off.max():,.0f} bytes per step."
     )

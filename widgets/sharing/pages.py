@@ -107,10 +107,10 @@ def shared(host: str, *, is_teacher: bool) -> Html:
         markup(
             '<button type="button" data-do="{}" title="{}">{}</button>',
             what,
-            told,
+            item,
             name,
         )
-        for what, (name, told) in _BUTTONS.items()
+        for what, (name, item) in _BUTTONS.items()
     )
     body = markup(
         '<style>{}{}</style><div class="ps-board ps-shared">'
@@ -203,10 +203,10 @@ def form(prediction: Prediction) -> Html:
         fields = joined(
             markup(
                 '<label><input type="radio" name="answer" value="{}"> {}</label>',
-                one,
-                one,
+                choice,
+                choice,
             )
-            for one in prediction.choices
+            for choice in prediction.choices
         )
     else:
         fields = markup(

@@ -88,13 +88,13 @@ class Poll:
                 f"has {len(who)}; load the page again."
             )
         if who in self.answers:
-            told = self.prediction.told(self.answers[who])
-            raise FailedPreconditionError(f"your guess is locked in at {told}.")
+            guess = self.prediction.told(self.answers[who])
+            raise FailedPreconditionError(f"your guess is locked in at {guess}.")
         answer = self.prediction.checked(text)
         if len(self.answers) >= MOST_ANSWERS:
             (most, _), *_ = Counter(self._origins.values()).most_common(1)
-            one = secrets.choice([w for w, o in self._origins.items() if o == most])
-            del self.answers[one], self._origins[one]
+            guest = secrets.choice([w for w, o in self._origins.items() if o == most])
+            del self.answers[guest], self._origins[guest]
         self.answers[who], self._origins[who] = answer, (address, int(at_s))
         return self.prediction.told(answer)
 
@@ -103,22 +103,22 @@ class Poll:
 
         Raises `FailedPreconditionError` if that is not known.
         """
-        found = self._answer if measured is None else measured
-        if callable(found):
-            found = found()
-        if found is None:
+        value = self._answer if measured is None else measured
+        if callable(value):
+            value = value()
+        if value is None:
             raise FailedPreconditionError(
                 "nothing says what was measured; call share.reveal(measured), or give "
                 "share.ask(prediction, answer) a value, or a function that returns one."
             )
-        self.measured, self.state = found, "revealed"
+        self.measured, self.state = value, "revealed"
 
     def counts(self) -> list[tuple[str, int]]:
         """Return choices or ranges, each with the number of answers in it."""
-        given = list(self.answers.values())
+        answers = list(self.answers.values())
         if choices := self.prediction.choices:
-            return [(one, given.count(one)) for one in choices]
-        numbers = sorted(float(one) for one in given)
+            return [(choice, answers.count(choice)) for choice in choices]
+        numbers = sorted(float(answer) for answer in answers)
         if not numbers:
             return []
         shown = sorted([*numbers, *self._measured_number()])
@@ -175,7 +175,7 @@ class Poll:
         if isinstance(self.measured, str) or self.prediction.choices:
             n_right = list(self.answers.values()).count(str(self.measured))
             return f"It is {told}: {n_right} of {len(self.answers)} guessed so."
-        near = sum(_is_near(one, self.measured) for one in self.answers.values())
+        near = sum(_is_near(answer, self.measured) for answer in self.answers.values())
         return (
             f"{_MARK}Measured: {told}. {near} of {len(self.answers)} guesses are "
             f"within a fifth of it."

@@ -94,12 +94,12 @@ def leaving(connections: Iterable[C], *, is_brief: bool) -> C:
     those = crowd(connections)
     if is_brief:
         return those[0]
-    silent = [one for one in those if one.is_silent]
+    silent = [visitor for visitor in those if visitor.is_silent]
     return silent[0] if silent else secrets.choice(those[len(those) // 2 :])
 
 
 def crowd(connections: Iterable[C]) -> list[C]:
     """Return those of the address that has the most."""
     those = list(connections)
-    (address, _), *_ = Counter(one.address for one in those).most_common(1)
-    return [one for one in those if one.address == address]
+    (address, _), *_ = Counter(visitor.address for visitor in those).most_common(1)
+    return [visitor for visitor in those if visitor.address == address]

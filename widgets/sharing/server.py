@@ -183,7 +183,7 @@ class ShareServer:
             max_header_size=_MOST_HEAD,
             max_body_size=_MOST_BODY,
         )
-        tasks = [loop.create_task(self._accept(one, http)) for one in listening]
+        tasks = [loop.create_task(self._accept(sock, http)) for sock in listening]
         tasks.append(loop.create_task(self._sweep()))
         self.port, self._loop = listening[0].getsockname()[1], loop
         self._has_begun.set()
@@ -229,7 +229,9 @@ class ShareServer:
         while True:
             await asyncio.sleep(SWEEP_S)
             now = time.monotonic()
-            for connection in [one for one in self.room if one.late_at < now]:
+            for connection in [
+                visitor for visitor in self.room if visitor.late_at < now
+            ]:
                 connection.close()
 
     def later(self, delay_s: float, call: Callable[[], None]) -> None:
@@ -241,9 +243,9 @@ class ShareServer:
         text = json.dumps(places)  # once, however many pages there are
 
         def send() -> None:
-            for one in [role] if role else self.known:
-                self.known[one].update(places)
-                self._texts.pop(one, None)
+            for who in [role] if role else self.known:
+                self.known[who].update(places)
+                self._texts.pop(who, None)
             for viewer in list(self.viewers):
                 if role in ("", viewer.role):
                     viewer.take(places, text)

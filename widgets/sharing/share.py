@@ -110,11 +110,11 @@ class Share:
 
     def _draw(self, beat: Beat, *, is_whole: bool = False) -> None:
         self._beat, moment = beat, beat.moment
-        told = markup("<figcaption>{}</figcaption>", title(moment))
+        caption = markup("<figcaption>{}</figcaption>", title(moment))
         places = {
             "status": sentences.status(moment),
             "numbers": sentences.numbers(moment),
-            "scene": scene(moment) + told,
+            "scene": scene(moment) + caption,
             "table": snapshot.rates_table(beat),
         }
         if is_whole or self._drawn_at - self._curves_at >= _CURVES_S:
@@ -231,9 +231,9 @@ class Share:
                 return self._poll.verdict_on(said.get("who", "")) if self._poll else ""
         who, answer, address = (said.get(n, "") for n in ("who", "answer", "address"))
         with self._guard:
-            told = self._need_poll().take(who, answer, address, time.monotonic())
+            answered = self._need_poll().take(who, answer, address, time.monotonic())
         self._answered()
-        return f"Locked in: {told}."
+        return f"Locked in: {answered}."
 
     def _does(self, what: str, value: str) -> str:
         """Do what the teacher's page asks."""

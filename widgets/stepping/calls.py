@@ -35,20 +35,20 @@ class LiveCalls:
 
     def show(self, calls: Sequence[ReplayedCall]) -> None:
         """Offer these calls, the newest first."""
-        if [one.number for one in calls] == [one.number for one in self._calls]:
+        if [call.number for call in calls] == [call.number for call in self._calls]:
             return
         self._calls = calls
         newest = calls[::-1]
-        self.choice.options = [(one.recording.title, one.number) for one in newest]
+        self.choice.options = [(call.recording.title, call.number) for call in newest]
         self.choice.value = newest[0].number
 
     def _on_chosen(self, change: Any) -> None:
-        found = [one for one in self._calls if one.number == change["new"]]
-        if not found:
+        chosen = [call for call in self._calls if call.number == change["new"]]
+        if not chosen:
             return
         self._let_go()
         self._stepper = LiveStepper(
-            *(found[0].recording, formula_of(found[0]), 0, lambda _: None)
+            *(chosen[0].recording, formula_of(chosen[0]), 0, lambda _: None)
         )
         # The board around it has that class: arrow keys would be taken twice.
         self._stepper.root.remove_class("ps-live")

@@ -201,8 +201,8 @@ def _cells(
 
 def _inside(recording: SteppedExchange, cell: ColumnCell) -> Html:
     kept = joined(
-        markup("<i>({}) {}</i>", words.added(one.who), words.numbers(one.values))
-        for one in cell.kept
+        markup("<i>({}) {}</i>", words.added(term.who), words.numbers(term.values))
+        for term in cell.kept
     )
     return (_sum(recording, cell.held) if cell.held else Html("<b>\u2013</b>")) + kept
 
@@ -231,20 +231,21 @@ def _sum(recording: SteppedExchange, held: Holding) -> Html:
 def picture(recording: SteppedExchange, position: int) -> Html:
     """Return the picture as an SVG element that fits the width of its place."""
     now = recording.states[position]
-    found = layout(recording.names, recording.topology)
-    arrows = joined(_arrows(recording, found, now))
+    layout_of = layout(recording.names, recording.topology)
+    arrows = joined(_arrows(recording, layout_of, now))
     boxes = joined(
-        _box(found, member, name, now) for member, name in enumerate(recording.names)
+        _box(layout_of, member, name, now)
+        for member, name in enumerate(recording.names)
     )
-    told = f"{words.where(recording, position)}. {words.said(recording, position)}"
-    label = _label(recording, found, now.message) if now.message else ""
+    title = f"{words.where(recording, position)}. {words.said(recording, position)}"
+    label = _label(recording, layout_of, now.message) if now.message else ""
     return markup(
         '<svg class="ps-scene" viewBox="0 0 {} {:.0f}" role="img" '
         'xmlns="http://www.w3.org/2000/svg" aria-label="{}">'
         "{}{}{}</svg>",
         WIDTH,
-        found.height,
-        told,
+        layout_of.height,
+        title,
         arrows,
         boxes,
         label,
@@ -252,7 +253,7 @@ def picture(recording: SteppedExchange, position: int) -> Html:
 
 
 def _arrows(
-    recording: SteppedExchange, found: SceneLayout, state: SteppedState
+    recording: SteppedExchange, layout_of: SceneLayout, state: SteppedState
 ) -> list[Html]:
     now = state.message
     # Of several that are held on one link the first decides how its arrow looks.
@@ -264,9 +265,11 @@ def _arrows(
             continue
         message = held.get(link)
         kind = "still" if message is None else _kind(message) + " ps-waits"
-        drawn.append(_arrow(path(found, link), kind, 2.2 if message is None else 4.0))
+        drawn.append(
+            _arrow(path(layout_of, link), kind, 2.2 if message is None else 4.0)
+        )
     if now is not None:  # last, so that it is on top
-        line = path(found, (now.source, now.destination))
+        line = path(layout_of, (now.source, now.destination))
         drawn.append(_arrow(line, _kind(now), 8.0))
     return drawn
 
@@ -283,12 +286,12 @@ def _arrow(line: Path, kind: str, width: float) -> Html:
 
 
 def _label(
-    recording: SteppedExchange, found: SceneLayout, message: SteppedMessage
+    recording: SteppedExchange, layout_of: SceneLayout, message: SteppedMessage
 ) -> Html:
     """Write beside the arrow what it carries, where there is room for it."""
     link = message.source, message.destination
     text = words.columns(recording, message.columns).removeprefix("chunks ")
-    places = label_places(found, ((link,),), _LETTER * len(text), 28)
+    places = label_places(layout_of, ((link,),), _LETTER * len(text), 28)
     return joined(
         markup('<text class="ps-rate" x="{:.0f}" y="{:.0f}">{}</text>', x, y + 8, text)
         for x, y in places.values()
@@ -335,8 +338,8 @@ class Stepped(NamedTuple):
 
 def calls(found: Sequence[ReplayedCall]) -> Html:
     """Return calls of a group as HTML that plays, the newest first."""
-    shown = [Stepped(one.recording, formula_of(one)) for one in found[::-1]]
-    return playing(shown, 0, [one.recording.title for one in shown], "Call")
+    shown = [Stepped(call.recording, formula_of(call)) for call in found[::-1]]
+    return playing(shown, 0, [call.recording.title for call in shown], "Call")
 
 
 def playing(
@@ -350,7 +353,7 @@ def playing(
     `titles` name the recordings, by default by their numbers of workers.
     """
     names = titles or [
-        words.count(len(one.recording.workers), "worker") for one in found
+        words.count(len(exchange.recording.workers), "worker") for exchange in found
     ]
     tracks = [*map(Track, names, map(_frames, found))]
     head, said, drawn, below = tracks[chosen].frames[0].places
@@ -382,27 +385,27 @@ def playing(
     return markup('{}<div class="ps-board ps-stepper">{}</div>', styles, played)
 
 
-def _frames(one: Stepped) -> list[Frame]:
-    recording, formula = one
+def _frames(exchange: Stepped) -> list[Frame]:
+    recording, formula = exchange
     head, below = markup("{}", words.title(recording)), foot(formula)
-    found = []
+    frames = []
     for position in range(len(recording.states)):
         said = sentence(recording, position)
         drawn = state(recording, formula, position)
         where = words.where(recording, position)
-        found.append(Frame(where, (head, said, drawn, below)))
-    return found
+        frames.append(Frame(where, (head, said, drawn, below)))
+    return frames
 
 
-def _still(one: Stepped) -> Html:
+def _still(exchange: Stepped) -> Html:
     """Return the states that matter most, without the first one."""
     return joined(
         markup(
             '<section class="ps-state">{}{}</section>',
-            sentence(one.recording, position),
-            state(*one, position),
+            sentence(exchange.recording, position),
+            state(*exchange, position),
         )
-        for position in turning_points(one.recording)[1:]
+        for position in turning_points(exchange.recording)[1:]
     )
 
 

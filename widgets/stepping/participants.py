@@ -52,18 +52,23 @@ def setting(
     >>> made.names, [value.tolist() for value in made.values]
     (('ps:0', 'worker:0', 'worker:1'), [[1.0, 4.0, 7.0], [8.0, 2.0, 5.0]])
     """
-    found = by_name(topology)
+    topology_known = by_name(topology)
     own = _given(values, n, size) if values is not None else _digits(n, size)
     n_workers = len(own)
     if n_ps is None:
-        n_ps = int(found.needs_ps)
-    _check("server", n_ps, int(found.needs_ps), MOST_SERVERS * found.needs_ps)
+        n_ps = int(topology_known.needs_ps)
+    _check(
+        "server",
+        n_ps,
+        int(topology_known.needs_ps),
+        MOST_SERVERS * topology_known.needs_ps,
+    )
     layout = lay_out([Spec("gradient", own[0].shape, str(own[0].dtype))], n_workers)
     workers = tuple(range(n_ps, n_ps + n_workers))
     group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
     names = [f"ps:{i}" for i in range(n_ps)]
     names += [f"worker:{i}" for i in range(n_workers)]
-    return Setting(found, layout, group, tuple(names), tuple(own))
+    return Setting(topology_known, layout, group, tuple(names), tuple(own))
 
 
 def _digits(n: int | None, size: int | None) -> list[Array]:
@@ -87,26 +92,26 @@ def _given(values: Sequence[Any], n: int | None, size: int | None) -> list[Array
         )
     elements = arrays[0].size
     _check("element", elements, 0, MOST_ELEMENTS)
-    for name, asked, found in (("n", n, len(arrays)), ("size", size, elements)):
-        if asked not in (None, found):
+    for name, asked, actual in (("n", n, len(arrays)), ("size", size, elements)):
+        if asked not in (None, actual):
             raise InvalidArgumentError(
-                f"{name}={asked} was asked for, but the values are {found}; leave "
+                f"{name}={asked} was asked for, but the values are {actual}; leave "
                 f"{name} out, it follows from the values."
             )
     dtype = _dtype(np.result_type(*arrays))
     return [array.astype(dtype).reshape(-1) for array in arrays]
 
 
-def _dtype(found: np.dtype[Any]) -> np.dtype[Any]:
+def _dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype to add in: whole numbers become float32."""
-    if found.kind in "biu":
+    if dtype.kind in "biu":
         return np.dtype(np.float32)
-    if found.name not in TRAINED:
+    if dtype.name not in TRAINED:
         raise InvalidArgumentError(
-            f"values of type {found} cannot be gradients; give arrays of float32, "
+            f"values of type {dtype} cannot be gradients; give arrays of float32, "
             f"float64 or whole numbers."
         )
-    return found
+    return dtype
 
 
 def _check(what: str, number: int, least: int, most: int) -> None:

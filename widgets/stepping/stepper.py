@@ -149,7 +149,7 @@ class ExchangeStepper:
         [1.0, 4.0]
         """
         member = self._member(task)
-        found = [
+        terms = [
             cell.held.values if cell.held else (np.nan,) * (column.hi - column.lo)
             for cell, column in zip(
                 self.recording.states[self._position].rows[member],
@@ -157,7 +157,7 @@ class ExchangeStepper:
                 strict=True,
             )
         ]
-        return np.array([value for part in found for value in part], np.float64)
+        return np.array([value for part in terms for value in part], np.float64)
 
     def _member(self, task: str) -> int:
         names = self.recording.names
@@ -184,23 +184,23 @@ class ExchangeStepper:
             The file cannot be written.
         """
         made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-        found = self._with_other_workers()
-        workers = [len(one.recording.workers) for one in found]
-        body = drawing.playing(found, workers.index(len(self.recording.workers)))
+        exchanges = self._with_other_workers()
+        workers = [len(exchange.recording.workers) for exchange in exchanges]
+        body = drawing.playing(exchanges, workers.index(len(self.recording.workers)))
         head = f"{self.recording.title}, message by message"
         write_atomically(path, [page.page(head, made, body, (), Html())])
 
     def _with_other_workers(self) -> list[Stepped]:
         """Return this exchange among those of other numbers of workers, in order."""
         mine = len(self.recording.workers)
-        found = {mine: Stepped(self.recording, self.formula)}
+        by_workers = {mine: Stepped(self.recording, self.formula)}
         if self._others is not None:
             topology, size, n_ps = self._others
             for n in range(2, MOST_WORKERS + 1):
                 with suppress(KitError):  # a topology may refuse some numbers
                     other = ExchangeStepper(topology, n, size, None, n_ps)
-                    found.setdefault(n, Stepped(other.recording, other.formula))
-        return [found[n] for n in sorted(found)]
+                    by_workers.setdefault(n, Stepped(other.recording, other.formula))
+        return [by_workers[n] for n in sorted(by_workers)]
 
     def close(self) -> None:
         """Take the live view off the screen; the still picture stays."""

@@ -226,7 +226,7 @@ def text(recording: SteppedExchange, position: int) -> str:
     heads = [heading(recording, i) for i in range(len(recording.columns))]
     lines = [["", *heads]]
     for name, row in zip(recording.names, state.rows, strict=True):
-        lines.append([name, *(cell(recording, one) for one in row)])
+        lines.append([name, *(cell(recording, entry) for entry in row)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = [
         "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True))

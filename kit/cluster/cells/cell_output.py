@@ -50,7 +50,7 @@ class CellOutput:
     def size(self) -> int:
         """About how many characters it takes to keep it."""
         shown = (
-            one if isinstance(one, str) else repr(one) for one in self.data.values()
+            part if isinstance(part, str) else repr(part) for part in self.data.values()
         )
         return _OVERHEAD + len(self.text) + sum(map(len, shown))
 

@@ -106,10 +106,10 @@ class CellRun:
 
     def outputs(self) -> list[CellOutput]:
         """Return the outputs since the last call, in the order of arrival."""
-        found = []
+        outputs = []
         while self._outputs:
-            found.append(self._outputs.popleft())
-        return found
+            outputs.append(self._outputs.popleft())
+        return outputs
 
     @property
     def waiting(self) -> list[Task]:
@@ -137,8 +137,8 @@ class CellRun:
     @property
     def failures(self) -> list[TaskFailure]:
         """What went wrong on tasks that are done or lost, in the order of the tasks."""
-        found = [self._failure(task) for task in self.tasks]
-        return [failure for failure in found if failure is not None]
+        failures = [self._failure(task) for task in self.tasks]
+        return [failure for failure in failures if failure is not None]
 
     def _failure(self, task: Task) -> TaskFailure | None:
         reply, reason = self._replies[task], self._reason_of_loss(task)

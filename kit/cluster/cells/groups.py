@@ -139,7 +139,7 @@ class WatchedGroup:
         self._last, self.is_over = last, True
 
     def _asked(self, most: int | None = _MOST_LIVE) -> GroupLook:
-        found, lost = list[GroupAccount](), list[str]()
+        accounts, lost = list[GroupAccount](), list[str]()
         values: dict[str, Any] = {"group": self.id, "details": True}
         if most is not None:
             values["most"] = most
@@ -148,22 +148,22 @@ class WatchedGroup:
             answer = self._servers.ask(task, "group.account", values)
             if answer is None:
                 lost.append(task.short)
-                found.append(GroupAccount({}, b"", ClockOffset()))
+                accounts.append(GroupAccount({}, b"", ClockOffset()))
             else:
                 mine, blob = answer
-                found.append(GroupAccount(mine, blob, heard(asked, mine)))
-        told = [one.told for one in found]
-        by = next((n for n, one in enumerate(told) if one), 0)
+                accounts.append(GroupAccount(mine, blob, heard(asked, mine)))
+        statuses = [account.told for account in accounts]
+        by = next((n for n, status in enumerate(statuses) if status), 0)
         names = [task.short for task in self.tasks]
         doing = {
-            name: one["doing"]
-            for name, one in zip(names, told, strict=True)
-            if one.get("doing")
+            name: status["doing"]
+            for name, status in zip(names, statuses, strict=True)
+            if status.get("doing")
         }
         long = [str(task) for task in self.tasks]
         return GroupLook(
-            joined(long, self._link, found, self._insecure),
-            traffic_in(names, told, by),
+            joined(long, self._link, accounts, self._insecure),
+            traffic_in(names, statuses, by),
             doing,
             tuple(lost),
         )
@@ -177,22 +177,22 @@ class WatchedGroup:
                 return ()
             kept.append(_kept_in(*answer))
         before = [row.first_step for row in sorted(trace.epochs)]
-        found = list[ReplayedCall]()
+        calls = list[ReplayedCall]()
         for key in sorted(set.intersection(*map(set, kept))):
-            plain = [one[key] for one in kept]
+            plain = [item[key] for item in kept]
             number = before[key[0]] + key[1] if key[0] < len(before) else key[1]
             row = next(
                 (r for r in trace.calls or () if r.first <= number <= r.last), None
             )
             call = replayed(
                 *(number, trace.names, plain[0].what, plain[0].options),
-                [one.given for one in plain],
+                [item.given for item in plain],
                 row.words if row is not None else "",
                 self._hosts,
             )
             if call is not None:
-                found.append(call)
-        return tuple(found)
+                calls.append(call)
+        return tuple(calls)
 
 
 class _Kept(NamedTuple):
@@ -203,16 +203,16 @@ class _Kept(NamedTuple):
     given: GivenValue
 
 
-def _kept_in(told: dict[str, Any], blob: bytes) -> dict[tuple[int, int], _Kept]:
+def _kept_in(status: dict[str, Any], blob: bytes) -> dict[tuple[int, int], _Kept]:
     """Return by generation and number what a task gave to its newest calls."""
-    found, at = {}, 0
-    for one in told["inputs"]:
-        data = bytes(blob[at : at + one["n_bytes"]])
-        at += one["n_bytes"]
-        given = GivenValue(one["form"], data)
-        key = one["generation"], one["number"]
-        found[key] = _Kept(one["what"], one["options"], given)
-    return found
+    calls, at = {}, 0
+    for call in status["inputs"]:
+        data = bytes(blob[at : at + call["n_bytes"]])
+        at += call["n_bytes"]
+        value = GivenValue(call["form"], data)
+        key = call["generation"], call["number"]
+        calls[key] = _Kept(call["what"], call["options"], value)
+    return calls
 
 
 class CellGroups:
@@ -227,16 +227,16 @@ class CellGroups:
 
     def new(self) -> list[WatchedGroup]:
         """Return the groups that were not known before."""
-        found = []
+        groups = []
         for task in self._tasks:
             answer = self._servers.ask(task, "group.used", {"scope": self._cell})
             for plain in answer[0]["groups"] if answer else ():
                 if plain["group"] not in self._groups:
                     group = WatchedGroup(self._servers, plain)
                     self._groups[group.id] = group
-                    found.append(group)
+                    groups.append(group)
                 self._groups[plain["group"]].has_moved |= bool(plain["has_moved"])
-        return found
+        return groups
 
     def close(self) -> None:
         """Ask the groups for the last time: the cell is over."""

@@ -157,10 +157,10 @@ def _interrupted(stopped: Sequence[Task], silent: Sequence[Task]) -> str:
 
 def _is_silent(silent: Sequence[Task]) -> str:
     verb = "does" if len(silent) == 1 else "do"
-    one = silent[0].short
+    name = silent[0].short
     return (
         f"{_names(silent)} {verb} not react within {_PATIENCE_S:g} s. Code outside of "
-        f"Python may end later; cluster.restart({one!r}) ends it at once."
+        f"Python may end later; cluster.restart({name!r}) ends it at once."
     )
 
 

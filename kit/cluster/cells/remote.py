@@ -90,11 +90,11 @@ def opened(pickled: Any, buffers: Any = ()) -> Any:
     Raises `FailedPreconditionError` for one that is not here, or is not the same.
     """
     try:
-        found = cloudpickle.loads(pickled, buffers=buffers)
+        result = cloudpickle.loads(pickled, buffers=buffers)
     except ModuleNotFoundError as error:
         raise user_code.not_found(error) from error
     user_code.check()
-    return found
+    return result
 
 
 def unpack(outcome: bytes, task: str) -> Any:
@@ -121,7 +121,7 @@ def _show(printed: Sequence[Any], task: str) -> None:
     if not printed or sys.stdout is None:
         return
     name = Task.parse(task).short
-    lines = [labelled(f"{name} │ ", one, name) for one in printed]
+    lines = [labelled(f"{name} │ ", text, name) for text in printed]
     with suppress(Exception):  # a stream of the user's must not fail the call
         PlainLines(sys.stdout.write).add(lines)
 

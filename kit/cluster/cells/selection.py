@@ -64,7 +64,7 @@ def select(selector: Selector, tasks: Sequence[Task]) -> list[Task]:
     several: list[Any] = [selector]
     if isinstance(selector, Iterable) and not isinstance(selector, str):
         several = list(selector)
-    wanted = {task for one in several for task in _one(one, tasks)}
+    wanted = {task for name in several for task in _one(name, tasks)}
     return [task for task in tasks if task in wanted]
 
 
@@ -74,13 +74,13 @@ def select_one(name: str | Task, tasks: Sequence[Task]) -> Task:
     >>> select_one("/job:worker/task:1", make_tasks({"ps": 1, "worker": 2})).short
     'worker:1'
     """
-    found = select(str(name), tasks)
+    matches = select(str(name), tasks)
     if not is_single(name):
-        names = " or ".join(repr(task.short) for task in found)
+        names = " or ".join(repr(task.short) for task in matches)
         raise PlacementError(
             f"{name!r} is a job or several tasks, and one task is wanted: {names}."
         )
-    return found[0]
+    return matches[0]
 
 
 def is_single(selector: Selector) -> bool:
@@ -109,10 +109,10 @@ def _one(selector: str | Task, tasks: Sequence[Task]) -> list[Task]:
     match = _FORM.fullmatch(text)
     job = match and (match["job"] or match["short"])
     index = match and (match["task"] or match["index"])
-    found = [t for t in tasks if t.job == job and index in (None, str(t.index))]
-    if not found:
+    matches = [t for t in tasks if t.job == job and index in (None, str(t.index))]
+    if not matches:
         raise PlacementError(_unknown(text, tasks))
-    return found
+    return matches
 
 
 def _unknown(text: str, tasks: Sequence[Task]) -> str:

@@ -28,8 +28,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 _DIGITS = 16  # of a digest: edits are told apart, and each call carries them all
 _OURS = frozenset({"kit", "widgets", "__main__", "__mp_main__"})
 _PREFIXES = tuple(
-    str(Path(one))
-    for one in (
+    str(Path(path))
+    for path in (
         *(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")),
         *(site.getusersitepackages(), f"{sys.base_prefix}/lib/python3"),
         f"{sys.prefix}/lib/python3",
@@ -44,7 +44,7 @@ def is_installed(path: str) -> bool:
     (False, True)
     """
     parts = Path(path).parts
-    return path.startswith(_PREFIXES) or any(one in parts for one in _INSTALLED)
+    return path.startswith(_PREFIXES) or any(folder in parts for folder in _INSTALLED)
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ class Loaded:
 
     def digests(self) -> dict[str, str]:
         """Return the digests of all own modules that are imported now."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for name, module in list(sys.modules.items()):
             spec = getattr(module, "__spec__", None)
             kept = self._known.get(name)
             if kept is None or kept[0] is not spec:
                 kept = self._known[name] = spec, _digest(name, module)
             if kept[1]:
-                found[name] = kept[1]
-        return found
+                result[name] = kept[1]
+        return result
 
 
 def _digest(name: str, module: ModuleType) -> str:
@@ -102,18 +102,18 @@ def of_this_process() -> UserCode:
     """Return what this process, the notebook's, tells its tasks."""
     folders = list(_folders())
     split = _first_of_packages(folders)
-    own = [(n, one) for n, one in enumerate(folders) if not is_installed(one)]
+    own = [(n, folder) for n, folder in enumerate(folders) if not is_installed(folder)]
     return UserCode(
-        tuple(one for n, one in own if n < split),
-        tuple(one for n, one in own if n > split),
+        tuple(folder for n, folder in own if n < split),
+        tuple(folder for n, folder in own if n > split),
         _here.digests(),
     )
 
 
 def _folders() -> Iterator[str]:
-    for one in sys.path:
+    for folder in sys.path:
         with suppress(OSError):  # the working folder may be gone
-            yield str(Path(one or ".").absolute())
+            yield str(Path(folder or ".").absolute())
 
 
 def _first_of_packages(folders: Sequence[str]) -> int:
@@ -127,7 +127,7 @@ def take(code: UserCode) -> None:
     global _taken  # a process has one `sys.path`
     before, _taken = {*_taken.first, *_taken.last}, code
     now = {*code.first, *code.last}
-    rest = [one for one in sys.path if one not in before and one not in now]
+    rest = [folder for folder in sys.path if folder not in before and folder not in now]
     # After Python's own modules, as in a notebook: its working folder may hold a file
     # called `random.py`.
     split = _first_of_packages(rest)
@@ -170,8 +170,8 @@ def _reload() -> None:
 
     A module takes its place when its import ends: what it has imported is before it.
     """
-    known: Iterable[str] = _here.digests()
-    for name in [module for module in sys.modules if module in known]:
+    modules: Iterable[str] = _here.digests()
+    for name in [module for module in sys.modules if module in modules]:
         with suppress(Exception):  # `check` says which one is not the notebook's
             importlib.reload(sys.modules[name])
 

@@ -111,8 +111,8 @@ class HostPlugin(WorkerPlugin):
         if self._process.poll() is None:
             return None
         self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - _WORDS_BYTES))
-        told = tail(self._words.read(_WORDS_BYTES).decode("utf-8", "replace"), 12)
-        return told or f"it ended with status {self._process.returncode}"
+        words = tail(self._words.read(_WORDS_BYTES).decode("utf-8", "replace"), 12)
+        return words or f"it ended with status {self._process.returncode}"
 
 
 async def begin(order: HostOrder, dask_worker: Any) -> None:

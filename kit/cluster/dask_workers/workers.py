@@ -75,19 +75,19 @@ class DaskWorkers(Launcher):
         Raises `StartFailed` if there are too few, or one of them cannot run tasks.
         """
         workers = await self.present()
-        found = spread(workers, n_tasks)
-        await self.check_workers([one.address for one in found])
-        return found
+        workers_of = spread(workers, n_tasks)
+        await self.check_workers([worker.address for worker in workers_of])
+        return workers_of
 
     async def present(self) -> list[DaskWorker]:
         """Return the workers that accept work now, host by host."""
-        told = await self.ask(lambda client: client.scheduler.identity())
+        identity = await self.ask(lambda client: client.scheduler.identity())
         running = [
-            DaskWorker(address, one["host"], str(one["name"]), one["nthreads"])
-            for address, one in told["workers"].items()
-            if one["status"] == "running"
+            DaskWorker(address, worker["host"], str(worker["name"]), worker["nthreads"])
+            for address, worker in identity["workers"].items()
+            if worker["status"] == "running"
         ]
-        return sorted(running, key=lambda one: one.in_order)
+        return sorted(running, key=lambda worker: worker.in_order)
 
     async def still_there(self, addresses: Sequence[str]) -> set[str]:
         """Return which of the workers the scheduler still has."""
@@ -128,10 +128,10 @@ class DaskWorkers(Launcher):
             async with asyncio.timeout(_ANSWER_S):
                 return await answer
         except OSError as error:  # TimeoutError and dask's CommClosedError are some
-            told = str(error) or f"no answer within {_ANSWER_S:g} s"
+            why = str(error) or f"no answer within {_ANSWER_S:g} s"
             raise UnavailableError(
                 f"the dask cluster at {self.client.scheduler.address} cannot be asked: "
-                f"{told}."
+                f"{why}."
             ) from error
 
     async def check_workers(self, addresses: Sequence[str]) -> None:
@@ -139,11 +139,11 @@ class DaskWorkers(Launcher):
 
         Python first: other versions may not be able to read the second question.
         """
-        told = await self.ask(lambda client: client.get_versions())
+        versions = await self.ask(lambda client: client.get_versions())
         for address in addresses:
-            if address not in told["workers"]:
+            if address not in versions["workers"]:
                 raise StartFailed(f"the dask worker {address} does not answer.")
-            check_python(address, told["workers"][address], told["client"])
+            check_python(address, versions["workers"][address], versions["client"])
         who = who_are_you()
         answers = await self.ask(
             lambda client: client.run(who, workers=list(addresses))
@@ -153,8 +153,8 @@ class DaskWorkers(Launcher):
 
 
 async def _nthreads(client: Any, addresses: list[str]) -> Mapping[str, int]:
-    found: Mapping[str, int] = await client.scheduler.ncores(workers=addresses)
-    return found
+    result: Mapping[str, int] = await client.scheduler.ncores(workers=addresses)
+    return result
 
 
 def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]:
@@ -172,11 +172,11 @@ def spread(workers: Sequence[DaskWorker], n_tasks: int) -> dict[DaskWorker, int]
         )
     counts = dict.fromkeys(workers, 0)
     while n_tasks:
-        for one in workers:
-            if n_tasks and counts[one] < one.nthreads:
-                counts[one] += 1
+        for candidate in workers:
+            if n_tasks and counts[candidate] < candidate.nthreads:
+                counts[candidate] += 1
                 n_tasks -= 1
-    return {one: n for one, n in counts.items() if n}
+    return {worker: n for worker, n in counts.items() if n}
 
 
 def who_are_you() -> Callable[[], dict[str, Any]]:
@@ -207,7 +207,7 @@ def check_python(
     address: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 ) -> None:
     """Raise `StartFailed` for a worker with another Python; dask gave the versions."""
-    there, here = (one["host"]["python"].split(".")[:3] for one in (theirs, ours))
+    there, here = (info["host"]["python"].split(".")[:3] for info in (theirs, ours))
     if there[:2] != here[:2]:
         raise StartFailed(
             f"the dask worker {address} has Python {'.'.join(there)}, the notebook has "

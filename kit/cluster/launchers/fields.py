@@ -23,10 +23,14 @@ def known() -> dict[str, type[Launcher]]:
     'SSH'
     """
     classes = [
-        one for one in vars(sys.modules[__package__]).values() if isinstance(one, type)
+        kind
+        for kind in vars(sys.modules[__package__]).values()
+        if isinstance(kind, type)
     ]
-    ours = [one for one in classes if issubclass(one, Launcher) and one is not Launcher]
-    return dict(sorted((one.__name__.lower(), one) for one in ours))
+    ours = [
+        kind for kind in classes if issubclass(kind, Launcher) and kind is not Launcher
+    ]
+    return dict(sorted((kind.__name__.lower(), kind) for kind in ours))
 
 
 def fields(kind: type[Launcher]) -> dict[str, Form]:

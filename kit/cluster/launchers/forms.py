@@ -43,15 +43,15 @@ def _numbers(text: str) -> dict[str, int]:
     >>> _numbers("nodea:3,me@nodeb:2222:2")
     {'nodea': 3, 'me@nodeb:2222': 2}
     """
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for part in _plain(text).split(","):
         host, _, number = part.strip().rpartition(":")
         if not (host and number.isdecimal()):
             raise ValueError(f"{part!r} does not say how many tasks the host can hold")
-        if host in found:
+        if host in result:
             raise ValueError(f"host {host!r} is given twice")
-        found[host] = int(number)
-    return found
+        result[host] = int(number)
+    return result
 
 
 def _is_number(value: object) -> bool:
@@ -95,7 +95,7 @@ def form_of(hint: Any) -> Form | None:
     'N'
     """
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    for one in typing.get_args(hint) if is_union else (hint,):
-        if one is not type(None):
-            return _FORMS.get(typing.get_origin(one) or one)
+    for part in typing.get_args(hint) if is_union else (hint,):
+        if part is not type(None):
+            return _FORMS.get(typing.get_origin(part) or part)
     return None

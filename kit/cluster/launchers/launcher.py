@@ -53,15 +53,15 @@ class Launcher(ABC):
             value, form = getattr(self, name), form_of(hints[name])
             if form is None:
                 continue
-            told = f"{type(self).__name__} cannot be made with {name}={value!r}"
+            refusal = f"{type(self).__name__} cannot be made with {name}={value!r}"
             if not form.is_right(value):
                 raise InvalidArgumentError(
-                    f"{told}; write it like {name}={form.in_code}."
+                    f"{refusal}; write it like {name}={form.in_code}."
                 )
             texts = value if isinstance(value, Iterable) else ()
             if any(map(_CONTROL.search, [value] if isinstance(value, str) else texts)):
                 raise InvalidArgumentError(
-                    f"{told}: leave out line breaks and other control characters."
+                    f"{refusal}: leave out line breaks and other control characters."
                 )
         if not self.python or self.python.startswith("-"):
             raise InvalidArgumentError(
@@ -147,11 +147,11 @@ async def run(command: Sequence[str], limit_s: float) -> tuple[int, str]:
         return 127, f"{command[0]} is not installed here ({error.strerror})"
     try:
         async with asyncio.timeout(limit_s):
-            told, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         return 124, f"no answer within {limit_s:g} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return process.returncode or 0, told.decode("utf-8", "replace").strip()
+    return process.returncode or 0, output.decode("utf-8", "replace").strip()

@@ -68,7 +68,7 @@ class MPI(Launcher):
 
     def _is_open_mpi(self, folder: Path) -> bool:
         try:
-            told = subprocess.run(
+            answer = subprocess.run(
                 [*self.command, "--version"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -80,4 +80,4 @@ class MPI(Launcher):
                 f"{' '.join(self.command)} cannot be run here: {error}. Install MPI or "
                 f"name its mpiexec: MPI(command=[...])."
             ) from error
-        return b"Open MPI" in told.stdout or b"OpenRTE" in told.stdout
+        return b"Open MPI" in answer.stdout or b"OpenRTE" in answer.stdout

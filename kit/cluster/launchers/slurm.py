@@ -136,8 +136,8 @@ class Slurm(Launcher):
     def _options(self, folder: Path) -> list[str]:
         # In its name, % would begin one of Slurm's own patterns.
         output = str(self.shared_folder(folder) / _OUTPUT).replace("%", "%%")
-        given = {name: getattr(self, name) for name in _FLAGS}
-        own = [_FLAGS[name] + value for name, value in given.items() if value]
+        values = {name: getattr(self, name) for name in _FLAGS}
+        own = [_FLAGS[name] + value for name, value in values.items() if value]
         return [
             *("--export=ALL", f"--job-name={folder.name}", f"--output={output}"),
             *own,
@@ -156,11 +156,11 @@ class Slurm(Launcher):
     async def waiting_for(self, job: str) -> str:
         """Return the queue's reason why the job has not begun."""
         asks = ["squeue", "--noheader", "--format", "%T, %r", "--jobs", job]
-        status, told = await run(asks, CONNECT_S)
-        found = re.search(r"(\S.*)", told)
-        if status or found is None:
+        status, words = await run(asks, CONNECT_S)
+        match = re.search(r"(\S.*)", words)
+        if status or match is None:
             return ""
-        return f"job {job}: {' '.join(found[1].split())}"
+        return f"job {job}: {' '.join(match[1].split())}"
 
 
 def _words(option: str) -> list[str]:

@@ -130,7 +130,7 @@ class SSH(Launcher):
             # Quoted as in a file of ssh; % would begin one of its own patterns.
             quoted = '"' + str(folder).replace("%", "%%") + '/ssh-%C"'
             chosen += [f"ControlPath={quoted}"]
-        return [*self.ssh_args, *(word for one in chosen for word in ("-o", one))]
+        return [*self.ssh_args, *(word for option in chosen for word in ("-o", option))]
 
     async def check(self, n_tasks: int) -> None:
         """Log in to each needed host, and look there for what a task needs.
@@ -149,13 +149,13 @@ class SSH(Launcher):
         ports = ["-p", port] if port else []
         command = ["ssh", *self._options(), *ports, login, remote]
         status, words = await run(command, 2 * CONNECT_S)
-        told = words.rpartition("\n")[2].rstrip(".")
+        words_of = words.rpartition("\n")[2].rstrip(".")
         if status == 0:
             return ""
         if status == 255:  # ssh(1): an error of ssh itself
-            return f"{host} cannot be logged in to: {told}"
+            return f"{host} cannot be logged in to: {words_of}"
         return (
-            f"{host} cannot run tasks with {self.python!r}: {told}. Install psring "
+            f"{host} cannot run tasks with {self.python!r}: {words_of}. Install psring "
             f"there, or name the interpreter that has it: SSH(python=...)."
         )
 

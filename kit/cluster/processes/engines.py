@@ -280,9 +280,11 @@ class Engines:
 
     def interrupt(self, indices: Sequence[int]) -> None:
         """Send SIGINT to these engines; returns at once."""
-        known = self.registered.intersection(indices)
-        if known:
-            self._client.send_signal(signal.SIGINT, targets=sorted(known), block=False)
+        engines = self.registered.intersection(indices)
+        if engines:
+            self._client.send_signal(
+                signal.SIGINT, targets=sorted(engines), block=False
+            )
 
     async def forget(self) -> None:
         """Let ipyparallel notice that its processes have ended, and close the client.

@@ -134,7 +134,7 @@ def main() -> None:
     told.append(f"--host-end={host_end.fileno()}")
     # The tasks of all hosts get one number; what it is, only the notebook can tell.
     environment = os.environ | engine_environment(folder, arguments.threads or 1)
-    environment |= dict(one.split("=", 1) for one in arguments.pin)
+    environment |= dict(pin.split("=", 1) for pin in arguments.pin)
     os.execve(sys.executable, [*command, *told], environment)
 
 

@@ -79,8 +79,8 @@ def take(pipe: Connection) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions that should be the same on all hosts."""
-    known = {name: version(name) for name in _PACKAGES}
-    return {"Python": platform.python_version()} | known
+    packages = {name: version(name) for name in _PACKAGES}
+    return {"Python": platform.python_version()} | packages
 
 
 def _machine() -> str:
@@ -165,15 +165,15 @@ def end_all(processes: Iterable[tuple[int, int]], grace_s: float) -> None:
 
 
 def _tcp(address: str) -> TcpAddress:
-    found = parse_address(address)
-    assert isinstance(found, TcpAddress), "tasks of several hosts listen on ports"
-    return found
+    parsed = parse_address(address)
+    assert isinstance(parsed, TcpAddress), "tasks of several hosts listen on ports"
+    return parsed
 
 
 def unreachable(addresses: Sequence[str], limit_s: float) -> dict[str, str]:
     """Return the addresses to which no connection can be opened, and why. Blocks."""
-    found = {address: why_unreachable(_tcp(address), limit_s) for address in addresses}
-    return {address: why for address, why in found.items() if why}
+    causes = {address: why_unreachable(_tcp(address), limit_s) for address in addresses}
+    return {address: why for address, why in causes.items() if why}
 
 
 def stop_host() -> None:

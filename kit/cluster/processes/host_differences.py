@@ -36,7 +36,7 @@ def check_versions(facts: HostFacts) -> None:
     for name, mine in here.items():
         theirs = facts.versions[name]
         if name == "Python":  # pickled code travels between its patch releases
-            mine, theirs = (one.rpartition(".")[0] for one in (mine, theirs))
+            mine, theirs = (version.rpartition(".")[0] for version in (mine, theirs))
         if mine == theirs:
             continue
         both = f"{facts.name} has {name} {theirs}, the notebook has {mine}"
@@ -55,19 +55,19 @@ def check_addresses(hosts: Sequence[HostFacts]) -> None:
     """
     first: dict[str, HostFacts] = {}
     for facts in hosts:
-        one = first.setdefault(facts.address, facts)
-        if one.machine != facts.machine:
+        earlier = first.setdefault(facts.address, facts)
+        if earlier.machine != facts.machine:
             raise StartFailed(
-                f"{one.name} and {facts.name} are two machines, and each of them sees "
-                f"itself at {facts.address}, so neither can be reached there by the "
-                f"other. Give them a network in which each has its own address."
+                f"{earlier.name} and {facts.name} are two machines, and each of them "
+                f"sees itself at {facts.address}, so neither can be reached there by "
+                f"the other. Give them a network in which each has its own address."
             )
 
 
 def compare_arithmetic(hosts: Sequence[HostFacts]) -> None:
     """Warn where two hosts compute with different machine code, and say what helps."""
     # Of another numpy than the notebook's, `check_versions` has warned.
-    known = hosts[0].arithmetic.numpy if hosts else ""
-    named = [(host.name, replace(host.arithmetic, numpy=known)) for host in hosts]
+    reference = hosts[0].arithmetic.numpy if hosts else ""
+    named = [(host.name, replace(host.arithmetic, numpy=reference)) for host in hosts]
     for words in differences(named):
         warnings.warn(f"on the hosts, {words}", stacklevel=2)

@@ -96,9 +96,9 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
         return list(self.launchers)
 
     async def _start_one(self, host: str, traits: dict[str, Any]) -> None:
-        user, _, place = host.rpartition("@")
-        name, _, port = place.partition(":")
-        one = SSHHostLauncher(
+        user, _, address = host.rpartition("@")
+        name, _, port = address.partition(":")
+        launcher = SSHHostLauncher(
             parent=self,
             identifier=host,
             loop=self.loop,
@@ -107,15 +107,15 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
             environment=self.environment,
             **traits,
         )
-        self.launchers[host] = one
+        self.launchers[host] = launcher
         try:
             await asyncio.to_thread(
-                one.start, user=user or None, hostname=name, port=port or None
+                launcher.start, user=user or None, hostname=name, port=port or None
             )
         except Exception as error:
             # Now: the starts that go on write into the same file.
-            told = tail_of(Path(self.profile_dir).parents[1] / LAUNCH_LOG, 3)
-            raise StartFailed(f"{host}: {told or error}") from error
+            why = tail_of(Path(self.profile_dir).parents[1] / LAUNCH_LOG, 3)
+            raise StartFailed(f"{host}: {why or error}") from error
 
 
 class SlurmJobLauncher(SlurmEngineSetLauncher):  # type: ignore[misc]  # untyped base

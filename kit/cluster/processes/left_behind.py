@@ -120,8 +120,8 @@ def find(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     over.
     """
     folders = [f for base in {*bases(environment)} for f in Path(base).glob("psring-*")]
-    found = [_read(folder) for folder in sorted(folders)]
-    return [one for one in found if one is not None]
+    records = [_read(folder) for folder in sorted(folders)]
+    return [item for item in records if item is not None]
 
 
 def _read(folder: Path) -> LeftBehind | None:
@@ -133,8 +133,8 @@ def _read(folder: Path) -> LeftBehind | None:
             str(plain["jobs"]),
             Process(*map(int, plain["kernel"])),
             None if kept_by is None else Process(*map(int, kept_by)),
-            frozenset(Process(*map(int, one)) for one in plain["processes"]),
-            tuple(tuple(map(str, one)) for one in plain.get("at_end", ())),
+            frozenset(Process(*map(int, row)) for row in plain["processes"]),
+            tuple(tuple(map(str, command)) for command in plain.get("at_end", ())),
             str(plain.get("pids_of", "")),
         )
     except (OSError, KitError, ValueError, TypeError, KeyError, RecursionError):
@@ -169,12 +169,12 @@ def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:
     ends sooner this way.
     """
     ended = []
-    gone = [one for one in find(environment) if is_left_behind(one)]
-    for one in gone:
-        reaper.run_all(one.at_end)
-        left = reaper.end(one.processes, _GRACE_S, folder=str(one.folder))
-        if one.reaper is not None:  # last: if this fails halfway, it does the rest
-            reaper.end([one.reaper], _GRACE_S)
-        shutil.rmtree(one.folder, ignore_errors=True)
-        ended.append(replace(one, processes=frozenset(left)))
+    gone = [item for item in find(environment) if is_left_behind(item)]
+    for cluster in gone:
+        reaper.run_all(cluster.at_end)
+        left = reaper.end(cluster.processes, _GRACE_S, folder=str(cluster.folder))
+        if cluster.reaper is not None:  # last: if this fails halfway, it does the rest
+            reaper.end([cluster.reaper], _GRACE_S)
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+        ended.append(replace(cluster, processes=frozenset(left)))
     return ended

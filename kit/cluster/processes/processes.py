@@ -86,9 +86,9 @@ class ReaperHandle:
         self._write()
 
     def _write(self) -> None:
-        told = self._record
+        record = self._record
         left_behind.record(
-            self._folder, self._jobs, self.pid, told.processes, told.at_end
+            self._folder, self._jobs, self.pid, record.processes, record.at_end
         )
 
     def end(self, grace_s: float, at_once: Process | None = None) -> bool:
@@ -100,11 +100,11 @@ class ReaperHandle:
         `grace_s` and 5 seconds. It uses no thread, because none can be started while
         the interpreter exits. Repeatable.
         """
-        known = self._record
+        record = self._record
         with contextlib.suppress(OSError, MemoryError):
             # Those that cannot be ended are orphans then, and nobody would find them.
-            known.processes |= reaper.descendants(known.processes, known.folder)
-            self._tell({"processes": sorted(known.processes)})
+            record.processes |= reaper.descendants(record.processes, record.folder)
+            self._tell({"processes": sorted(record.processes)})
         self._tell({"end": grace_s})
         self._child.send_signal(signal.SIGCONT)  # it may have been stopped
         with contextlib.suppress(OSError, MemoryError):  # then it ends like the others
@@ -117,11 +117,11 @@ class ReaperHandle:
         self.survivors = frozenset()
         if self._child.returncode == 0:
             return True
-        known.grace_s = min(grace_s, _LAST_GRACE_S)
+        record.grace_s = min(grace_s, _LAST_GRACE_S)
         try:
-            self.survivors = frozenset(reaper.clean_up(known, _LAST_KILL_S))
+            self.survivors = frozenset(reaper.clean_up(record, _LAST_KILL_S))
         except OSError:  # out of descriptors here too
-            self.survivors = frozenset(known.processes)
+            self.survivors = frozenset(record.processes)
         return not self.survivors
 
     def _wait(self, timeout_s: float) -> None:
@@ -178,12 +178,12 @@ class Processes:
     def refresh(self) -> None:
         """Find new descendants and forget dead processes; takes some milliseconds."""
         try:
-            found = reaper.descendants(self._known)
+            processes = reaper.descendants(self._known)
         except OSError:  # out of descriptors; the next refresh may get some
             return
-        if found != self._known:
-            self._known = found
-            self._reaper.update(found)
+        if processes != self._known:
+            self._known = processes
+            self._reaper.update(processes)
 
     def on_end(self, process: Process, callback: Callable[[], object]) -> None:
         """Call back in the loop as soon as the process ends, at once if it has."""

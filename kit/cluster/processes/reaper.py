@@ -100,14 +100,14 @@ def descendants(roots: Iterable[Process], folder: str = "") -> set[Process]:
             parents.setdefault(int(fields[_PARENT]), []).append(child)
             if folder and child.pid != os.getpid() and _has_mark(child.pid, folder):
                 marked.append(child)
-    found: set[Process] = set()
+    result: set[Process] = set()
     waiting = marked + [root for root in roots if root.is_running]
     while waiting:
         process = waiting.pop()
-        if process not in found:
-            found.add(process)
+        if process not in result:
+            result.add(process)
             waiting.extend(parents.get(process.pid, ()))
-    return found
+    return result
 
 
 def open_pidfd(process: Process) -> int | None:

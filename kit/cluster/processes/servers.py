@@ -25,12 +25,14 @@ def changed_spec(
     spec: ClusterSpec, more: Mapping[Task, str], without: Task | None = None
 ) -> ClusterSpec:
     """Return a spec with the addresses of more tasks, or without a task."""
-    known = {task: spec.task_address(task.job, task.index) for task in spec.tasks()}
-    found: dict[str, dict[int, str]] = {}
-    for task, address in (known | dict(more)).items():
+    address_of = {
+        task: spec.task_address(task.job, task.index) for task in spec.tasks()
+    }
+    addresses: dict[str, dict[int, str]] = {}
+    for task, address in (address_of | dict(more)).items():
         if task != without:
-            found.setdefault(task.job, {})[task.index] = address
-    return ClusterSpec(dict(found))
+            addresses.setdefault(task.job, {})[task.index] = address
+    return ClusterSpec(dict(addresses))
 
 
 class Servers:

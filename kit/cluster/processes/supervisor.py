@@ -256,12 +256,12 @@ class Supervisor:
         slow = Task.parse(waiting[0]) if waiting else self.options.tasks[0]
         log, limit_s = self.log_tail(slow), self.options.start_deadline_s
         why_waiting = await self.hosts.why_waiting()
-        told = f" {why_waiting}" if why_waiting else ""
+        hint = f" {why_waiting}" if why_waiting else ""
         return (
             f"the cluster was not ready within {limit_s:g} s: still waiting for "
             f"{self._phase} ({', '.join(waiting)}). A busy machine may need "
             f"start_deadline_s={2 * limit_s:g}, or %%cluster --timeout {2 * limit_s:g} "
-            f"in a notebook.{told}\n{log}"
+            f"in a notebook.{hint}\n{log}"
         )
 
     # -- watch -----------------------------------------------------------------

@@ -73,12 +73,12 @@ class ClipByNorm(Compressor):
         """See `Compressor`; nothing is kept, and nothing lost."""
         sums = yield dict(gradients)
         n = turn.n_workers
-        mean = {name: one * one.dtype.type(1 / n) for name, one in sums.items()}
+        mean = {name: total * total.dtype.type(1 / n) for name, total in sums.items()}
         squares = (
-            float(np.square(one, dtype=np.float64).sum()) for one in mean.values()
+            float(np.square(grad, dtype=np.float64).sum()) for grad in mean.values()
         )
         length = math.sqrt(math.fsum(squares))
         if length > self.norm:
             factor = self.norm / length
-            mean = {name: one * one.dtype.type(factor) for name, one in mean.items()}
+            mean = {name: grad * grad.dtype.type(factor) for name, grad in mean.items()}
         return Exchanged(mean)

@@ -69,12 +69,12 @@ class Feedback:
         steps = self._begun(corrected, state, turn)
         sums: Arrays | None = None
         for number, stage in enumerate(self._stages):
-            given = self._next(steps, sums, turn)
-            if isinstance(given, Exchanged):
+            exchanged = self._next(steps, sums, turn)
+            if isinstance(exchanged, Exchanged):
                 raise self._mismatch(
                     turn, f"returned after {number} of {len(self._stages)} stages"
                 )
-            sums = yield self._checked(f"in stage {number}", given, stage, turn)
+            sums = yield self._checked(f"in stage {number}", exchanged, stage, turn)
         result = self._next(steps, sums, turn)
         if not isinstance(result, Exchanged):
             raise self._mismatch(
@@ -86,11 +86,13 @@ class Feedback:
 
     def _corrected(self, name: str, gradient: Array) -> Array:
         residual = self._kept.get(RESIDUAL + name)
-        found = gradient.copy() if residual is None else gradient + residual
-        found = np.asarray(found)  # numpy returns a sum without axes as a scalar
+        corrected = gradient.copy() if residual is None else gradient + residual
+        corrected = np.asarray(
+            corrected
+        )  # numpy returns a sum without axes as a scalar
         # A compressor that wrote to it would falsify its own residual.
-        found.flags.writeable = False
-        return found
+        corrected.flags.writeable = False
+        return corrected
 
     def _begun(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
         """Begin only with the first `next`, which is where errors are caught.
@@ -149,18 +151,18 @@ class Feedback:
         return np.array(value, order="C")  # a copy: it may be a view
 
     def _checked(
-        self, where: str, given: Mapping[str, Any], wanted: Iterable[Spec], turn: Turn
+        self, where: str, sent: Mapping[str, Any], wanted: Iterable[Spec], turn: Turn
     ) -> Arrays:
         """Return as arrays what a compressor gave; all that is due, and finite."""
         specs = {spec.name: spec for spec in wanted}
-        if not isinstance(given, Mapping) or given.keys() != specs.keys():
-            names = sorted(map(str, given)) if isinstance(given, Mapping) else given
+        if not isinstance(sent, Mapping) or sent.keys() != specs.keys():
+            names = sorted(map(str, sent)) if isinstance(sent, Mapping) else sent
             raise self._mismatch(
                 turn, f"gave {names} {where}, where {sorted(specs)} were due"
             )
-        found = {name: np.asarray(given[name]) for name in specs}
+        arrays = {name: np.asarray(sent[name]) for name in specs}
         for name, (_, shape, dtype) in specs.items():
-            value = found[name]
+            value = arrays[name]
             if value.shape != shape or value.dtype != dtype:
                 raise self._mismatch(
                     turn,
@@ -169,7 +171,7 @@ class Feedback:
                 )
             if not _is_finite(value):
                 raise self._not_finite(name, value, where, turn)
-        return found
+        return arrays
 
     def _not_finite(self, name: str, value: Array, where: str, turn: Turn) -> KitError:
         n_wrong = int(value.size - np.isfinite(value).sum())
@@ -201,8 +203,8 @@ def following(stages: StageSums, sums: Arrays) -> Arrays:
 
 def put(given: Arrays, places: Arrays) -> None:
     """Copy arrays to their places in a stage or among the gradients."""
-    for name, place in places.items():
-        np.copyto(place, given[name])
+    for name, target in places.items():
+        np.copyto(target, given[name])
 
 
 def _is_finite(value: Array) -> bool:

@@ -81,19 +81,19 @@ class PowerSGD(Compressor):
     def exchange(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
         """See `Compressor`; keeps the last Q of each matrix."""
         n, matrices = turn.n_workers, dict[str, Array]()
-        for name, one in gradients.items():
-            shape = self._matrix(one.shape)
+        for name, gradient in gradients.items():
+            shape = self._matrix(gradient.shape)
             if shape is not None:
-                matrices[name] = one.reshape(shape)
-                fresh = _start(name, shape[1], self.rank).astype(one.dtype)
+                matrices[name] = gradient.reshape(shape)
+                fresh = _start(name, shape[1], self.rank).astype(gradient.dtype)
                 state[name] = _revived(state.get(name, fresh), fresh)
         own = dict(gradients)
-        own |= {name: one @ state[name] for name, one in matrices.items()}
+        own |= {name: matrix @ state[name] for name, matrix in matrices.items()}
         sums = yield own
-        mean = {name: one * one.dtype.type(1 / n) for name, one in sums.items()}
+        mean = {name: total * total.dtype.type(1 / n) for name, total in sums.items()}
         left = {name: orthonormal(mean[name]) for name in matrices}
         if matrices:
-            right = {name: one.T @ left[name] for name, one in matrices.items()}
+            right = {name: matrix.T @ left[name] for name, matrix in matrices.items()}
             sums = yield right
             for name, basis in left.items():
                 state[name] = sums[name] * sums[name].dtype.type(1 / n)
@@ -118,17 +118,17 @@ def orthonormal(matrix: Array) -> Array:
     >>> orthonormal(np.float32([[3, 3], [4, 4]])).tolist()
     [[0.6000000238418579, 0.0], [0.800000011920929, 0.0]]
     """
-    found = matrix.copy()
+    columns = matrix.copy()
     least = np.finfo(matrix.dtype).eps * 8
-    for number, column in enumerate(found.T):
+    for number, column in enumerate(columns.T):
         size = _length(column)
         # Twice: what rounding leaves of the other columns may be large beside what is
         # left of a column that nearly depends on them.
-        for other in [*found.T[:number]] * 2:
+        for other in [*columns.T[:number]] * 2:
             column -= other * (other * column).sum()
         length = _length(column)
         column[:] = column / length if length > least * size else 0
-    return found
+    return columns
 
 
 def _length(values: Array) -> Any:

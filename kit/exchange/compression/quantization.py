@@ -63,16 +63,16 @@ class Float16(Compressor):
         # by the caller (`Feedback`).
         with np.errstate(over="ignore", under="ignore"):
             halves = {
-                name: (one * one.dtype.type(1 / n)).astype(np.float16)
-                for name, one in gradients.items()
+                name: (gradient * gradient.dtype.type(1 / n)).astype(np.float16)
+                for name, gradient in gradients.items()
             }
         sums = yield halves
-        dtypes = {name: one.dtype for name, one in gradients.items()}
+        dtypes = {name: gradient.dtype for name, gradient in gradients.items()}
         own = {
             name: half.astype(dtypes[name]) * dtypes[name].type(n)
             for name, half in halves.items()
         }
-        mean = {name: one.astype(dtypes[name]) for name, one in sums.items()}
+        mean = {name: total.astype(dtypes[name]) for name, total in sums.items()}
         return Exchanged(mean, own)
 
 
@@ -103,14 +103,16 @@ class Int8(Compressor):
         """See `Compressor`."""
         n = turn.n_workers
         sums = yield {
-            name: np.max(np.abs(one), initial=0).astype(one.dtype)
-            for name, one in gradients.items()
+            name: np.max(np.abs(gradient), initial=0).astype(gradient.dtype)
+            for name, gradient in gradients.items()
         }
         scales = {name: _scale(total, n) for name, total in sums.items()}
-        numbers = {name: _rounded(one, scales[name]) for name, one in gradients.items()}
+        numbers = {
+            name: _rounded(grad, scales[name]) for name, grad in gradients.items()
+        }
         sums = yield numbers
-        mean = {name: one * (scales[name] / n) for name, one in sums.items()}
-        own = {name: one * scales[name] for name, one in numbers.items()}
+        mean = {name: total * (scales[name] / n) for name, total in sums.items()}
+        own = {name: array * scales[name] for name, array in numbers.items()}
         return Exchanged(mean, own)
 
 
@@ -124,11 +126,11 @@ def _scale(total: Array, n: int) -> Any:
 def _rounded(values: Array, scale: Any) -> Array:
     if not scale:
         return np.zeros(values.shape, np.int8)
-    found: Array = np.rint(values / scale).astype(np.int8)
-    return found
+    rounded: Array = np.rint(values / scale).astype(np.int8)
+    return rounded
 
 
-_NAMED: dict[str, type[Compressor]] = {one.name: one for one in (Float16, Int8)}
+_NAMED: dict[str, type[Compressor]] = {kind.name: kind for kind in (Float16, Int8)}
 
 
 def compressor_of(given: Compressor | str | None) -> Compressor | None:

@@ -50,7 +50,7 @@ def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
     ((Spec(name='w', shape=(3,), dtype='float16'),),)
     """
     try:
-        found = tuple(
+        result = tuple(
             tuple(
                 Spec(str(name), tuple(int(length) for length in shape), str(dtype))
                 for name, shape, dtype in stage
@@ -62,12 +62,12 @@ def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
             f"{who}.stages() gave {given!r}; give a list of stages, each a list of "
             f"kit.exchange.Spec(name, shape, dtype)."
         ) from error
-    if not found or not all(found):
+    if not result or not all(result):
         raise InvalidArgumentError(
-            f"{who}.stages() gave {len(found)} stages with {[*map(len, found)]} arrays."
-            f" Give at least one stage, and each at least one array."
+            f"{who}.stages() gave {len(result)} stages with {[*map(len, result)]} "
+            f"arrays. Give at least one stage, and each at least one array."
         )
-    for number, stage in enumerate(found):
+    for number, stage in enumerate(result):
         names = [spec.name for spec in stage]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -81,7 +81,7 @@ def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
                     f"{who}.stages() gave {spec} in stage {number}; dtypes are "
                     f"{', '.join(ITEMSIZE)}, and no length is below 0."
                 )
-    return found
+    return result
 
 
 def lay_out_stages(

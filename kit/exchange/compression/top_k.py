@@ -81,8 +81,8 @@ class TopK(Compressor):
 
     def exchange(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
         """See `Compressor`."""
-        flat = {name: one.ravel() for name, one in gradients.items()}
-        counts = {name: self._count(one.shape) for name, one in gradients.items()}
+        flat = {name: gradient.ravel() for name, gradient in gradients.items()}
+        counts = {name: self._count(grad.shape) for name, grad in gradients.items()}
         places: Mapping[str, Array] = {}
         if any(counts.values()):
             leads = turn.step % turn.n_workers == turn.worker
@@ -91,16 +91,17 @@ class TopK(Compressor):
                 for name, k in counts.items()
                 if k
             }
-        given = {
-            name: flat[name][places[name]] if name in places else one
-            for name, one in gradients.items()
+        chosen = {
+            name: flat[name][places[name]] if name in places else gradient
+            for name, gradient in gradients.items()
         }
-        sums = yield given
+        sums = yield chosen
         mean = {
-            name: one * one.dtype.type(1 / turn.n_workers) for name, one in sums.items()
+            name: total * total.dtype.type(1 / turn.n_workers)
+            for name, total in sums.items()
         }
         return Exchanged(
-            _spread(mean, places, gradients), _spread(given, places, gradients)
+            _spread(mean, places, gradients), _spread(chosen, places, gradients)
         )
 
     def _count(self, shape: tuple[int, ...]) -> int:
@@ -130,9 +131,9 @@ def _spread(
     values: Mapping[str, Array], places: Mapping[str, Array], like: Arrays
 ) -> Arrays:
     """Return whole parameters: values in their places, and zeros elsewhere."""
-    found = dict(values)
+    arrays = dict(values)
     for name, where in places.items():
         whole = np.zeros(like[name].size, like[name].dtype)
         whole[where] = values[name]
-        found[name] = whole.reshape(like[name].shape)
-    return found
+        arrays[name] = whole.reshape(like[name].shape)
+    return arrays

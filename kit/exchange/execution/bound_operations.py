@@ -208,8 +208,10 @@ class Binder:
         if term.member == SELF:
             return self._own(term.region, part, parity)
         region = self.endpoint.stamp.at(term.region, parity)
-        apart = is_apart(term.region)
-        theirs = self.endpoint.ports[term.member].window(region, part, apart=apart)
+        is_separate = is_apart(term.region)
+        theirs = self.endpoint.ports[term.member].window(
+            region, part, apart=is_separate
+        )
         return self._as(theirs, part)
 
     def _own(self, region: int, part: Range, parity: int) -> Array:
@@ -233,8 +235,10 @@ class Binder:
         def apply() -> None:
             update(now, total, slots, out, stamp.step)
 
-        found = update.descent(now.dtype) if isinstance(update, Descent) else None
-        return Descend(apply, out, now, total, *found) if found else BoundUpdate(apply)
+        descent = update.descent(now.dtype) if isinstance(update, Descent) else None
+        return (
+            Descend(apply, out, now, total, *descent) if descent else BoundUpdate(apply)
+        )
 
 
 def _sum(

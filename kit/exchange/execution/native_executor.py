@@ -59,11 +59,11 @@ Account = tuple[list[int], int, int]
 @cache
 def loop() -> Loop | None:
     """Return the compiled loop; None where none fits this source and machine."""
-    found = library("kit.exchange.execution._hops", _FORM)
-    if found is None:
+    compiled = library("kit.exchange.execution._hops", _FORM)
+    if compiled is None:
         return None
-    found.kit_run.argtypes, found.kit_run.restype = [ctypes.c_void_p], None
-    run: Loop = found.kit_run
+    compiled.kit_run.argtypes, compiled.kit_run.restype = [ctypes.c_void_p], None
+    run: Loop = compiled.kit_run
     return run
 
 
@@ -101,10 +101,10 @@ class NativeExecutor:
         self._ports = list(dict.fromkeys(port for op in ops for port in _port(op)))
         self._takes = [op for op in ops if isinstance(op, Take) and op.due.range.size]
         self._known, self._account = (-1, -1), list[Account]()
-        last = [one.phase != two.phase for one, two in pairwise(ops)] + [True]
+        last = [op.phase != two.phase for op, two in pairwise(ops)] + [True]
         flags = [
-            _LAST * one | _JOINED * two
-            for one, two in zip(last, joins(ops, _MOST_JOINED), strict=True)
+            _LAST * item | _JOINED * two
+            for item, two in zip(last, joins(ops, _MOST_JOINED), strict=True)
         ]
         # A row for each span and message, filled in with all that is the same in each
         # step; the loop writes step and times into them, and Python hands the bytes to
@@ -147,8 +147,8 @@ class NativeExecutor:
             # Short of the end: the message at `place` did not come within the loop's
             # patience, or is not the one that is due. Python sleeps for it and compares
             # it, and the loop goes on where it stopped.
-            while (place := _CHANGES.unpack_from(state)[-1]) < n:
-                self._await(self._ops[place])
+            while (index := _CHANGES.unpack_from(state)[-1]) < n:
+                self._await(self._ops[index])
                 loop(where)
         finally:
             # Also when a wait has failed: what was done until then is recorded.
@@ -164,10 +164,10 @@ class NativeExecutor:
         # What is added to the meter's totals is the same in each step of an epoch. It
         # is found anew with each epoch, and after a failed wait, when fewer messages
         # have come.
-        known = transfer_bytes // TRANSFER.itemsize, epoch
-        if known != self._known:
-            self._known, self._transfers["epoch"] = known, epoch
-            self._account = _account(self._takes[: known[0]], meter, epoch)
+        settings = transfer_bytes // TRANSFER.itemsize, epoch
+        if settings != self._known:
+            self._known, self._transfers["epoch"] = settings, epoch
+            self._account = _account(self._takes[: settings[0]], meter, epoch)
         for total, n_bytes, n_messages in self._account:
             total[0] += n_bytes
             total[1] += n_messages
@@ -238,14 +238,14 @@ def _words(port: SharedPort) -> tuple[int, ...]:
 
 def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:
     """Return totals of the meter, and the bytes and messages to add to each."""
-    found: dict[tuple[int, int], list[int]] = {}
+    sums_by_peer: dict[tuple[int, int], list[int]] = {}
     for take in takes:
-        sums = found.setdefault((take.port.peer, take.kind), [0, 0])
+        sums = sums_by_peer.setdefault((take.port.peer, take.kind), [0, 0])
         sums[0] += take.due.range.size  # the loop has compared it with what came
         sums[1] += 1
     return [
         (meter.total(source, kind, epoch), n_bytes, n_messages)
-        for (source, kind), (n_bytes, n_messages) in found.items()
+        for (source, kind), (n_bytes, n_messages) in sums_by_peer.items()
     ]
 
 
@@ -271,11 +271,11 @@ def gathered(ops: Iterable[BoundOp]) -> list[BoundOp]:
         if isinstance(op, Post):
             posts.append(op)
             continue
-        found = sum(array.nbytes for array in _arrays(op)[:1])
-        if not found or found != size:
+        n_bytes = sum(array.nbytes for array in _arrays(op)[:1])
+        if not n_bytes or n_bytes != size:
             done += posts
             posts = []
-        size = found
+        size = n_bytes
         done.append(op)
     return done + posts
 
@@ -285,13 +285,13 @@ def joins(ops: Sequence[BoundOp], most: int) -> list[bool]:
 
     At most `most` in a row.
     """
-    found: list[bool] = []
+    result: list[bool] = []
     group: list[BoundOp] = []
-    for one, two in zip_longest(ops, ops[1:]):
-        group = [*group, one] if found and found[-1] else [one]
+    for op, two in zip_longest(ops, ops[1:]):
+        group = [*group, op] if result and result[-1] else [op]
         fits = two is not None and len(group) < most
-        found.append(fits and all(_are_alike(first, two) for first in group))
-    return found
+        result.append(fits and all(_are_alike(first, two) for first in group))
+    return result
 
 
 def address(array: Any) -> int:
@@ -313,13 +313,13 @@ def _arrays(op: BoundOp) -> tuple[Array, ...]:
     return ()
 
 
-def _are_alike(one: BoundOp, two: BoundOp) -> bool:
+def _are_alike(first: BoundOp, two: BoundOp) -> bool:
     """Whether two operations may be interleaved piece by piece.
 
     What one writes must be the very range that the other uses, or not overlap it. If it
     is shifted, a piece would read elements that its turn has not reached yet.
     """
-    mine, theirs = _arrays(one), _arrays(two)
+    mine, theirs = _arrays(first), _arrays(two)
     if not mine or not theirs or mine[0].nbytes != theirs[0].nbytes:
         return False
     pairs = [(mine[0], array) for array in theirs]

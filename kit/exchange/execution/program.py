@@ -116,8 +116,8 @@ class Program:
                     region = stamp.at(op.region, parity)
                     # What is finished goes straight to its place: nothing of ours that
                     # is still needed lies there.
-                    apart = is_apart(op.region) and op.kind != TransferKind.GATHER
-                    script.append(Expected(region, op.range, apart))
+                    is_separate = is_apart(op.region) and op.kind != TransferKind.GATHER
+                    script.append(Expected(region, op.range, is_separate))
         first = stamp.parity
         # An empty script is no step to a port: it stops reading after the only one, and
         # leaves on the socket what belongs to the program after this.
@@ -127,15 +127,15 @@ class Program:
         self._endpoint.expect(scripts, first)
 
     def _bind(self, ops: Iterable[Op], parity: int) -> list[Executor]:
-        bound = [one for op in ops for one in self._binder.bind(op, parity)]
+        bound = [item for op in ops for item in self._binder.bind(op, parity)]
         if not native_executor.suit(bound, self._endpoint):
             return [PythonExecutor(bound, self._endpoint, self._meter)] if bound else []
         # An update that the loop does not know is Python's, and ends one call of the
         # loop.
-        found: list[Executor] = []
+        executors: list[Executor] = []
         for is_update, group in groupby(
             bound, key=lambda op: isinstance(op, BoundUpdate)
         ):
             way = PythonExecutor if is_update else native_executor.NativeExecutor
-            found.append(way(tuple(group), self._endpoint, self._meter))
-        return found
+            executors.append(way(tuple(group), self._endpoint, self._meter))
+        return executors

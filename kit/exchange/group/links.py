@@ -56,7 +56,11 @@ class Links:
 
     def prepare(self, partners: Iterable[int], deadline: float) -> None:
         """Dial what a plan needs besides the links that exist."""
-        missing = {one for one in partners if one not in self._joining.endpoint.ports}
+        missing = {
+            partner
+            for partner in partners
+            if partner not in self._joining.endpoint.ports
+        }
         self._lower, self._higher = self._split(missing)
         for peer in self._lower:
             if peer not in self._dialled:

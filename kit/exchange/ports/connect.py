@@ -38,7 +38,7 @@ class OwnArena:
         # More notes than a step has messages between two members: a sender may be a
         # whole step ahead, and must not overwrite a note that was not read. A power of
         # 2, so that a place in the ring is found by a mask.
-        n_buckets = sum(len(one.buckets) for one in (layout, *layout.stages))
+        n_buckets = sum(len(part.buckets) for part in (layout, *layout.stages))
         most = 4 * n_buckets * layout.n_chunks
         self.depth = max(1024, 1 << most.bit_length())
         words = Control.n_words(n_members, self.depth)

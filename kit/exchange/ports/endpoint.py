@@ -214,7 +214,7 @@ class Endpoint:
         port = self.ports.pop(member)
         if port in self._carriers:
             self._carriers.remove(port)
-        for fd in [fd for fd, one in self._by_fd.items() if one is port]:
+        for fd in [fd for fd, other in self._by_fd.items() if other is port]:
             self._poll.unregister(fd)
             del self._by_fd[fd]
         port.close()
@@ -287,7 +287,7 @@ class Endpoint:
         if port is not None:
             return (port.peer,)
         watched = self._by_fd.values()
-        return tuple(one.peer for one in watched if not one.has_arrived())
+        return tuple(item.peer for item in watched if not item.has_arrived())
 
     def _pump(self) -> bool:
         moved = False

@@ -118,16 +118,16 @@ class SharedPort:
         """Publish a counter and wake a peer that sleeps; takes about a microsecond."""
         own = self._own
         own[_POSTED] = number = own[_POSTED] + 1
-        place = (number & self.mask) * _NOTE
+        slot = (number & self.mask) * _NOTE
         notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
         lo, hi = part
-        notes[place] = now = self._clock()
-        notes[place + 1] = line_out.reaches_at(now, hi - lo) if line_out else now
-        notes[place + 2] = stamp.step
-        notes[place + 3] = stamp.halt
-        notes[place + 4] = region
-        notes[place + 5] = lo
-        notes[place + 6] = hi
+        notes[slot] = now = self._clock()
+        notes[slot + 1] = line_out.reaches_at(now, hi - lo) if line_out else now
+        notes[slot + 2] = stamp.step
+        notes[slot + 3] = stamp.halt
+        notes[slot + 4] = region
+        notes[slot + 5] = lo
+        notes[slot + 6] = hi
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
@@ -148,15 +148,15 @@ class SharedPort:
 
         Only after `has_arrived` was true. The message is not taken.
         """
-        place = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
-        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
+        offset = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)
         return arrival
 
     def take(self) -> Taken:
         """Take the next message."""
         self._own[_TAKEN] = number = self._own[_TAKEN] + 1
-        place = (number & self.mask) * _NOTE_BYTES
-        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, place)
+        offset = (number & self.mask) * _NOTE_BYTES
+        arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)
         return arrival
 
     def pump(self) -> bool:

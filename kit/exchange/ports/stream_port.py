@@ -151,7 +151,7 @@ class StreamPort:
         moved = False
         queue = self._queue
         while queue:
-            few = [queue[place] for place in range(min(len(queue), _VECTORS))]
+            few = [queue[index] for index in range(min(len(queue), _VECTORS))]
             taken = self._stream.write(few)
             if taken is None:
                 break

@@ -118,9 +118,9 @@ class Contributions:
 
     def arrive(self, source: int, region: int, part: Range, who: Sequence[Who]) -> None:
         """Enter a message that has arrived."""
-        place = place_of(Term(source, region))
+        buffer = place_of(Term(source, region))
         for column, note in zip(self.columns_of(part), who, strict=True):
-            self._write(place, (column,), note)
+            self._write(buffer, (column,), note)
 
     def carry_out(self, op: Op) -> None:
         """Enter what an operation changes in the member's own buffers."""
@@ -133,22 +133,22 @@ class Contributions:
                     self._use_up(places, column)
                     self._write(BufferPlace(into), (column,), note)
             case Copy(source, into, _):
-                place = place_of(source)
+                buffer = place_of(source)
                 for column in columns:
-                    note = self.who(place, column)
-                    if place != BufferPlace(into):
-                        self._use_up([place], column)
+                    note = self.who(buffer, column)
+                    if buffer != BufferPlace(into):
+                        self._use_up([buffer], column)
                         self._write(BufferPlace(into), (column,), note)
             case Apply():
                 for column in columns:
                     note = self.who(BufferPlace(GRAD), column)
                     self._write(BufferPlace(NEXT), (column,), note)
 
-    def _write(self, place: BufferPlace, columns: Iterable[int], note: Who) -> None:
+    def _write(self, buffer: BufferPlace, columns: Iterable[int], note: Who) -> None:
         for column in columns:
             if self._columns[column].size:
-                self._notes[place, column] = note
-                self._sent.discard((place, column))
+                self._notes[buffer, column] = note
+                self._sent.discard((buffer, column))
 
     def _use_up(self, places: Iterable[BufferPlace], column: int) -> None:
         """Forget what was kept only for this operation."""

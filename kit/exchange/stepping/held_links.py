@@ -86,8 +86,10 @@ class HeldPort:
     def arrive(self, held: HeldMessage) -> None:
         """Put a message's bytes into their place."""
         # Where parameters stay, a gradient's place in odd steps is that of NEXT.
-        apart = is_apart(held.region) or (self._stamp.stays and held.region == NEXT)
-        memory = self._mirror if apart else self._memory
+        is_separate = is_apart(held.region) or (
+            self._stamp.stays and held.region == NEXT
+        )
+        memory = self._mirror if is_separate else self._memory
         memory.raw(held.region, held.range)[:] = held.payload
         self._arrived.append(held.arrival)
 

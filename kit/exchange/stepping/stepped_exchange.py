@@ -148,11 +148,11 @@ def record(
         for number in range(len(names))
     ]
     columns = tuple(_column(layout, chunk % n_chunks, part) for chunk, part in ranges)
-    found = record_parts(
+    result = record_parts(
         parts, layout, names, [part for _, part in ranges], columns, group.workers, most
     )
     return replace(
-        found, topology=topology.name, title=topology.title, agrees=topology.agrees
+        result, topology=topology.name, title=topology.title, agrees=topology.agrees
     )
 
 
@@ -174,7 +174,7 @@ def record_parts(
     combine: np.ufunc = np.add,
 ) -> SteppedExchange:
     """Carry out plans of all members, as `record` does; `ranges` travel as a whole."""
-    rank = {number: place for place, number in enumerate(workers)}
+    rank = {number: position for position, number in enumerate(workers)}
     with linked_members(layout, names) as (members, hold):
         notes = []
         for member, (plan, begin) in zip(members, parts, strict=True):
@@ -222,12 +222,12 @@ def _cut(topology: Topology, layout: Layout, group: Group) -> list[tuple[int, Ra
 
 
 def _metered(members: Sequence[SteppedMember]) -> Traffic:
-    found: Traffic = {}
+    result: Traffic = {}
     for member in members:
         for row in member.meter.totals():
             link = int(row["source"]), member.number
-            _add(found, link, int(row["messages"]), int(row["bytes"]))
-    return found
+            _add(result, link, int(row["messages"]), int(row["bytes"]))
+    return result
 
 
 def _add(traffic: Traffic, link: tuple[int, int], messages: int, n_bytes: int) -> None:
@@ -315,23 +315,23 @@ class _Recorder:
 
     def _cell(self, member: SteppedMember, column: int) -> ColumnCell:
         notes = self._contributions[member.number]
-        place = notes.held(column)
-        if place is None:
+        buffer = notes.held(column)
+        if buffer is None:
             held, is_sent = None, False
         else:
-            held = self._holding(member, place, column)
-            is_sent = notes.was_sent(place, column)
+            held = self._holding(member, buffer, column)
+            is_sent = notes.was_sent(buffer, column)
         kept = tuple(self._holding(member, p, column) for p in notes.kept(column))
-        return ColumnCell(held, place == BufferPlace(NEXT), is_sent, kept)
+        return ColumnCell(held, buffer == BufferPlace(NEXT), is_sent, kept)
 
     def _holding(
-        self, member: SteppedMember, place: BufferPlace, column: int
+        self, member: SteppedMember, buffer: BufferPlace, column: int
     ) -> Holding:
         part = self._ranges[column]
-        if place.peer == SELF:
-            array = member.memory.typed(place.region, part)
+        if buffer.peer == SELF:
+            array = member.memory.typed(buffer.region, part)
         else:
-            port = member.endpoint.ports[place.peer]
-            array = port.window(place.region, part, apart=True)
-        who = self._contributions[member.number].who(place, column)
+            port = member.endpoint.ports[buffer.peer]
+            array = port.window(buffer.region, part, apart=True)
+        who = self._contributions[member.number].who(buffer, column)
         return Holding(who, tuple(array[: self._most].tolist()))

@@ -94,9 +94,9 @@ def _hop(
     if isinstance(op, Receive):
         if not sent[op.source, member]:
             return False
-        found = sent[op.source, member].popleft()
-        found += group.host(op.source) != group.host(member)
-        hops[member] = max(hops[member], found)
+        n_hops = sent[op.source, member].popleft()
+        n_hops += group.host(op.source) != group.host(member)
+        hops[member] = max(hops[member], n_hops)
     return True
 
 
@@ -120,7 +120,7 @@ def counted_loads(plans: Mapping[int, Plan], group: Group) -> Loads:
     each = {member: _cost(plan) for member, plan in plans.items()}
     nothing = ExchangeCost(0, 0, 0)
     way = [
-        max((each[one] for one in job if one in each), default=nothing)
+        max((each[member] for member in job if member in each), default=nothing)
         for job in (group.ps, group.workers)
     ]
     return add_costs(*way), add_costs(nothing, *each.values())

@@ -69,7 +69,7 @@ class Gossip(Topology):
         """Return a worker and those beside it, in the order of the workers."""
         rank, n = group.workers.index(worker), len(group.workers)
         ranks = {(rank + way) % n for way in (-1, 0, 1)}
-        return tuple(group.workers[one] for one in sorted(ranks))
+        return tuple(group.workers[item] for item in sorted(ranks))
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         """Return a worker's plan; parameter servers have none."""
@@ -102,7 +102,8 @@ class Gossip(Topology):
     def hops(self, layout: Layout, group: Group) -> int:
         """One for each bucket, if there are neighbours on different hosts."""
         far = (
-            group.host(one) != group.host(other) for one, other in self._links(group)
+            group.host(worker) != group.host(other)
+            for worker, other in self._links(group)
         )
         return len(layout.buckets) * any(far)
 

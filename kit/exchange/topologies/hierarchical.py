@@ -83,14 +83,16 @@ class Hierarchical(Topology):
         if member not in group.workers:
             return None
         hosts = self._hosts(layout, group)
-        block, place = hosts.find(member)
-        if place:
+        block, position = hosts.find(member)
+        if position:
             leader = hosts.blocks[block][0]
             offers = [
-                (Send(leader, GRAD, one.range, TransferKind.REDUCE),)
-                for one in layout.buckets
+                (Send(leader, GRAD, bucket.range, TransferKind.REDUCE),)
+                for bucket in layout.buckets
             ]
-            takes = tuple(op for one in layout.buckets for op in _take(leader, one))
+            takes = tuple(
+                op for bucket in layout.buckets for op in _take(leader, bucket)
+            )
             return Plan(tuple(offers), takes, overwrites=True)
         seat = _Leader(hosts, block)
         return Plan(
@@ -112,11 +114,11 @@ class Hierarchical(Topology):
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Tasks meet at their leader; sums, rests and parameters go round the hosts."""
         hosts, whole = self._hosts(layout, group), layout.payload_bytes
-        found: Traffic = {}
+        result: Traffic = {}
         for leader, *others in hosts.blocks:
             for other in others:
-                found[other, leader, TransferKind.REDUCE] = whole
-                found[leader, other, TransferKind.GATHER] = whole
+                result[other, leader, TransferKind.REDUCE] = whole
+                result[leader, other, TransferKind.GATHER] = whole
         for number, (leader, *_) in enumerate(hosts.blocks) if hosts.n > 1 else ():
             after, before = hosts.step(number, 1), hosts.step(number, -1)
             sums = rests = done = 0
@@ -125,15 +127,17 @@ class Hierarchical(Topology):
                 sums += hosts.late(after, bucket).size
                 rests += sum(rest.size for rest in hosts.rests(number, bucket))
                 done += bucket.range.size
-                done -= sum(one.size for one in hosts.completes(after, bucket))
+                done -= sum(
+                    complete.size for complete in hosts.completes(after, bucket)
+                )
             for to, kind, size in (
                 (after, TransferKind.REDUCE, sums),
                 (before, TransferKind.REDUCE, rests),
                 (after, TransferKind.GATHER, done),
             ):
                 link = leader, hosts.blocks[to][0], kind
-                found[link] = found.get(link, 0) + size
-        return found
+                result[link] = result.get(link, 0) + size
+        return result
 
     def n_messages(self, layout: Layout, group: Group) -> int:
         """Two for each task, H-1 for each sum and each range of parameters, rests."""
@@ -182,7 +186,7 @@ class Hierarchical(Topology):
     def rows(self, group: Group) -> tuple[tuple[int, ...], ...]:
         """Leaders stand above the others."""
         leaders = tuple(block[0] for block in group.blocks)
-        others = tuple(one for block in group.blocks for one in block[1:])
+        others = tuple(worker for block in group.blocks for worker in block[1:])
         return (leaders, others) if others else ()
 
     def _hosts(self, layout: Layout, group: Group) -> _Hosts:
@@ -299,18 +303,18 @@ class _Leader:
         # A chunk is summed from its own worker on, as on a ring, so the terms of the
         # workers before that one come last. They are copied first, since the sum
         # overwrites our gradient.
-        for place, rest in enumerate(rests):
-            yield Copy(self._own[place], SPARE + place, rest)
+        for index, rest in enumerate(rests):
+            yield Copy(self._own[index], SPARE + index, rest)
         if hosts.is_long:
             yield Copy(self._own[0], SPARE, hosts.late(number, bucket))
-        for place in range(len(self._own) if self._others else 0):
-            chunk = bucket.chunks[hosts.first(number) + place]
-            yield Add(chunk, self._own[place:])
+        for index in range(len(self._own) if self._others else 0):
+            chunk = bucket.chunks[hosts.first(number) + index]
+            yield Add(chunk, self._own[index:])
         whole = hosts.whole(number, bucket)
         yield Send(self._after, GRAD, whole, TransferKind.REDUCE)
-        for place, rest in enumerate(rests):
+        for index, rest in enumerate(rests):
             if rest.size:
-                yield Send(self._before, SPARE + place, rest, TransferKind.REDUCE)
+                yield Send(self._before, SPARE + index, rest, TransferKind.REDUCE)
 
     def _end(self, bucket: Bucket) -> Iterator[Op]:
         """Add as the last host of a round, with the rests of the first one."""
@@ -318,12 +322,12 @@ class _Leader:
         part = hosts.whole(after, bucket)
         yield Receive(self._before, GRAD, part, TransferKind.REDUCE)
         rests = hosts.rests(after, bucket)
-        for place, rest in enumerate(rests):
+        for index, rest in enumerate(rests):
             if rest.size:
-                yield Receive(self._after, SPARE + place, rest, TransferKind.REDUCE)
-        for place in range(len(rests) + 1):
-            last = [Term(self._after, SPARE + rest) for rest in range(place)]
-            chunk = bucket.chunks[hosts.first(after) + place]
+                yield Receive(self._after, SPARE + index, rest, TransferKind.REDUCE)
+        for index in range(len(rests) + 1):
+            last = [Term(self._after, SPARE + rest) for rest in range(index)]
+            chunk = bucket.chunks[hosts.first(after) + index]
             yield Add(chunk, (Term(self._before, GRAD), *self._own, *last))
         if hosts.is_long:
             late = hosts.late(after, bucket)
@@ -337,9 +341,9 @@ class _Leader:
         late = self._hosts.late(self._number, bucket)
         yield Receive(self._before, GRAD, late, TransferKind.REDUCE)
         kept = (Term(SELF, SPARE), *self._own[1:])
-        for place in range(_NEAR, len(self._own)):
-            chunk = bucket.chunks[self._hosts.first(self._number) + place]
-            yield Add(chunk, (Term(self._before, GRAD), *kept[:place]))
+        for index in range(_NEAR, len(self._own)):
+            chunk = bucket.chunks[self._hosts.first(self._number) + index]
+            yield Add(chunk, (Term(self._before, GRAD), *kept[:index]))
 
     def hand_out(self, layout: Layout) -> Iterator[Op]:
         hosts = self._hosts

@@ -124,10 +124,10 @@ def parts(
     """
     shard = group.shards[group.ps.index(server)]
     shared = [intersect(held, bucket.range) for held in shard]
-    found = tuple(part for part in shared if part)
+    result = tuple(part for part in shared if part)
     if not any(held.size for held in shard) and bucket is layout.buckets[0]:
         return (_NOTHING,)
-    return found
+    return result
 
 
 def _work(layout: Layout, group: Group, worker: int) -> tuple[list[list[Op]], list[Op]]:

@@ -80,8 +80,8 @@ class RecursiveDoubling(Topology):
         sums: list[Order | int] = [*pairs, *range(2 * n_pairs, n)]
         while len(sums) > 1:
             sums = [(sums[at], sums[at + 1]) for at in range(0, len(sums), 2)]
-        found = sums[0]
-        return found if isinstance(found, tuple) else (found,)
+        total = sums[0]
+        return total if isinstance(total, tuple) else (total,)
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """All that swap update everything."""
@@ -90,9 +90,9 @@ class RecursiveDoubling(Topology):
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         """Each pair of a round swaps a gradient; a giver gives one and gets one."""
         size, swappers, traffic = layout.payload_bytes, _swappers(group), Traffic()
-        for place, worker in enumerate(swappers):
+        for position, worker in enumerate(swappers):
             for hop in range(_rounds(group)):
-                traffic[worker, swappers[place ^ 2**hop], TransferKind.REDUCE] = size
+                traffic[worker, swappers[position ^ 2**hop], TransferKind.REDUCE] = size
         for giver, taker in zip(_givers(group), swappers, strict=False):
             traffic[giver, taker, TransferKind.REDUCE] = size
             traffic[taker, giver, TransferKind.GATHER] = size
@@ -156,12 +156,12 @@ class _Swapper:
     @classmethod
     def of(cls, group: Group, member: int) -> _Swapper:
         swappers, givers = _swappers(group), _givers(group)
-        place = swappers.index(member)
+        position = swappers.index(member)
         hops = range(_rounds(group))
         return cls(
-            tuple(swappers[place ^ 2**hop] for hop in hops),
-            tuple(not place & 2**hop for hop in hops),
-            givers[place] if place < len(givers) else None,
+            tuple(swappers[position ^ 2**hop] for hop in hops),
+            tuple(not position & 2**hop for hop in hops),
+            givers[position] if position < len(givers) else None,
         )
 
     def sum_up(self, bucket: Bucket) -> Iterator[Op]:

@@ -73,11 +73,11 @@ class Ring(ReduceGather):
         traffic: Traffic = {}
         for seat in seats(group) if len(group.workers) > 1 else ():
             link = seat.member, seat.after
-            complete, known = (
+            complete, missing_part = (
                 layout.chunk_bytes(seat.chunk(-ahead)) for ahead in (1, 2)
             )
             traffic[*link, TransferKind.REDUCE] = whole - complete
-            traffic[*link, TransferKind.GATHER] = whole - known
+            traffic[*link, TransferKind.GATHER] = whole - missing_part
         return traffic
 
     def cost_in_words(self, n: int) -> str:

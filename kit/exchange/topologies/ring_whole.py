@@ -71,8 +71,8 @@ class WholeRing(Topology):
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """All workers do the same, and each adds and updates everything."""
-        one = ExchangeCost((n - 1) * n_buckets, (n - 1) * n_bytes, n * n_bytes)
-        return of_each(one, n)
+        cost = ExchangeCost((n - 1) * n_buckets, (n - 1) * n_bytes, n * n_bytes)
+        return of_each(cost, n)
 
     def cost_in_words(self, n: int) -> str:
         """Return the formulas of messages and bytes as sentences."""

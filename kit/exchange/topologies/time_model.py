@@ -237,9 +237,9 @@ def _not_negative(rows: Floats) -> Floats:
     best, least = np.zeros(len(columns)), float("inf")
     for chosen in map(list, sets):
         some = rows[:, chosen] / scale[chosen]
-        found: Any = np.linalg.lstsq(some, np.ones(len(rows)), rcond=None)[0]
-        off = float(np.linalg.norm(some @ found - 1))
-        if found.min() >= 0 and off < least:
+        solution: Any = np.linalg.lstsq(some, np.ones(len(rows)), rcond=None)[0]
+        off = float(np.linalg.norm(some @ solution - 1))
+        if solution.min() >= 0 and off < least:
             best, least = np.zeros(len(columns)), off
-            best[chosen] = found / scale[chosen]
+            best[chosen] = solution / scale[chosen]
     return best

@@ -119,12 +119,12 @@ class Topology(ABC):
 
         Default: those whose plans apply an update.
         """
-        found: dict[Range, list[int]] = {}
+        members: dict[Range, list[int]] = {}
         for member, plan in self.plans(layout, group).items():
             for op in plan.ops:
                 if isinstance(op, Apply):
-                    found.setdefault(op.range, []).append(member)
-        return tuple(Owned(part, tuple(found[part])) for part in sorted(found))
+                    members.setdefault(op.range, []).append(member)
+        return tuple(Owned(part, tuple(members[part])) for part in sorted(members))
 
     def neighbourhood(self, group: Group, worker: int) -> tuple[int, ...]:
         """Return the workers whose numbers are added up at one worker, itself included.
@@ -275,7 +275,7 @@ def registered() -> tuple[Topology, ...]:
 
 def first(suits: Callable[[Topology], bool]) -> str:
     """Return the name of the first topology that suits, to recommend it; "" if none."""
-    return next((one.name for one in registered() if suits(one)), "")
+    return next((topology.name for topology in registered() if suits(topology)), "")
 
 
 def by_name(name: str) -> Topology:
@@ -303,10 +303,10 @@ def agreeing(name: str) -> str:
     >>> agreeing("mesh"), agreeing("gossip")
     ('mesh', 'ring')
     """
-    known = maybe_by_name(name)
-    if known is None or known.agrees:
+    topology = maybe_by_name(name)
+    if topology is None or topology.agrees:
         return name
-    return first(lambda one: one.agrees and not one.needs_ps) or name
+    return first(lambda item: item.agrees and not item.needs_ps) or name
 
 
 def has_own_order(topology: Topology) -> bool:
@@ -337,13 +337,13 @@ def steps_to_all(topology: Topology, group: Group) -> int:
     for worker in group.workers:
         for other in topology.neighbourhood(group, worker):
             hears[other].append(worker)
-    known, news, steps = set(group.workers[:1]), list(group.workers[:1]), 0
-    while news := [one for who in news for one in hears[who] if one not in known]:
-        known.update(news)
+    informed, news, steps = set(group.workers[:1]), list(group.workers[:1]), 0
+    while news := [item for who in news for item in hears[who] if item not in informed]:
+        informed.update(news)
         steps += 1
-    if len(known) < len(group.workers):
+    if len(informed) < len(group.workers):
         raise InvalidArgumentError(
-            f"in topology {topology.name!r} {len(group.workers) - len(known)} of "
+            f"in topology {topology.name!r} {len(group.workers) - len(informed)} of "
             f"{len(group.workers)} workers never hear of the first one; join all of "
             f"them by their neighbourhoods."
         )
@@ -402,12 +402,12 @@ def between_hosts(traffic: Traffic, group: Group) -> dict[tuple[int, int], int]:
     >>> between_hosts({(0, 1, kind): 8, (1, 2, kind): 8, (0, 2, kind): 4}, group)
     {(0, 1): 12}
     """
-    found: dict[tuple[int, int], int] = {}
+    result: dict[tuple[int, int], int] = {}
     for (source, target, _), size in traffic.items():
         link = group.host(source), group.host(target)
         if size and link[0] != link[1]:
-            found[link] = found.get(link, 0) + size
-    return found
+            result[link] = result.get(link, 0) + size
+    return result
 
 
 def per_link(traffic: Traffic) -> dict[tuple[int, int], int]:
@@ -417,8 +417,8 @@ def per_link(traffic: Traffic) -> dict[tuple[int, int], int]:
     >>> per_link({(0, 1, TransferKind.REDUCE): 8, (0, 1, TransferKind.GATHER): 4})
     {(0, 1): 12}
     """
-    found: dict[tuple[int, int], int] = {}
+    result: dict[tuple[int, int], int] = {}
     for (source, target, _), size in traffic.items():
         if size:
-            found[source, target] = found.get((source, target), 0) + size
-    return found
+            result[source, target] = result.get((source, target), 0) + size
+    return result

@@ -67,7 +67,7 @@ class Tree(Topology):
             tuple(_sum_up(bucket, above, below)) for bucket in layout.buckets
         )
         finish = tuple(
-            op for one in layout.buckets for op in _hand_down(one, above, below)
+            op for bucket in layout.buckets for op in _hand_down(bucket, above, below)
         )
         return Plan(reduce, finish, overwrites=True)
 
@@ -78,8 +78,8 @@ class Tree(Topology):
             below = _below(rank, n)
             return (rank, *map(sum_at, below)) if below else rank
 
-        found = sum_at(0)
-        return found if isinstance(found, tuple) else (found,)
+        total = sum_at(0)
+        return total if isinstance(total, tuple) else (total,)
 
     def owners(self, layout: Layout, group: Group) -> tuple[Owned, ...]:
         """Return that the root updates everything."""
@@ -120,7 +120,7 @@ def _above(rank: int) -> int:
 
 
 def _below(rank: int, n: int) -> tuple[int, ...]:
-    return tuple(one for one in (2 * rank + 1, 2 * rank + 2) if one < n)
+    return tuple(child for child in (2 * rank + 1, 2 * rank + 2) if child < n)
 
 
 def _neighbours(
@@ -129,7 +129,7 @@ def _neighbours(
     """Return the member above, if there is one, and those below."""
     rank = workers.index(member)
     above = workers[_above(rank)] if rank else None
-    return above, tuple(workers[one] for one in _below(rank, len(workers)))
+    return above, tuple(workers[child] for child in _below(rank, len(workers)))
 
 
 def _sum_up(bucket: Bucket, above: int | None, below: tuple[int, ...]) -> Iterator[Op]:
@@ -137,7 +137,7 @@ def _sum_up(bucket: Bucket, above: int | None, below: tuple[int, ...]) -> Iterat
     for other in below:
         yield Receive(other, GRAD, whole, TransferKind.REDUCE)
     if below:
-        yield Add(whole, (Term(SELF, GRAD), *(Term(one, GRAD) for one in below)))
+        yield Add(whole, (Term(SELF, GRAD), *(Term(child, GRAD) for child in below)))
     if above is not None:
         yield Send(above, GRAD, whole, TransferKind.REDUCE)
 

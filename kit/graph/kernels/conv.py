@@ -141,10 +141,10 @@ def conv2d_input_gradient(
     dx = xp.zeros(tuple(input_shape), dtype=filters.dtype)
     down, across = ([*enumerate(spans(axis))] for axis in (rows, cols))
     for part in parts(xp, shape, (n_out + 2 * channels) * dx.itemsize):
-        given = _rows_first(xp, dy[part])
-        sums = xp.zeros((rows.size, cols.size, given.shape[2], channels), dx.dtype)
+        gradient = _rows_first(xp, dy[part])
+        sums = xp.zeros((rows.size, cols.size, gradient.shape[2], channels), dx.dtype)
         for (i, (rs, seen_rs)), (j, (cs, seen_cs)) in product(down, across):
-            these, seen = given[rs, cs], sums[seen_rs, seen_cs]
+            these, seen = gradient[rs, cs], sums[seen_rs, seen_cs]
             lines = these.reshape(len(these), these.shape[1] * these.shape[2], n_out)
             seen += (lines @ filters[i, j]).reshape(seen.shape)
         dx[part] = sums.transpose(2, 0, 1, 3)
@@ -181,9 +181,11 @@ def conv2d_filter_gradient(
     n, images = _products(xp, shape, dw.shape[1], cols)
     for part in images:
         runs = _runs(xp, _lines(xp, x[part], cols), cols, n)
-        given = xp.ascontiguousarray(_like_runs(widened(xp, dy[part]), n))
+        gradient = xp.ascontiguousarray(_like_runs(widened(xp, dy[part]), n))
         for sums, (windows, seen) in zip(dw, spans(rows), strict=True):
-            sums += _over_runs(xp, _joined(runs[:, seen]), _joined(given[:, windows]))
+            sums += _over_runs(
+                xp, _joined(runs[:, seen]), _joined(gradient[:, windows])
+            )
     return dw.reshape(tuple(filter_shape)).astype(x.dtype, copy=False)
 
 

@@ -159,11 +159,11 @@ def shuffle(xp: ModuleType, stream: Generator, value: Array) -> Array:
     return value[xp.asarray(stream.permutation(value.shape[0]))]
 
 
-def _dtype(dtype: Any, known: Sequence[str]) -> np.dtype[Any]:
+def _dtype(dtype: Any, names: Sequence[str]) -> np.dtype[Any]:
     kind: np.dtype[Any] = np.dtype(dtype)
-    if kind.name not in known:
+    if kind.name not in names:
         raise InvalidArgumentError(
-            f"dtype is {kind.name}; this draws {', '.join(known)} only."
+            f"dtype is {kind.name}; this draws {', '.join(names)} only."
         )
     return kind
 

@@ -63,28 +63,32 @@ def _parts(dice: np.random.Generator) -> Given:
     return [{"part": normal(dice, _SIZE // N)} for _ in range(N)]
 
 
-def _sum(given: Given) -> Array:
-    return np.asarray(np.sum([one["x"] for one in given], axis=0, dtype=np.float64))
+def _sum(inputs: Given) -> Array:
+    return np.asarray(
+        np.sum([arrays["x"] for arrays in inputs], axis=0, dtype=np.float64)
+    )
 
 
-def _sum_everywhere(given: Given) -> Given:
-    return [{"sum": _sum(given)} for _ in given]
+def _sum_everywhere(inputs: Given) -> Given:
+    return [{"sum": _sum(inputs)} for _ in inputs]
 
 
-def _part_of_the_sum(given: Given) -> Given:
-    return [{"part": part} for part in np.split(_sum(given), len(given))]
+def _part_of_the_sum(inputs: Given) -> Given:
+    return [{"part": part} for part in np.split(_sum(inputs), len(inputs))]
 
 
-def _all_parts(given: Given) -> Given:
-    return [{"all": np.concatenate([one["part"] for one in given])} for _ in given]
+def _all_parts(inputs: Given) -> Given:
+    return [
+        {"all": np.concatenate([arrays["part"] for arrays in inputs])} for _ in inputs
+    ]
 
 
-def _x_of_each(given: Given, rank: int, name: str) -> Arrays:
-    names = workers(len(given))
+def _x_of_each(inputs: Given, rank: int, name: str) -> Arrays:
+    names = workers(len(inputs))
     if name == "part":
-        own = [np.split(one["x"], len(given))[rank] for one in given]
+        own = [np.split(arrays["x"], len(inputs))[rank] for arrays in inputs]
     else:
-        own = [one["x"] for one in given]
+        own = [arrays["x"] for arrays in inputs]
     return dict(zip(names, own, strict=True))
 
 
@@ -96,7 +100,7 @@ FIRST_MESSAGE = Puzzle(
     ),
     tasks=workers(2),
     given=lambda dice: [{"x": normal(dice, _SIZE)}, {}],
-    wanted=lambda given: [{}, {"x": given[0]["x"]}],
+    wanted=lambda inputs: [{}, {"x": inputs[0]["x"]}],
     target=Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0),
     known={"one message": Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0)},
 )
@@ -109,7 +113,7 @@ BROADCAST = Puzzle(
     ),
     tasks=workers(N),
     given=_one_x,
-    wanted=lambda given: [{"x": given[0]["x"]} for _ in given],
+    wanted=lambda inputs: [{"x": inputs[0]["x"]} for _ in inputs],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=S),
     known={
         "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=S, idle=0.25),
@@ -125,7 +129,7 @@ REDUCE = Puzzle(
     ),
     tasks=workers(N),
     given=_all_x,
-    wanted=lambda given: [{"sum": _sum(given)}, *({} for _ in given[1:])],
+    wanted=lambda inputs: [{"sum": _sum(inputs)}, *({} for _ in inputs[1:])],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=2 * S),
     known={
         "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.25),

@@ -36,9 +36,9 @@ def _served(dice: np.random.Generator) -> Given:
     return [*halves, *({"gradient": normal(dice, S // 4)} for _ in range(_N_CLIENTS))]
 
 
-def _updated(given: Given) -> Given:
-    mean = np.mean([one["gradient"] for one in given[_N_SERVERS:]], axis=0)
-    whole = np.concatenate([one["params"] for one in given[:_N_SERVERS]])
+def _updated(inputs: Given) -> Given:
+    mean = np.mean([arrays["gradient"] for arrays in inputs[_N_SERVERS:]], axis=0)
+    whole = np.concatenate([arrays["params"] for arrays in inputs[:_N_SERVERS]])
     new = whole - RATE * mean
     halves = [{"params": half} for half in np.split(new, _N_SERVERS)]
     return [*halves, *({"params": new} for _ in range(_N_CLIENTS))]
@@ -71,25 +71,27 @@ PARAMETER_SERVER = Puzzle(
 
 def _after_forward(dice: np.random.Generator) -> Given:
     layers = [weights(dice) for _ in range(N_LAYERS)]
-    given = []
+    inputs = []
     for _ in range(_PAIR):
         seen = [batch(dice, _ROWS)]
         for w in layers:
             seen.append(forward(w, seen[-1]))
         arrays = {f"w{k}": w for k, w in enumerate(layers)}
         arrays |= {f"a{k}": a for k, a in enumerate(seen)}
-        given.append({**arrays, "dy": seen[-1] - batch(dice, _ROWS)})
-    return given
+        inputs.append({**arrays, "dy": seen[-1] - batch(dice, _ROWS)})
+    return inputs
 
 
-def _mean_gradients(given: Given) -> Given:
-    found = []
-    for one in given:
-        layers = [one[f"w{k}"] for k in range(N_LAYERS)]
-        t = one[f"a{N_LAYERS}"] - one["dy"]
-        found.append(gradients(layers, one["a0"], t))
-    mean = {f"g{k}": np.mean([one[k] for one in found], 0) for k in range(N_LAYERS)}
-    return [mean for _ in given]
+def _mean_gradients(inputs: Given) -> Given:
+    slopes = []
+    for held in inputs:
+        layers = [held[f"w{k}"] for k in range(N_LAYERS)]
+        t = held[f"a{N_LAYERS}"] - held["dy"]
+        slopes.append(gradients(layers, held["a0"], t))
+    mean = {
+        f"g{k}": np.mean([slope[k] for slope in slopes], 0) for k in range(N_LAYERS)
+    }
+    return [mean for _ in inputs]
 
 
 OVERLAP = Puzzle(
@@ -128,10 +130,10 @@ def _whole(dice: np.random.Generator) -> Given:
     ]
 
 
-def _whole_updated(given: Given) -> Given:
-    params = given[0]["params"]
-    mean = np.mean([gradient(params, one["x"], one["t"]) for one in given], axis=0)
-    slots = DECAY * np.concatenate([one["m"] for one in given]) + mean
+def _whole_updated(inputs: Given) -> Given:
+    params = inputs[0]["params"]
+    mean = np.mean([gradient(params, held["x"], held["t"]) for held in inputs], axis=0)
+    slots = DECAY * np.concatenate([held["m"] for held in inputs]) + mean
     new = params - RATE * slots
     return [{"params": new, "m": m} for m in np.split(slots, N)]
 
@@ -172,18 +174,18 @@ def _layers(dice: np.random.Generator) -> Given:
     ]
 
 
-def _new_layers(layers: list[Array], given: Given) -> tuple[list[Array], list[Array]]:
+def _new_layers(layers: list[Array], inputs: Given) -> tuple[list[Array], list[Array]]:
     """Return the new momentum and the new weights of each layer."""
-    found = [gradients(layers, one["x"], one["t"]) for one in given]
+    slopes = [gradients(layers, held["x"], held["t"]) for held in inputs]
     slots = [
-        DECAY * one["m"] + np.mean([each[k] for each in found], axis=0)
-        for k, one in enumerate(given)
+        DECAY * held["m"] + np.mean([each[k] for each in slopes], axis=0)
+        for k, held in enumerate(inputs)
     ]
     return slots, [w - RATE * m for w, m in zip(layers, slots, strict=True)]
 
 
-def _layers_updated(given: Given) -> Given:
-    slots, new = _new_layers([given[0][f"w{k}"] for k in range(N_LAYERS)], given)
+def _layers_updated(inputs: Given) -> Given:
+    slots, new = _new_layers([inputs[0][f"w{k}"] for k in range(N_LAYERS)], inputs)
     layers = {f"w{k}": w for k, w in enumerate(new)}
     return [{**layers, "m": m} for m in slots]
 
@@ -225,8 +227,8 @@ def _sharded(dice: np.random.Generator) -> Given:
     ]
 
 
-def _sharded_updated(given: Given) -> Given:
-    slots, new = _new_layers([one["w"] for one in given], given)
+def _sharded_updated(inputs: Given) -> Given:
+    slots, new = _new_layers([held["w"] for held in inputs], inputs)
     return [{"w": w, "m": m} for w, m in zip(new, slots, strict=True)]
 
 

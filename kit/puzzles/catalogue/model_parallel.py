@@ -59,12 +59,12 @@ def _stages(dice: np.random.Generator) -> Given:
 
 def _summed(layers: list[Array], which: range, rows: int) -> list[Array]:
     """Return the gradient of each layer, added up over some micro-batches."""
-    found = [gradients(layers, load(i, rows), target(i, rows)) for i in which]
-    return [np.sum([one[k] for one in found], axis=0) for k in range(len(layers))]
+    slopes = [gradients(layers, load(i, rows), target(i, rows)) for i in which]
+    return [np.sum([slope[k] for slope in slopes], axis=0) for k in range(len(layers))]
 
 
-def _stage_gradients(n_batches: int, given: Given) -> Given:
-    layers = [one["w"] for one in given]
+def _stage_gradients(n_batches: int, inputs: Given) -> Given:
+    layers = [held["w"] for held in inputs]
     return [{"g": g} for g in _summed(layers, range(n_batches), _ROWS)]
 
 
@@ -118,16 +118,16 @@ def _slices(dice: np.random.Generator) -> Given:
     ]
 
 
-def _sliced_result(given: Given) -> Given:
-    x, t = given[0]["x"], given[0]["t"]
-    w1 = np.concatenate([one["w1"] for one in given], axis=1)
-    w2 = np.concatenate([one["w2"] for one in given], axis=0)
+def _sliced_result(inputs: Given) -> Given:
+    x, t = inputs[0]["x"], inputs[0]["t"]
+    w1 = np.concatenate([held["w1"] for held in inputs], axis=1)
+    w2 = np.concatenate([held["w2"] for held in inputs], axis=0)
     h = forward(w1, x)
     y = h @ w2
     dh, g2 = linear_backward(w2, h, y - t)
     dx, g1 = backward(w1, x, h, dh)
     parts = zip(np.split(g1, N, axis=1), np.split(g2, N), strict=True)
-    return [{"y": y, "dx": dx, "g1": one, "g2": two} for one, two in parts]
+    return [{"y": y, "dx": dx, "g1": first, "g2": two} for first, two in parts]
 
 
 TENSOR_PARALLEL = Puzzle(
@@ -166,8 +166,8 @@ def _replicas(dice: np.random.Generator) -> Given:
     return [{"w": w} for w in (*layers, *layers)]
 
 
-def _replicas_updated(given: Given) -> Given:
-    layers = [one["w"] for one in given[:_N_STAGES]]
+def _replicas_updated(inputs: Given) -> Given:
+    layers = [held["w"] for held in inputs[:_N_STAGES]]
     total = _summed(layers, range(2 * _N_BOTH), _FEW_ROWS)
     new = [
         {"w": w - RATE * g / (2 * _N_BOTH)} for w, g in zip(layers, total, strict=True)

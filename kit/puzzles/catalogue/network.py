@@ -47,7 +47,7 @@ def linear_backward(w: Array, x: Array, dy: Array) -> tuple[Array, Array]:
 def gradient(params: Array, x: Array, t: Array) -> Array:
     """Return the gradient of all layers, which are one after another in `params`."""
     layers = [part.reshape(WIDTH, WIDTH) for part in np.split(params, N_LAYERS)]
-    return np.concatenate([one.ravel() for one in gradients(layers, x, t)])
+    return np.concatenate([slope.ravel() for slope in gradients(layers, x, t)])
 
 
 def gradients(layers: list[Array], x: Array, t: Array) -> list[Array]:
@@ -55,11 +55,11 @@ def gradients(layers: list[Array], x: Array, t: Array) -> list[Array]:
     seen = [x]
     for w in layers:
         seen.append(forward(w, seen[-1]))
-    dy, found = seen[-1] - t, []
+    dy, slopes = seen[-1] - t, []
     for k in reversed(range(len(layers))):
         dy, g = backward(layers[k], seen[k], seen[k + 1], dy)
-        found.append(g)
-    return found[::-1]
+        slopes.append(g)
+    return slopes[::-1]
 
 
 def weights(dice: np.random.Generator) -> Array:

@@ -35,14 +35,14 @@ class Pushed(NamedTuple):
 
 def pushed_in(job: Job, pushed: Mapping[int, Pushed], step: int) -> Pushed:
     """Return who computed a step; `FailedPreconditionError` if that is unknown."""
-    found = pushed.get(step, Pushed(frozenset(), frozenset()))
-    if len(found.counted) != job.aggregate:
+    pushes = pushed.get(step, Pushed(frozenset(), frozenset()))
+    if len(pushes.counted) != job.aggregate:
         raise FailedPreconditionError(
             f"step {step} was made of {job.aggregate} gradients, and whose is in the "
-            f"recording for {len(found.counted)} of them. Record a training from its "
+            f"recording for {len(pushes.counted)} of them. Record a training from its "
             f"start, with the setting trace on."
         )
-    return found
+    return pushes
 
 
 def order_of(job: Job, orders: Orders, stretch: Stretch, server: int) -> Sequence[int]:
@@ -102,9 +102,9 @@ def orders_with_losses(
 
     An order ends before the first step that is not recorded.
     """
-    told = steps[steps["examples"] > 0]
-    by_worker = dict(zip(told["step"].tolist(), told["task"].tolist(), strict=True))
-    found: dict[tuple[int, int], list[int]] = {}
+    done = steps[steps["examples"] > 0]
+    by_worker = dict(zip(done["step"].tolist(), done["task"].tolist(), strict=True))
+    orders: dict[tuple[int, int], list[int]] = {}
     for stretch in stretches:
         if not stretch.row.is_asynchronous:
             continue
@@ -117,5 +117,5 @@ def orders_with_losses(
                 break
             order.append(worker)
         for server in serving(job):
-            found[stretch.row.number, server] = order
-    return found
+            orders[stretch.row.number, server] = order
+    return orders

@@ -151,7 +151,9 @@ class Recomputation:
             )
         self.step = step
         # Of configurations that begin at the same step, the last one is in force.
-        holding = [n for n, one in enumerate(self.stretches) if one.begin <= step]
+        holding = [
+            n for n, stretch in enumerate(self.stretches) if stretch.begin <= step
+        ]
         self._at = holding[-1] if holding else 0
         self._take(self.stretches[self._at], moves=False)
         first = self.stretches[0]
@@ -161,8 +163,8 @@ class Recomputation:
             self._count(step)
 
     def _count(self, taken: int) -> None:
-        for place in self._places.values():
-            place.taken = taken
+        for server in self._places.values():
+            server.taken = taken
 
     # -- steps ------------------------------------------------------------------
 
@@ -229,15 +231,15 @@ class Recomputation:
     def _meet(self) -> list[list[Array]]:
         """Carry out an exchange; returns what each worker sent in each stage."""
         payload, sent = self.job.payload, list[list[Array]]()
-        parts = [one.part for one in self._playing.values()]
-        together = [part for part in parts if isinstance(part, SyncServer)]
+        parts = [playing.part for playing in self._playing.values()]
+        servers = [part for part in parts if isinstance(part, SyncServer)]
         for stage in range(len(payload.stages)):
-            for part in together:
+            for part in servers:
                 part.offer(self.step, stage)
             if payload.encodes:
                 sent.append(self._given(payload.range_of(stage)))
             carry_out(self.members, self._hold, stage if payload.encodes else None)
-            for part in together:
+            for part in servers:
                 part.take(self.step, stage)
         return sent
 
@@ -255,12 +257,12 @@ class Recomputation:
 
         With backup workers, nothing but zeros of those whose gradients do not count.
         """
-        found = self._given(Range(0, self.job.layout.n_bytes))
+        values = self._given(Range(0, self.job.layout.n_bytes))
         if not self.schedule.is_served:
-            return found
+            return values
         counted = pushed_in(self.job, self.pushed, self.step).counted
-        pairs = zip(self.job.workers, found, strict=True)
-        return [one if worker in counted else one * 0 for worker, one in pairs]
+        pairs = zip(self.job.workers, values, strict=True)
+        return [value if worker in counted else value * 0 for worker, value in pairs]
 
     def exchanges(self, gradients: Sequence[Array], most: int) -> list[SteppedExchange]:
         """Return the exchange of a step, message by message.
@@ -301,12 +303,12 @@ class Recomputation:
     def flat(self) -> Array:
         """Return the flat parameters: a worker's, or the servers' where they lead."""
         job = self.job
-        found = self._now(job.coordinator, Range(0, job.layout.n_bytes)).copy()
+        params = self._now(job.coordinator, Range(0, job.layout.n_bytes)).copy()
         if self.schedule.is_served:
             for server, shard in zip(job.ps, job.group.shards, strict=True):
                 for part in shard:
-                    found[part.lo : part.hi] = self._now(server, part)
-        return found
+                    params[part.lo : part.hi] = self._now(server, part)
+        return params
 
     def parameters(self) -> dict[str, Array]:
         """Return the parameters by name, as arrays of the caller's own."""
@@ -321,9 +323,9 @@ class Recomputation:
         return list(ranges_of(self._owned(row), writer))
 
     def _now(self, member: int, part: Range) -> Array:
-        one = self.members[member]
-        region = one.endpoint.stamp.where(NOW)
-        return np.frombuffer(one.memory.raw(region, part), np.uint8)
+        player = self.members[member]
+        region = player.endpoint.stamp.where(NOW)
+        return np.frombuffer(player.memory.raw(region, part), np.uint8)
 
     # -- workers that are served in their turn ----------------------------------
 
@@ -358,7 +360,7 @@ class Recomputation:
     def _asynchronous(self, stretch: Stretch, until: int) -> None:
         job = self.job
         servers = serving(job)
-        orders = {one: order_of(job, self.orders, stretch, one) for one in servers}
+        orders = {item: order_of(job, self.orders, stretch, item) for item in servers}
         if len(servers) > 1 and (until < stretch.end or self.step > stretch.begin):
             raise FailedPreconditionError(
                 f"steps {stretch.begin} to {stretch.end} were asynchronous, at "
@@ -427,8 +429,8 @@ class Recomputation:
         context = self._contexts[member]
         plan = self.job.plan(self._topology(row), member)
         assert plan is not None, "it takes part"
-        events, place = StepEvents(context, ()), self._places.get(member)
-        return part_of(PartRole(context, events, plan, place, beside=False))
+        events, seat = StepEvents(context, ()), self._places.get(member)
+        return part_of(PartRole(context, events, plan, seat, beside=False))
 
     def _take(self, stretch: Stretch, *, moves: bool) -> None:
         for name in filter(None, stretch.row.joined.split(",")):
@@ -469,11 +471,11 @@ class Recomputation:
 
     def _carry(self, moved: Iterable[Move]) -> None:
         """Move parameters and slots."""
-        for one in moved:
+        for move in moved:
             source, target = (
                 self.members[member].memory.raw(
-                    self.members[member].endpoint.stamp.where(one.region), one.range
+                    self.members[member].endpoint.stamp.where(move.region), move.range
                 )
-                for member in (one.source, one.target)
+                for member in (move.source, move.target)
             )
             target[:] = source

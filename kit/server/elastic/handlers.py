@@ -94,8 +94,8 @@ class ElasticHandlers:
         return self._here(asked).look(asked.get("begun", 0)), b""
 
     def _lose(self, asked: Plain, _: bytearray) -> Answer:
-        told = asked["number"], asked["reason"], asked.get("step", 0)
-        return self._here(asked).lose(*told), b""
+        loss = asked["number"], asked["reason"], asked.get("step", 0)
+        return self._here(asked).lose(*loss), b""
 
     def _promise(self, asked: Plain, _: bytearray) -> Answer:
         return self._here(asked).promise(_ballot(asked), asked["number"]), b""

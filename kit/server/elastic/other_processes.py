@@ -101,10 +101,10 @@ class OtherProcesses:
         with closing(self._dial(holder.process)) as caller:
             self._fetching.add(caller)
             try:
-                told, data = caller.call("elastic.fetch", limit_s, self._about(values))
+                reply, data = caller.call("elastic.fetch", limit_s, self._about(values))
             finally:
                 self._fetching.discard(caller)
-        return Shard.from_plain(told["about"], data)
+        return Shard.from_plain(reply["about"], data)
 
     def keep(self, process: str, copy: Shard) -> str:
         """Have a copy kept by another process; blocks until it is there.

@@ -45,15 +45,15 @@ class CopyLink:
         # One at a time, until it is answered: a descriptor must follow its own question
         # on the stream.
         with self._turn:
-            found = None if arena is None else self._number(arena)
-            if arena is None or found is None:
+            arena_number = None if arena is None else self._number(arena)
+            if arena is None or arena_number is None:
                 more: dict[str, Any] = {"blob": copy.data}
             else:
-                number, is_new = found
+                number, is_new = arena_number
                 question = {**question, "arena": [number, arena.size, int(is_new)]}
                 more = {"descriptors": [arena.fd] if is_new else []}
-            told, _ = self._caller.call("elastic.keep", limit_s, question, **more)
-        return str(told["process"])
+            reply, _ = self._caller.call("elastic.keep", limit_s, question, **more)
+        return str(reply["process"])
 
     def _number(self, arena: Arena) -> tuple[int, bool] | None:
         """Return under which number an arena is shown, and whether that is new.
@@ -65,7 +65,7 @@ class CopyLink:
             return None
         if arena in self._shown:
             return self._shown.index(arena), False
-        free = (n for n, one in enumerate(self._shown) if one.fd < 0)
+        free = (n for n, item in enumerate(self._shown) if item.fd < 0)
         number = next(free, len(self._shown))
         if number == _MOST_ARENAS:
             return None

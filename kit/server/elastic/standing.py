@@ -60,8 +60,8 @@ class Standing:
     @property
     def generation(self) -> Generation:
         """The newest generation that is known here."""
-        found: Generation = self.job.generation
-        return found
+        generation: Generation = self.job.generation
+        return generation
 
     def establish(self, number: int) -> None:
         """Note that a generation has begun everywhere."""

@@ -123,13 +123,13 @@ class Succession:
         while not self.now.has_moved(number):
             yield Pause(lambda: self.now.has_moved(number), limit_s)
             asked = yield Ask([coordinator], "elastic.look", {}, limit_s=limit_s)
-            told = asked[coordinator]
-            if isinstance(told, KitError):
-                self.notice(number, told.message)
+            reply = asked[coordinator]
+            if isinstance(reply, KitError):
+                self.notice(number, reply.message)
                 return
-            if told["done"]:
+            if reply["done"]:
                 return
-            self._take(told, number)
+            self._take(reply, number)
 
     def join(self, job: Job) -> None:
         """Ask to take part in a training whose newest generation is that of `job`.
@@ -158,13 +158,13 @@ class Succession:
             text = f"{self.now.me} was not taken back into the training."
             self.now.fail(Fenced(text, task=self.now.me))
 
-    def _learn(self, told: Plain) -> None:
+    def _learn(self, reply: Plain) -> None:
         """Take what a process says that was asked to let this one join."""
-        if told["error"] or told["done"]:
+        if reply["error"] or reply["done"]:
             self.now.fail(
                 AbortedError("the training has ended before it could be joined.")
             )
-        job = Job.from_plain(told["job"], self.now.job)
+        job = Job.from_plain(reply["job"], self.now.job)
         with self.now.changed:
             is_newer = job.generation.number > self.now.generation.number
             is_in = self.now.me in job.generation.processes
@@ -211,20 +211,20 @@ class Succession:
                 return False
             with suppress(UnavailableError, DeadlineExceededError, NotFoundError):
                 values = {"number": number, "reason": reason}
-                told = yield from ask_one(process, "elastic.lose", values, limit_s)
-                self._take(told, number)
-                theirs = Job.from_plain(told["job"], self.now.job).generation
+                reply = yield from ask_one(process, "elastic.lose", values, limit_s)
+                self._take(reply, number)
+                theirs = Job.from_plain(reply["job"], self.now.job).generation
                 # One that missed the begin of this generation does not lead on from it.
-                if theirs is not None and theirs.number >= number and told["begun"]:
+                if theirs is not None and theirs.number >= number and reply["begun"]:
                     return True
         return False
 
-    def _take(self, told: Plain, number: int) -> None:
+    def _take(self, reply: Plain, number: int) -> None:
         """Take what another process knows: the end, or that others go on without us."""
-        if told["error"]:
-            self.now.fail(from_plain(told["error"]))
+        if reply["error"]:
+            self.now.fail(from_plain(reply["error"]))
             return
-        job = Job.from_plain(told["job"], self.now.job)
+        job = Job.from_plain(reply["job"], self.now.job)
         theirs = job.generation
         assert theirs is not None
         if theirs.number <= number:
@@ -248,13 +248,13 @@ class Succession:
         asked = {*self._electors, *self.now.joining}
         values = {"ballot": ballot, "number": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
-        told = yield Ask(
+        replies = yield Ask(
             *(asked, "elastic.promise", values, self._is_enough),
             limit_s=0.0 if old.rehosts else job.settings.dead_after_s,
             moment_s=_PROMISES_S,
         )
-        good = {n: reply for n, reply in told.items() if isinstance(reply, dict)}
-        ended = [n for n, reply in told.items() if _has_ended(reply)]
+        good = {n: reply for n, reply in replies.items() if isinstance(reply, dict)}
+        ended = [n for n, reply in replies.items() if _has_ended(reply)]
         if not self._have_promised(good, old):
             return
         # A process in which nothing has begun is new: the last of that name has ended.
@@ -341,21 +341,21 @@ class Succession:
 
         Its copy may be newer than what others have noted, if the coordinator is lost.
         """
-        known = [reply["noted"] for reply in good.values() if reply["noted"]]
+        logs = [reply["noted"] for reply in good.values() if reply["noted"]]
         if holders and not any(reply["leads"] for reply in good.values()):
             process, moment = holders[leads := self.now.job.coordinator]
             values = {"moment": list(moment), "member": leads}
             copy = yield from ask_one(process, "elastic.fetch", values)
-            known.append(copy["about"]["requests"])
+            logs.append(copy["about"]["requests"])
         return max(
-            map(DecisionLog.from_plain, known), key=lambda log: log.age, default=None
+            map(DecisionLog.from_plain, logs), key=lambda log: log.age, default=None
         )
 
     def _begin_all(
         self,
         ballot: Ballot,
         begins: tuple[Generation, Sequence[str]],
-        found: tuple[CopyPoint, dict[int, Holder]],
+        newest: tuple[CopyPoint, dict[int, Holder]],
         log: DecisionLog | None,
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them.
@@ -364,7 +364,7 @@ class Succession:
         """
         following, leaving = begins
         before, places = self.now.job, following.places
-        moment, holders = found
+        moment, holders = newest
         run = rules.run_of(following.origin, following.number, ballot)
         values = {"ballot": ballot, "run": run, "places": places}
         all_of = following.processes
@@ -405,7 +405,7 @@ class Succession:
         # leave, too. Then the coordinator's host, as the other members dial it.
         first = (*following.standby, *leaving)
         coordinator = places[job.coordinator]
-        others = [one for one in all_of if one not in (*first, coordinator)]
+        others = [member for member in all_of if member not in (*first, coordinator)]
         has_begun = False
         for some in filter(None, (first, [coordinator], others)):
             for reply in (yield Ask(some, "elastic.begin", told_all)).values():
@@ -422,13 +422,13 @@ class Succession:
         it. Raises `UnavailableError` if too few answer.
         """
         values, limits = {"run": run, "requests": requests}, self.now.job.settings
-        told = yield Ask(
+        replies = yield Ask(
             *(self._electors, "elastic.note", values, self._is_enough),
             limit_s=limits.suspect_after_s,
         )
-        if not self._is_enough(told):
+        if not self._is_enough(replies):
             missing = [
-                name for name, reply in told.items() if isinstance(reply, KitError)
+                name for name, reply in replies.items() if isinstance(reply, KitError)
             ]
             raise UnavailableError(
                 f"{', '.join(missing)} did not hear of the request, which is lost if "
@@ -437,9 +437,9 @@ class Succession:
                 task=self.now.me,
             )
 
-    def _is_enough(self, told: Told) -> bool:
-        here = [name for name, reply in told.items() if isinstance(reply, dict)]
-        ended = [name for name, reply in told.items() if _has_ended(reply)]
+    def _is_enough(self, replies: Told) -> bool:
+        here = [name for name, reply in replies.items() if isinstance(reply, dict)]
+        ended = [name for name, reply in replies.items() if _has_ended(reply)]
         return self._may_go_on(here, ended)
 
     def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
@@ -491,9 +491,9 @@ def _placing(
     """
     newest = before.placing
     if log is not None and log.now.placing is not None:
-        newest = max(newest, log.now.placing, key=lambda one: one.number)
-    new = [one for one in fresh if one not in before.known and not is_server(one)]
-    left = tuple(one for one in newest.left if one not in fresh)
+        newest = max(newest, log.now.placing, key=lambda placing: placing.number)
+    new = [task for task in fresh if task not in before.known and not is_server(task)]
+    left = tuple(task for task in newest.left if task not in fresh)
     workers = newest.workers + len(new) if newest.workers else 0
     if (workers, left) == (newest.workers, newest.left):
         return newest

@@ -111,7 +111,7 @@ class ElasticTraining:
         """Return the members that are hosted here, the coordinator first."""
         hosted = job.generation.hosted_by(self.now.me)
         # The others dial the coordinator, and would wait for it to begin.
-        return sorted(hosted, key=lambda one: one != job.coordinator)
+        return sorted(hosted, key=lambda member: member != job.coordinator)
 
     def give_up(self) -> None:
         """End what has begun here of a training that did not begin everywhere."""
@@ -175,10 +175,10 @@ class ElasticTraining:
     def _look_after_standbys(self) -> None:
         """Find out whether standbys are there: no member has a link to them."""
         now, limit_s = self.now.generation, self.now.job.settings.dead_after_s
-        told = self._processes.ask_all(
+        replies = self._processes.ask_all(
             Ask(now.standby, "elastic.look", {"begun": now.number}, limit_s=limit_s)
         )
-        for reply in told.values():
+        for reply in replies.values():
             if isinstance(reply, KitError):
                 self.lose(now.number, reply.message)
 
@@ -251,7 +251,7 @@ class ElasticTraining:
 
     @property
     def _is_done(self) -> bool:
-        return {one.state for one in self._members()} == {"done"}
+        return {member.state for member in self._members()} == {"done"}
 
     def lose(self, number: int, reason: str, step: int = 0) -> Plain:
         """Hear of a loss in a generation that had reached `step`.
@@ -285,7 +285,7 @@ class ElasticTraining:
         idle_s = self._idle_s()  # before ending the members, which takes a moment
         members = self._end_members()
         coordinator = next(
-            (one.coordinator for one in members if one.coordinator), None
+            (member.coordinator for member in members if member.coordinator), None
         )
         if coordinator is not None:
             # After its end: what it answered until then is in this.
@@ -295,7 +295,7 @@ class ElasticTraining:
             "granted": True,
             "ballot": self.now.promised,
             "held": self.copies.held(),
-            "step": max([self.now.seen, *(one.step for one in members)]),
+            "step": max([self.now.seen, *(member.step for member in members)]),
             "idle": idle_s,
             "leads": coordinator is not None and self.now.generation.number == number,
             "noted": self.now.noted and self.now.noted.to_plain(),
@@ -309,7 +309,10 @@ class ElasticTraining:
         A log may begin with rows from another process, timed by its clock: only times
         within this generation count.
         """
-        now, stepped = self.now.clock(), [one.stepped_at for one in self._members()]
+        now, stepped = (
+            self.now.clock(),
+            [member.stepped_at for member in self._members()],
+        )
         own = [at for at in stepped if self.now.began_at <= at <= now]
         return now - max(own) if own else None
 
@@ -336,11 +339,11 @@ class ElasticTraining:
     def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
         """Make servers for the members to be hosted here; return their addresses."""
         self.now.check(ballot)
-        found = self._host(run, places)
-        return {"addresses": {str(member): text for member, text in found.items()}}
+        address_of = self._host(run, places)
+        return {"addresses": {str(member): text for member, text in address_of.items()}}
 
     def _host(self, run: str, places: Sequence[str]) -> dict[int, str]:
-        hosted = [n for n, place in enumerate(places) if place == self.now.me]
+        hosted = [n for n, process in enumerate(places) if process == self.now.me]
         # A stand-in for a member that stays is kept, and with it the member's news.
         for member in [*self._stand_ins]:
             if member not in hosted:
@@ -474,15 +477,15 @@ class ElasticTraining:
         def copies() -> Iterator[Shard]:
             if own is not None and own.moment == moment:
                 yield own
-            for one, holder in holders.items():
-                if one != member and holder.moment == moment:
-                    yield self._copy(one, holder)
+            for holder_of, holder in holders.items():
+                if holder_of != member and holder.moment == moment:
+                    yield self._copy(holder_of, holder)
 
         if own is None:  # it had nothing to copy: the others' copies have all it needs
             return Beginning(moment.step, requests, copies)
         # The rows of its steps; where it was hosted before, observers still read them.
-        told = None if is_here else ToldRows(*map(bytes, own.parts[1:3])).put_into
-        return Beginning(moment.step, requests, copies, told, own.kept)
+        put_rows = None if is_here else ToldRows(*map(bytes, own.parts[1:3])).put_into
+        return Beginning(moment.step, requests, copies, put_rows, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> Shard:
         """Return a member's copy; fetch it if it is not held here."""
@@ -500,9 +503,9 @@ class ElasticTraining:
     def _members(self) -> list[Member]:
         """Return the members of the newest generation here."""
         stand_ins = [*self._stand_ins.values()]  # another thread may add one
-        hosts = [self._own, *(one.trainings for one in stand_ins)]
-        found = [one.maybe_find(self.now.job.run) for one in hosts]
-        return [member for member in found if member is not None]
+        hosts = [self._own, *(stand_in.trainings for stand_in in stand_ins)]
+        members = [host.maybe_find(self.now.job.run) for host in hosts]
+        return [member for member in members if member is not None]
 
     def _answer(self, op: str, question: Plain) -> Answer:
         handler = ElasticHandlers(lambda _: self).table()[op]

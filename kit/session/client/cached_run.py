@@ -102,16 +102,23 @@ class CachedRun:
         """
         self._sent, self._rebuild, self._allow = sent, fetches.rebuild, allow
         fed, elements = set(feeds), fetches.elements
-        asked = [one for one in elements if isinstance(one, Tensor) and one not in fed]
+        asked = [
+            element
+            for element in elements
+            if isinstance(element, Tensor) and element not in fed
+        ]
         self.signature = RunSignature(
-            tuple((one.op.name, one.index) for one in feeds),
-            tuple((one.op.name, one.index) for one in asked),
-            tuple(one.name for one in elements if isinstance(one, Op)),
+            tuple((feed.op.name, feed.index) for feed in feeds),
+            tuple((tensor.op.name, tensor.index) for tensor in asked),
+            tuple(element.name for element in elements if isinstance(element, Op)),
             tuple(op.name for op in done),
         )
-        place: dict[Any, int] = {one: i for i, one in enumerate((*asked, *feeds))}
+        position: dict[Any, int] = {
+            value: i for i, value in enumerate((*asked, *feeds))
+        }
         self._places = [
-            place[one] if isinstance(one, Tensor) else None for one in elements
+            position[element] if isinstance(element, Tensor) else None
+            for element in elements
         ]
         self._plan: int | None = None  # kept, as hashing a signature takes long
 
@@ -125,8 +132,8 @@ class CachedRun:
         results: Sequence[Any] = ()
         if self.signature.fetches or self.signature.targets:
             results = self._results(feeds, limit_s(deadline_s), metadata)
-        known = [*map(unwrapped, results), *feeds]
-        values = [None if at is None else known[at] for at in self._places]
+        values_now = [*map(unwrapped, results), *feeds]
+        values = [None if at is None else values_now[at] for at in self._places]
         late = self._sent.connection.late
         return self._rebuild(values if late is None else late.here(values))
 
@@ -156,7 +163,7 @@ def limit_s(deadline_s: float | None) -> float:
 def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
     """Return what identifies an equal request; None for a nested structure."""
     if isinstance(fetches, list | tuple):
-        if not all(isinstance(one, _SIMPLE) for one in fetches):
+        if not all(isinstance(fetch, _SIMPLE) for fetch in fetches):
             return None
         what: Any = (type(fetches), *fetches)
     elif isinstance(fetches, _SIMPLE):
@@ -165,7 +172,7 @@ def key_of(fetches: Any, feeds: Mapping[Any, Any] | None) -> Any:
         return None
     if not feeds:
         return what, ()
-    if type(feeds) is not dict or not all(isinstance(one, Tensor) for one in feeds):
+    if type(feeds) is not dict or not all(isinstance(feed, Tensor) for feed in feeds):
         return None
     return what, tuple(feeds)
 

@@ -95,9 +95,11 @@ class Direct(Connection):
 
     def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
         """See `Connection`."""
-        found = self._master.session(self._number).devices(deadline_s)
+        replies = self._master.session(self._number).devices(deadline_s)
         return [
-            (one, incarnation) for known, incarnation in found.values() for one in known
+            (device, incarnation)
+            for devices_of, incarnation in replies.values()
+            for device in devices_of
         ]
 
     def waits(self, deadline_s: float) -> list[str]:

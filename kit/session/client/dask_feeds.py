@@ -41,7 +41,7 @@ def announced_shape(x: Any) -> Shape:
     shape = getattr(x, "shape", None)
     if not isinstance(shape, tuple):
         return None
-    return tuple(_size(one) for one in shape)
+    return tuple(_size(size) for size in shape)
 
 
 def token_of(x: Any) -> str:
@@ -57,19 +57,21 @@ def loaded(values: Sequence[Any], scheduler: str | None = None) -> list[Any]:
     Parts that they share are computed once. Uses dask's current scheduler unless one is
     named, and raises what the computation raises.
     """
-    places = [i for i, one in enumerate(values) if is_lazy(one)]
-    found = list(values)
+    places = [i for i, value in enumerate(values) if is_lazy(value)]
+    loads = list(values)
     if places:
         from dask.base import compute
 
         wanted = [values[i] for i in places]
         results = compute(*wanted, traverse=False, scheduler=scheduler)  # type: ignore[no-untyped-call]  # dask's own gap
         for i, result in zip(places, results, strict=True):
-            found[i] = result
-    return found
+            loads[i] = result
+    return loads
 
 
-def _size(one: Any) -> int | None:
+def _size(size: Any) -> int | None:
     # An array has nan for an unknown size, a data frame a delayed value.
-    is_known = isinstance(one, int) or (isinstance(one, float) and not math.isnan(one))
-    return int(one) if is_known else None
+    is_known = isinstance(size, int) or (
+        isinstance(size, float) and not math.isnan(size)
+    )
+    return int(size) if is_known else None

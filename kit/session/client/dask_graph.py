@@ -43,8 +43,8 @@ def add_default(find: Callable[[], Any]) -> None:
 
 
 def _default() -> Any:
-    found = (find() for find in reversed(_defaults))
-    return next((one for one in found if one is not None), None)
+    sessions = (find() for find in reversed(_defaults))
+    return next((session for session in sessions if session is not None), None)
 
 
 class SessionRun:
@@ -66,7 +66,7 @@ class SessionRun:
 
     def __reduce__(self) -> Any:
         # An error raised here would be lost: dask tries three picklers in turn.
-        return DistributedRefusal, (", ".join(one.name for one in self.tensors),)
+        return DistributedRefusal, (", ".join(item.name for item in self.tensors),)
 
 
 class DistributedRefusal:
@@ -122,7 +122,9 @@ def running_cluster() -> Any:
 
 
 def _check_needs_no_variable(tensors: Iterable[Tensor]) -> None:
-    names = [op.name for op in needed(one.op for one in tensors) if op.op_def.gives_ref]
+    names = [
+        op.name for op in needed(item.op for item in tensors) if op.op_def.gives_ref
+    ]
     if names:
         raise FailedPreconditionError(
             f"{', '.join(names[:3])}: variables have values in a session that has "
@@ -150,7 +152,7 @@ def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
         _key(asked): (SessionRun(_default(), [asked]), _op_key(asked.op))
     }
     for op in needed([asked.op]):
-        before = [*(one.op for one in op.takes), *op.control_inputs]
+        before = [*(take.op for take in op.takes), *op.control_inputs]
         tasks[_op_key(op)] = (OpName(op), *map(_op_key, dict.fromkeys(before)))
     return tasks
 
@@ -186,14 +188,14 @@ def _optimize_arrays() -> Any:
 
 def _merged(tasks: dict[Any, Any]) -> dict[Any, Any]:
     kept = {key: task for key, task in tasks.items() if not _is(task, OpName)}
-    together: dict[Any, list[tuple[Any, Tensor]]] = {}
+    groups: dict[Any, list[tuple[Any, Tensor]]] = {}
     for key, task in kept.items():
         if _is(task, SessionRun):
             run: SessionRun = _function(task)
-            one = run.tensors[0]
-            together.setdefault((run.session, one.graph), []).append((key, one))
-    for (session, _graph), group in together.items():
-        run = SessionRun(session, [one for _, one in group])
+            head = run.tensors[0]
+            groups.setdefault((run.session, head.graph), []).append((key, head))
+    for (session, _graph), group in groups.items():
+        run = SessionRun(session, [item for _, item in group])
         name = f"session-run-{uuid.uuid4().hex}"
         kept[name] = (run.together,)
         kept |= {key: (getitem, name, i) for i, (key, _) in enumerate(group)}

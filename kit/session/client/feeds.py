@@ -56,8 +56,8 @@ def read_feeds(
     fed: dict[Tensor, Any] = {}
     for key, value in given.items():
         if isinstance(key, tuple):
-            for one, part in _pairs(key, value):
-                fed[fed_tensor(graph, one)] = part
+            for part_key, part in _pairs(key, value):
+                fed[fed_tensor(graph, part_key)] = part
         else:
             fed[fed_tensor(graph, key)] = value
     if any(map(is_lazy, fed.values())):
@@ -69,9 +69,11 @@ def read_feeds(
 
 def _left(fed: Mapping[Tensor, Any], later: Later) -> dict[Tensor, Any]:
     lazy = [(tensor, value) for tensor, value in fed.items() if is_lazy(value)]
-    found = dict(zip([one for one, _ in lazy], later(lazy), strict=True))
+    loads = dict(
+        zip([tensor_left for tensor_left, _ in lazy], later(lazy), strict=True)
+    )
     return {
-        tensor: found[tensor] if tensor in found else fed_value(tensor, value)
+        tensor: loads[tensor] if tensor in loads else fed_value(tensor, value)
         for tensor, value in fed.items()
     }
 
@@ -91,8 +93,12 @@ def _pairs(key: tuple[Any, ...], value: Any) -> list[tuple[Any, Any]]:
             f"as many, not {value!r}."
         )
     pairs: list[tuple[Any, Any]] = []
-    for one, part in zip(key, value, strict=True):
-        pairs += _pairs(one, part) if isinstance(one, tuple) else [(one, part)]
+    for part_key, part in zip(key, value, strict=True):
+        pairs += (
+            _pairs(part_key, part)
+            if isinstance(part_key, tuple)
+            else [(part_key, part)]
+        )
     return pairs
 
 
@@ -107,17 +113,17 @@ def fed_tensor(graph: Graph, key: Any) -> Tensor:
                 f"feed_dict: {name!r} names no tensor of the graph ({exc}); write "
                 f"'x:0', or use the tensor itself as key."
             ) from exc
-    found = getattr(key, "ref", key)
-    if not isinstance(found, Tensor):
+    fed = getattr(key, "ref", key)
+    if not isinstance(fed, Tensor):
         raise TypeError(
             f"feed_dict: {key!r} of type {type(key).__name__} cannot be fed; the keys "
             f"are tensors, variables and names such as 'x:0'."
         )
-    if found.graph is not graph:
+    if fed.graph is not graph:
         raise TypeError(
             f"feed_dict: {key!r} belongs to another graph than the session."
         )
-    return found
+    return fed
 
 
 def fed_value(tensor: Fed, value: Any) -> Array:

@@ -101,16 +101,19 @@ class LazyFeeds:
         values = {token_of(value): value for _, value in fed}
         if not self._bring(values):
             here = loaded([value for _, value in fed])
-            pairs = zip((one for one, _ in fed), here, strict=True)
+            pairs = zip((item for item, _ in fed), here, strict=True)
             return [fed_value(*pair) for pair in pairs]
         return [
-            LazyFeed(self._session, token_of(value), one.name, one.static)
-            for one, value in fed
+            LazyFeed(self._session, token_of(value), item.name, item.static)
+            for item, value in fed
         ]
 
     def here(self, values: list[Any]) -> list[Any]:
         """Return values; those that stand for a collection are computed here."""
-        return [self._computed(one) if type(one) is LazyFeed else one for one in values]
+        return [
+            self._computed(value) if type(value) is LazyFeed else value
+            for value in values
+        ]
 
     def close(self) -> None:
         """Let the tasks forget this session's collections."""
@@ -120,8 +123,8 @@ class LazyFeeds:
 
     def _bring(self, values: Mapping[str, Any]) -> bool:
         with self._carrying:
-            known = self._carried
-            new = {key: one for key, one in values.items() if key not in known}
+            carried = self._carried
+            new = {key: value for key, value in values.items() if key not in carried}
             if new:
                 try:
                     self._carry(hold, self._session, new)
@@ -132,9 +135,9 @@ class LazyFeeds:
                 _keep(self._carried, new)
         return True
 
-    def _computed(self, one: LazyFeed) -> Array:
-        (value,) = loaded([self._carried[one.token]])
-        return fed_value(one, value)
+    def _computed(self, feed: LazyFeed) -> Array:
+        (value,) = loaded([self._carried[feed.token]])
+        return fed_value(feed, value)
 
 
 def hold(session: str, collections: Mapping[str, Any]) -> None:
@@ -155,11 +158,13 @@ def forget(session: str) -> None:
 def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
     """Return the arrays of a run's feeds, and plain data about the rest."""
     late = {
-        str(i): one.to_plain() for i, one in enumerate(feeds) if type(one) is LazyFeed
+        str(i): feed.to_plain()
+        for i, feed in enumerate(feeds)
+        if type(feed) is LazyFeed
     }
     if not late:
         return feeds, {}
-    return [one for one in feeds if type(one) is not LazyFeed], {_KEY: late}
+    return [feed for feed in feeds if type(feed) is not LazyFeed], {_KEY: late}
 
 
 def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
@@ -170,13 +175,13 @@ def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
     if not meta:
         return arrays
     late = check("feeds", _FIELDS, meta).get(_KEY, {})
-    found: list[Any] = list(arrays)
+    feeds: list[Any] = list(arrays)
     try:
-        for place, plain in sorted(late.items(), key=lambda item: int(item[0])):
-            found.insert(int(place), LazyFeed.from_plain(plain))
+        for position, plain in sorted(late.items(), key=lambda item: int(item[0])):
+            feeds.insert(int(position), LazyFeed.from_plain(plain))
     except (TypeError, ValueError, OverflowError) as exc:
         raise InvalidArgumentError(f"late feeds that cannot be read: {exc}.") from exc
-    return found
+    return feeds
 
 
 def present(feeds: Sequence[Any]) -> Sequence[Array]:
@@ -185,17 +190,17 @@ def present(feeds: Sequence[Any]) -> Sequence[Array]:
     Raises `FailedPreconditionError` when a collection is not here (any more), and
     `UnknownError` for what its computation raises.
     """
-    late = [one for one in feeds if type(one) is LazyFeed]
+    late = [feed for feed in feeds if type(feed) is LazyFeed]
     if not late:
         return feeds
     values = iter(_load(late))
-    return [next(values) if type(one) is LazyFeed else one for one in feeds]
+    return [next(values) if type(value) is LazyFeed else value for value in feeds]
 
 
 def _load(late: Sequence[LazyFeed]) -> list[Array]:
-    names = ", ".join(repr(one.name) for one in late)
+    names = ", ".join(repr(feed.name) for feed in late)
     try:
-        values = loaded([_find(one) for one in late], scheduler="synchronous")
+        values = loaded([_find(feed) for feed in late], scheduler="synchronous")
         return [fed_value(*pair) for pair in zip(late, values, strict=True)]
     except KitError:
         raise
@@ -206,16 +211,16 @@ def _load(late: Sequence[LazyFeed]) -> list[Array]:
         ) from exc
 
 
-def _find(one: LazyFeed) -> Any:
+def _find(feed: LazyFeed) -> Any:
     with _guard:
-        session = held.get(one.session)
-        found = None if session is None else session.get(one.token)
-    if found is None:
+        session = held.get(feed.session)
+        value = None if session is None else session.get(feed.token)
+    if value is None:
         raise FailedPreconditionError(
-            f"what is fed to {one.name!r} is not on this task (any more): the task was "
-            f"restarted. Make a new session."
+            f"what is fed to {feed.name!r} is not on this task (any more): the task "
+            f"was restarted. Make a new session."
         )
-    return found
+    return value
 
 
 def _keep(where: OrderedDict[str, Any], new: Mapping[str, Any]) -> None:

@@ -41,42 +41,42 @@ class Fetches:
         """Return the structure with a value for each of `elements`."""
         return self._rebuild(values)
 
-    def _flatten(self, one: Any) -> Callable[[list[Any]], Any]:
-        if one is None:
+    def _flatten(self, fetch: Any) -> Callable[[list[Any]], Any]:
+        if fetch is None:
             raise TypeError(
                 "a fetch is None; give a tensor, an op, a variable, a name, or lists "
                 "and dicts of them."
             )
-        if isinstance(one, list | tuple):
-            return self._sequence(one)
-        if isinstance(one, Mapping):
-            return self._mapping(one)
-        if isinstance(one, IndexedSlices):
-            return self._rows(one)
-        if names := field_names(one):
-            return self._record(one, names)
-        number = self._number(element_of(self._graph, one))
+        if isinstance(fetch, list | tuple):
+            return self._sequence(fetch)
+        if isinstance(fetch, Mapping):
+            return self._mapping(fetch)
+        if isinstance(fetch, IndexedSlices):
+            return self._rows(fetch)
+        if names := field_names(fetch):
+            return self._record(fetch, names)
+        number = self._number(element_of(self._graph, fetch))
         return lambda values: values[number]
 
     def _number(self, element: Tensor | Op) -> int:
         return self._numbers.setdefault(element, len(self._numbers))
 
     def _sequence(
-        self, given: list[Any] | tuple[Any, ...]
+        self, fetches: list[Any] | tuple[Any, ...]
     ) -> Callable[[list[Any]], Any]:
-        parts = [self._flatten(one) for one in given]
-        if isinstance(given, list):
+        parts = [self._flatten(fetch) for fetch in fetches]
+        if isinstance(fetches, list):
             return lambda values: [part(values) for part in parts]
-        if hasattr(given, "_fields"):
-            kind: Any = type(given)
+        if hasattr(fetches, "_fields"):
+            kind: Any = type(fetches)
             return lambda values: kind(*[part(values) for part in parts])
-        make = type(given)
+        make = type(fetches)
         return lambda values: make([part(values) for part in parts])
 
-    def _mapping(self, given: Mapping[Any, Any]) -> Callable[[list[Any]], Any]:
-        parts = {key: self._flatten(one) for key, one in given.items()}
+    def _mapping(self, fetches: Mapping[Any, Any]) -> Callable[[list[Any]], Any]:
+        parts = {key: self._flatten(fetch) for key, fetch in fetches.items()}
         return lambda values: mapping_like(
-            given, {key: part(values) for key, part in parts.items()}
+            fetches, {key: part(values) for key, part in parts.items()}
         )
 
     def _rows(self, rows: IndexedSlices) -> Callable[[list[Any]], Any]:
@@ -86,9 +86,9 @@ class Fetches:
         rest = [None] * (3 - len(parts))
         return lambda values: IndexedSlicesValue(*[p(values) for p in parts], *rest)
 
-    def _record(self, one: Any, names: list[str]) -> Callable[[list[Any]], Any]:
-        parts = {name: self._flatten(getattr(one, name)) for name in names}
-        kind = type(one)
+    def _record(self, fetch: Any, names: list[str]) -> Callable[[list[Any]], Any]:
+        parts = {name: self._flatten(getattr(fetch, name)) for name in names}
+        kind = type(fetch)
         return lambda values: kind(**{k: part(values) for k, part in parts.items()})
 
 
@@ -113,18 +113,18 @@ def element_of(graph: Graph, one: Any) -> Tensor | Op:
     """Return the tensor or op that a fetch means: itself, a variable's, or by name."""
     if isinstance(one, str | bytes):
         return _by_name(graph, one.decode() if isinstance(one, bytes) else one)
-    found = getattr(one, "ref", one)
-    if not isinstance(found, Tensor | Op):
+    element = getattr(one, "ref", one)
+    if not isinstance(element, Tensor | Op):
         raise TypeError(
             f"{one!r} of type {type(one).__name__} cannot be fetched; give a tensor, "
             f"an op, a variable, a name such as 'add:0', or lists and dicts of them."
         )
-    if found.graph is not graph:
+    if element.graph is not graph:
         raise ValueError(
             f"{one!r} belongs to another graph than the session; make the session with "
             f"graph=..., or build it in the session's graph."
         )
-    return found
+    return element
 
 
 def _by_name(graph: Graph, name: str) -> Tensor | Op:

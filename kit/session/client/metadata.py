@@ -70,8 +70,8 @@ class RunMetadata:
 
     def fill(self, records: Records) -> None:
         """Take what the tasks noted in place of what was here."""
-        self.nodes = [NodeRecord(*one) for one in records.nodes]
-        self.transfers = [TransferRecord(*one) for one in records.transfers]
+        self.nodes = [NodeRecord(*node) for node in records.nodes]
+        self.transfers = [TransferRecord(*transfer) for transfer in records.transfers]
 
     def trace(self) -> Trace:
         """Return the run as a trace of one step, like the trace of a training.
@@ -91,21 +91,24 @@ class RunMetadata:
         >>> RunMetadata([one]).trace().names
         ('ps:0',)
         """
-        spots = [_task(one.device) for one in self.nodes]
-        ends = [Task.parse(t) for one in self.transfers for t in one[1:3]]
+        spots = [_task(node.device) for node in self.nodes]
+        ends = [Task.parse(t) for transfer in self.transfers for t in transfer[1:3]]
         tasks = sorted({*spots, *ends})
         number = {task: i for i, task in enumerate(tasks)}
         spans = [
-            (number[task], Phase.COMPUTE, 0, int(one.begin * _NS), int(one.end * _NS))
-            for task, one in zip(spots, self.nodes, strict=True)
+            (number[task], Phase.COMPUTE, 0, int(node.begin * _NS), int(node.end * _NS))
+            for task, node in zip(spots, self.nodes, strict=True)
         ]
         moves = [
             (
-                *(number[Task.parse(one.source)], number[Task.parse(one.destination)]),
-                *(TransferKind.TENSOR, 0, 0, one.n_bytes),
-                *(int(one.begin * _NS), int(one.end * _NS)),
+                *(
+                    number[Task.parse(transfer.source)],
+                    number[Task.parse(transfer.destination)],
+                ),
+                *(TransferKind.TENSOR, 0, 0, transfer.n_bytes),
+                *(int(transfer.begin * _NS), int(transfer.end * _NS)),
             )
-            for one in self.transfers
+            for transfer in self.transfers
         ]
         first = min([*(row[3] for row in spans), *(row[6] for row in moves)], default=0)
         return Trace(

@@ -36,14 +36,16 @@ class PartialRun:
         self._sent, self._deadline_s = sent, deadline_s
         self._feeds = set(feeds)
         elements = list(fetches)
-        self._fetches = {one for one in elements if isinstance(one, Tensor)}
-        self._targets = [one for one in elements if isinstance(one, Op)]
+        self._fetches = {element for element in elements if isinstance(element, Tensor)}
+        self._targets = [element for element in elements if isinstance(element, Op)]
         self._values: dict[Tensor, Any] = {}
         self._given: set[Tensor] = set()
         self._taken: set[Tensor] = set()
         self._done: dict[Op, None] = {}
         self.is_over = False
-        for op in self._ops_for([*[one.op for one in self._fetches], *self._targets]):
+        for op in self._ops_for(
+            [*[fetch.op for fetch in self._fetches], *self._targets]
+        ):
             if op.type == "TemporaryVariable":  # each part would make it anew
                 raise InvalidArgumentError(
                     f"{op.name!r} lasts for one run, and has no value in a run in "
@@ -70,7 +72,7 @@ class PartialRun:
             raise
         if self._taken == self._fetches and self._given == self._feeds:
             self.is_over = True
-        return {one: self._values[one] for one in fetches}
+        return {fetch: self._values[fetch] for fetch in fetches}
 
     def _check(self, fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any]) -> None:
         if self.is_over:
@@ -82,41 +84,43 @@ class PartialRun:
             ("fed", list(feeds), self._feeds, self._given),
             ("fetched", list(fetches), self._fetches, self._taken),
         ):
-            for one in asked:
-                if one not in declared:
+            for element in asked:
+                if element not in declared:
                     raise InvalidArgumentError(
-                        f"{one.name!r} was not declared to be {what} when this run was "
-                        f"set up."
+                        f"{element.name!r} was not declared to be {what} when this run "
+                        f"was set up."
                     )
-                if one in past:
+                if element in past:
                     raise InvalidArgumentError(
-                        f"{one.name!r} was {what} already in this run."
+                        f"{element.name!r} was {what} already in this run."
                     )
         missing = self._feeds - self._given - feeds.keys()
-        for one in fetches:
-            if late := self._needed_for(one) & missing:
+        for element in fetches:
+            if late := self._needed_for(element) & missing:
                 names = ", ".join(sorted(repr(tensor.name) for tensor in late))
                 raise InvalidArgumentError(
-                    f"{one.name!r} cannot be fetched before {names} is fed."
+                    f"{element.name!r} cannot be fetched before {names} is fed."
                 )
 
     def _run(self, fetches: Sequence[Tensor]) -> None:
         missing = self._feeds - self._given
         targets = [op for op in self._targets if not self._needed([op]) & missing]
         self._targets = [op for op in self._targets if op not in targets]
-        wanted = [one for one in fetches if one not in self._values]
-        new = self._ops_for([*[one.op for one in wanted], *targets])
+        wanted = [fetch for fetch in fetches if fetch not in self._values]
+        new = self._ops_for([*[tensor.op for tensor in wanted], *targets])
         if not new:
             return
         kept = self._kept(new, wanted)
-        inputs = {one for op in new for one in op.takes if one in self._values}
-        feeds = sorted(inputs, key=lambda one: (one.op.number, one.index))
+        inputs = {take for op in new for take in op.takes if take in self._values}
+        feeds = sorted(inputs, key=lambda tensor: (tensor.op.number, tensor.index))
         wanted_now = Fetches(self._sent.graph, [*kept, *targets])
         allow = "deadline_s of partial_run_setup, or with the setting run_deadline_s"
         cached = CachedRun(self._sent, wanted_now, feeds, self._done, allow)
         # A value of rank 0 has come as a scalar, and goes back as an array.
-        given = [np.asarray(self._values[one], one.static.dtype) for one in feeds]
-        values = cached.run(given, self._deadline_s)
+        values_fed = [
+            np.asarray(self._values[feed], feed.static.dtype) for feed in feeds
+        ]
+        values = cached.run(values_fed, self._deadline_s)
         self._values |= dict(zip(kept, values, strict=False))  # the rest is of ops
         self._done |= dict.fromkeys(op for op in new if not op.op_def.gives_ref)
 
@@ -125,30 +129,30 @@ class PartialRun:
         chosen = dict.fromkeys(wanted)
         later = set(self._ops_for([*[t.op for t in self._fetches], *self._targets]))
         for op in later - set(new):
-            for one in op.takes:
-                if one.op in new and not one.op.op_def.gives_ref:
-                    chosen.setdefault(one)
-        for one in self._fetches - self._taken:
-            if one.op in new and not one.op.op_def.gives_ref:
-                chosen.setdefault(one)
+            for tensor in op.takes:
+                if tensor.op in new and not tensor.op.op_def.gives_ref:
+                    chosen.setdefault(tensor)
+        for tensor in self._fetches - self._taken:
+            if tensor.op in new and not tensor.op.op_def.gives_ref:
+                chosen.setdefault(tensor)
         return list(chosen)
 
     def _ops_for(self, ops: Sequence[Op]) -> list[Op]:
         """Return the ops that must still run for some ops, excluding fed tensors'."""
-        found: dict[Op, None] = {}
+        ops_needed: dict[Op, None] = {}
         stack = list(ops)
         while stack:
             op = stack.pop()
-            if op in found or op in self._done:
+            if op in ops_needed or op in self._done:
                 continue
-            found[op] = None
+            ops_needed[op] = None
             stack += [
-                one.op
-                for one in op.takes
-                if one not in self._values and one not in self._feeds
+                take.op
+                for take in op.takes
+                if take not in self._values and take not in self._feeds
             ]
             stack += op.control_inputs
-        return list(found)
+        return list(ops_needed)
 
     def _needed_for(self, tensor: Tensor) -> set[Tensor]:
         return {tensor} if tensor in self._feeds else self._needed([tensor.op])
@@ -156,7 +160,10 @@ class PartialRun:
     def _needed(self, ops: Sequence[Op]) -> set[Tensor]:
         """Return the declared feeds on the way to some ops."""
         return {
-            one for op in self._ops_for(ops) for one in op.takes if one in self._feeds
+            take
+            for op in self._ops_for(ops)
+            for take in op.takes
+            if take in self._feeds
         }
 
 
@@ -194,17 +201,18 @@ class Parts:
             raise InvalidArgumentError(
                 f"there is no run in parts {handle!r}: it is over, or was never set up."
             )
-        tensors = [one for one in elements if isinstance(one, Tensor)]
+        tensors = [element for element in elements if isinstance(element, Tensor)]
         if len(tensors) < len(elements):
             raise RuntimeError(
                 "a part of a run fetches tensors only; name ops in partial_run_setup."
             )
         run = self._runs[handle]
         try:
-            found = run.part(tensors, feeds)
+            values_of = run.part(tensors, feeds)
         finally:
             if run.is_over:
                 self._runs.pop(handle, None)
         return [
-            found[one] if one in feeds else unwrapped(found[one]) for one in tensors
+            values_of[tensor] if tensor in feeds else unwrapped(values_of[tensor])
+            for tensor in tensors
         ]

@@ -114,7 +114,9 @@ class Remote(Connection):
         if not traced:
             return answer.arrays, None
         nodes, moves = answer.meta.get("nodes", ()), answer.meta.get("moves", ())
-        records = Records([tuple(one) for one in nodes], [tuple(one) for one in moves])
+        records = Records(
+            [tuple(node) for node in nodes], [tuple(move) for move in moves]
+        )
         return answer.arrays, records
 
     def devices(self, deadline_s: float) -> list[tuple[Device, int]]:
@@ -129,7 +131,7 @@ class Remote(Connection):
     def waits(self, deadline_s: float) -> list[str]:
         """See `Connection`."""
         return [
-            str(one) for one in self._ask({"op": "waits"}, deadline_s).meta["waits"]
+            str(line) for line in self._ask({"op": "waits"}, deadline_s).meta["waits"]
         ]
 
     def reset(self, containers: Sequence[str], deadline_s: float) -> None:
@@ -256,7 +258,11 @@ def set_function_carrier(carry: Carrier | None) -> None:
 
 def _carry_functions(nodes: Iterable[Node]) -> None:
     tokens = [token for node in nodes for token in tokens_in(node.attrs)]
-    found = {token: function_of(token) for token in tokens}
-    functions = {token: one for token, one in found.items() if one is not None}
+    functions_of = {token: function_of(token) for token in tokens}
+    functions = {
+        token: function
+        for token, function in functions_of.items()
+        if function is not None
+    }
     if functions and _carrier:
         _carrier[0](functions)

@@ -62,8 +62,8 @@ def save_variables(
         kit.save_variables(session, "models/digits")
     """
     chosen = _chosen(session, variables)
-    names = [one.op.name for one in chosen]
-    values: list[Array] = session.run([one.ref for one in chosen])
+    names = [variable.op.name for variable in chosen]
+    values: list[Array] = session.run([variable.ref for variable in chosen])
     write_bundle(os.fspath(path), names, [""] * len(names), values, is_at_once=True)
     return Path(path)
 
@@ -96,18 +96,22 @@ def restore_variables(
         The checkpoint is damaged.
     """
     chosen = _chosen(session, variables)
-    found = _read(os.fspath(path), {one.op.name: one.ref.static for one in chosen})
+    values_read = _read(
+        os.fspath(path), {var.op.name: var.ref.static for var in chosen}
+    )
     while chosen:
         # A variable is set by feeding its initial value. Where several share one, a run
         # can set only one of them; the others are set by later runs.
-        feeds = {one.initial_value: found[one.op.name] for one in reversed(chosen)}
-        first = {one.initial_value: one for one in reversed(chosen)}
-        session.run([one.initializer for one in first.values()], feeds)
-        chosen = [one for one in chosen if first[one.initial_value] is not one]
+        feeds = {
+            var.initial_value: values_read[var.op.name] for var in reversed(chosen)
+        }
+        first = {variable.initial_value: variable for variable in reversed(chosen)}
+        session.run([variable.initializer for variable in first.values()], feeds)
+        chosen = [var for var in chosen if first[var.initial_value] is not var]
 
 
-def _chosen(session: Session, given: Sequence[Variable] | None) -> list[Variable]:
-    chosen = list(session.graph.variables if given is None else given)
+def _chosen(session: Session, variables: Sequence[Variable] | None) -> list[Variable]:
+    chosen = list(session.graph.variables if variables is None else variables)
     if not chosen:
         raise InvalidArgumentError("the graph has no variables.")
     return chosen

@@ -283,7 +283,7 @@ class Session:
         ...     float(double(3.0)), float(double(4.0))
         (6.0, 8.0)
         """
-        keys = [fed_tensor(self.graph, one) for one in feed_list or ()]
+        keys = [fed_tensor(self.graph, feed) for feed in feed_list or ()]
         wanted = Fetches(self.graph, fetches)
         allow = "the setting run_deadline_s"
         cached = CachedRun(self._sent, wanted, list(dict.fromkeys(keys)), allow=allow)
@@ -323,9 +323,9 @@ class Session:
             self._sent.is_closed = True
             self._connection.close()
 
-    def _read(self, given: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
+    def _read(self, feed_dict: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
         late = self._connection.late
-        return read_feeds(self.graph, given, None if late is None else late.feed)
+        return read_feeds(self.graph, feed_dict, None if late is None else late.feed)
 
     def _check_open(self) -> None:
         if self._sent.is_closed:

@@ -51,21 +51,21 @@ def connect(target: Any, options: SessionOptions, n_cpus: int = 1) -> Connection
     """
     if target is None or target in ("", b""):
         return Direct(local_master(n_cpus), options, owns=True)
-    found = target if isinstance(target, str) else _meant_by(target)
-    if hasattr(found, "connect_session"):
-        connection: Connection = found.connect_session(options)
+    meant = target if isinstance(target, str) else _meant_by(target)
+    if hasattr(meant, "connect_session"):
+        connection: Connection = meant.connect_session(options)
         return connection
-    if not isinstance(found, str):
+    if not isinstance(meant, str):
         raise TypeError(
             f"a target is a text, a server or a cluster, not {target!r} of type "
             f"{type(target).__name__}."
         )
-    master = _here.get(found)
+    master = _here.get(meant)
     if master is not None:
         return Direct(master, options)
     if not _remote:
-        raise NotFoundError(f"no session can be made on {found!r}.")
-    return _remote[0](found, options)
+        raise NotFoundError(f"no session can be made on {meant!r}.")
+    return _remote[0](meant, options)
 
 
 def _meant_by(target: Any) -> Any:

@@ -54,8 +54,8 @@ class ClusterTasks:
         """
         deadline = self._clock() + deadline_s
         me = self._worker.task
-        chosen = [one for one in self.tasks if one == me or passes(one, filters)]
-        chosen.sort(key=lambda one: (one != me, one))
+        chosen = [task for task in self.tasks if task == me or passes(task, filters)]
+        chosen.sort(key=lambda task: (task != me, task))
         return {task: self._known(task, deadline, check) for task in chosen}
 
     def ask(
@@ -96,7 +96,8 @@ class ClusterTasks:
 
 def passes(task: Task, filters: Sequence[str]) -> bool:
     """Whether a task is one of those that some filter names; no filter names all."""
-    specs = [DeviceSpec.from_string(one) for one in filters]
+    specs = [DeviceSpec.from_string(text) for text in filters]
     return not specs or any(
-        one.job in (None, task.job) and one.task in (None, task.index) for one in specs
+        spec.job in (None, task.job) and spec.task in (None, task.index)
+        for spec in specs
     )

@@ -34,21 +34,21 @@ def hosted_nodes(nodes: Mapping[str, Node]) -> dict[str, str]:
     `nodes` are in an order in which inputs come first.
     """
     dtypes: dict[Edge, DType] = {}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, node in nodes.items():
         own = _dtypes(node, dtypes)
         dtypes.update(((name, i), dtype) for i, dtype in enumerate(own))
         if lookup(node.type).hosted:
-            found[name] = "is computed by Python"
-        elif STRING in own or any(dtypes.get(one) == STRING for one in node.inputs):
-            found[name] = "works with texts"
-    return found
+            reasons[name] = "is computed by Python"
+        elif STRING in own or any(dtypes.get(edge) == STRING for edge in node.inputs):
+            reasons[name] = "works with texts"
+    return reasons
 
 
-def _dtypes(node: Node, known: Mapping[Edge, DType]) -> list[DType]:
-    given = [Static(None, known.get(edge, _UNKNOWN)) for edge in node.inputs]
+def _dtypes(node: Node, dtypes: Mapping[Edge, DType]) -> list[DType]:
+    statics = [Static(None, dtypes.get(edge, _UNKNOWN)) for edge in node.inputs]
     try:
-        return [one.dtype for one in lookup(node.type).infer(given, node.attrs)]
+        return [static.dtype for static in lookup(node.type).infer(statics, node.attrs)]
     except (TypeError, ValueError, LookupError, AttributeError):
         return []  # its rule needs a shape, as no rule of an op with texts does
 
@@ -107,22 +107,22 @@ def place(
             by_request[request] = _device_or_error(
                 root, order, soft, bound.get(root.name)
             )
-        found = by_request[request]
+        choice = by_request[request]
         own = nodes[name].device
-        if own and own != root.device and isinstance(found, Device):
+        if own and own != root.device and isinstance(choice, Device):
             # It goes with the others, but what it asks for must exist all the same.
             if (own, False) not in by_request:
                 by_request[own, False] = _device_or_error(
                     nodes[name], order, soft, None
                 )
             if isinstance(error := by_request[own, False], KitError):
-                found = error
-        if isinstance(found, Device):
-            placed[name] = found
+                choice = error
+        if isinstance(choice, Device):
+            placed[name] = choice
         elif refused is None:
-            raise found
+            raise choice
         else:
-            refused[name] = found
+            refused[name] = choice
     return placed
 
 
@@ -169,13 +169,13 @@ class _Groups:
 
     def requests(self) -> dict[str, str]:
         """Return the requests of groups, by root, where members complete the root's."""
-        found: dict[str, str] = {}
+        requested: dict[str, str] = {}
         for name in self._above:
             root, request = self.root(name), self._nodes[name].device
-            known = found.get(root, self._nodes[root].device)
-            if request and request != known:
-                found[root] = _completed(known, request)
-        return found
+            before = requested.get(root, self._nodes[root].device)
+            if request and request != before:
+                requested[root] = _completed(before, request)
+        return requested
 
     def let_constants_follow(self) -> None:
         """Place a constant without a request with the only op that uses it.
@@ -223,14 +223,16 @@ def _choose(
     except ValueError as exc:
         raise InvalidArgumentError(f"op {node.name!r}{_made_at(node)}: {exc}") from exc
     here = [device for device in devices if _is_task(device.task, wanted)]
-    able = [one for one in here if one.type == "CPU" or why_host is None]
-    fitting = [one for one in able if _is_device(one, wanted)]
+    able = [device for device in here if device.type == "CPU" or why_host is None]
+    fitting = [device for device in able if _is_device(device, wanted)]
     if fitting:
         # Only an op that asks for an accelerator gets one.
-        return min(fitting, key=lambda one: (one.type != "CPU", fitting.index(one)))
+        return min(
+            fitting, key=lambda device: (device.type != "CPU", fitting.index(device))
+        )
     if soft and here:
-        return next((one for one in here if one.type == "CPU"), here[0])
-    if why_host is not None and any(_is_device(one, wanted) for one in here):
+        return next((device for device in here if device.type == "CPU"), here[0])
+    if why_host is not None and any(_is_device(device, wanted) for device in here):
         raise PlacementError(
             f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, "
             f"but {why_host}, which a GPU cannot; place it on a CPU of {here[0].task}, "
@@ -256,14 +258,14 @@ def _is_device(device: Device, wanted: DeviceSpec) -> bool:
 def _refusal(
     node: Node, wanted: DeviceSpec, devices: Sequence[Device], here: Sequence[Device]
 ) -> str:
-    known = sorted({one.name for one in (here or devices)})
-    near = difflib.get_close_matches(node.device, known, n=1, cutoff=0.5)
+    names = sorted({device.name for device in (here or devices)})
+    near = difflib.get_close_matches(node.device, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near and not here else ""
-    is_one = len({one.task for one in here}) == 1
+    is_one = len({device.task for device in here}) == 1
     where = f"{here[0].task} has" if is_one else "the cluster has"
     return (
         f"op {node.name!r}{_made_at(node)} was placed on {wanted.to_string()!r}, but "
-        f"{where} only: {', '.join(known)}.{hint}"
+        f"{where} only: {', '.join(names)}.{hint}"
     )
 
 

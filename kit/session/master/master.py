@@ -49,8 +49,8 @@ class Master:
         with self._lock:
             n_too_many = len(self._left) - _MOST_ABANDONED
             abandoned = [
-                one
-                for n_older, (one, at) in enumerate(self._left.items())
+                item
+                for n_older, (item, at) in enumerate(self._left.items())
                 if at < before or n_older < n_too_many
             ]
         for number in abandoned:  # without the lock: it tells other tasks, and waits
@@ -68,14 +68,14 @@ class Master:
 
     def session(self, number: int) -> MasterSession:
         """Return a session; `AbortedError` when this task does not know it."""
-        found = self._sessions.get(number)
-        if found is None:
+        session = self._sessions.get(number)
+        if session is None:
             raise AbortedError(
                 f"{self.worker.task} does not know session {number}: it was restarted, "
                 f"or the session was reset or closed. Make a new session.",
                 task=str(self.worker.task),
             )
-        return found
+        return session
 
     def check_room(self, user: object) -> None:
         """Raise `ResourceExhaustedError` if a client has many sessions already."""

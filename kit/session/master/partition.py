@@ -92,8 +92,8 @@ class Segment:
                 nodes_from_plain(plain["nodes"], arrays),
                 [Device(me, str(kind), int(index)) for kind, index in plain["devices"]],
                 [_edge(edge) for edge in plain["feeds"]],
-                [_move(*one) for one in plain["receives"]],
-                [_move(*one) for one in plain["sends"]],
+                [_move(*row) for row in plain["receives"]],
+                [_move(*row) for row in plain["sends"]],
                 [_edge(edge) for edge in plain["fetches"]],
             )
         except UNREADABLE as exc:
@@ -130,7 +130,7 @@ def prune(
         if name not in needs:
             node = nodes[name]
             needs[name] = [edge[0] for edge in node.takes if edge not in fed]
-            needs[name] += [one for one in node.control if one not in past]
+            needs[name] += [item for item in node.control if item not in past]
             stack.extend(needs[name])
     return _ordered([node for name, node in nodes.items() if name in needs], needs)
 
@@ -174,25 +174,25 @@ def _append(
     """Append a node after everything it needs; not recursively, as chains are long."""
     stack, open_names = [(node, False)], set[str]()
     while stack:
-        one, is_ready = stack.pop()
-        if one.name in ordered:
+        current, is_ready = stack.pop()
+        if current.name in ordered:
             continue
         if is_ready:
-            open_names.discard(one.name)
-            ordered[one.name] = one
+            open_names.discard(current.name)
+            ordered[current.name] = current
             continue
-        if one.name in open_names:
+        if current.name in open_names:
             raise InvalidArgumentError(
-                f"the graph has a cycle: op {one.name!r} needs its own result."
+                f"the graph has a cycle: op {current.name!r} needs its own result."
             )
-        open_names.add(one.name)
-        stack.append((one, True))
-        before = [left[name] for name in needs[one.name] if name not in ordered]
+        open_names.add(current.name)
+        stack.append((current, True))
+        before = [left[name] for name in needs[current.name] if name not in ordered]
         circle = next((n for n in before if n.name in open_names), None)
         if circle is not None:
             raise InvalidArgumentError(
-                f"the graph has a cycle: {circle.name!r} and {one.name!r} need each "
-                f"other's result."
+                f"the graph has a cycle: {circle.name!r} and {current.name!r} need "
+                f"each other's result."
             )
         stack.extend((n, False) for n in reversed(before))
 

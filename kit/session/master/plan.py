@@ -71,8 +71,8 @@ def make_plan(
     return RunPlan(
         segments,
         {
-            task: tuple(index[edge] for edge in one.feeds)
-            for task, one in segments.items()
+            task: tuple(index[edge] for edge in segment.feeds)
+            for task, segment in segments.items()
         },
         tuple(
             (placed[edge[0]].task, segments[placed[edge[0]].task].fetches.index(edge))
@@ -103,7 +103,7 @@ def refreshed(order: Sequence[Node], feeds: Collection[Edge] = ()) -> list[Node]
     # Sets of variables are bits of one int: cheap to join, for all inputs of all ops.
     bits = {name: 1 << i for i, name in enumerate(variables)}
     changed: dict[str, int] = {}
-    found = []
+    nodes_after = []
     for node in order:
         before = 0
         for name in node.control:
@@ -111,8 +111,8 @@ def refreshed(order: Sequence[Node], feeds: Collection[Edge] = ()) -> list[Node]
         for name, _ in node.takes:
             before |= changed.get(name, 0)
         changed[node.name] = before | _changes(node, bits)
-        found.append(_fresh(node, reads, bits, before) if before else node)
-    return found
+        nodes_after.append(_fresh(node, reads, bits, before) if before else node)
+    return nodes_after
 
 
 def _reads(
@@ -139,11 +139,11 @@ def _changes(node: Node, bits: dict[str, int]) -> int:
     """Return which variables an op changes, as a set of bits."""
     if node.type in _LOOKING:
         return 0
-    found = 0
+    bit_sum = 0
     for number in lookup(node.type).refs:
         if number < len(node.inputs):
-            found |= bits.get(node.inputs[number][0], 0)
-    return found
+            bit_sum |= bits.get(node.inputs[number][0], 0)
+    return bit_sum
 
 
 def _fresh(
@@ -180,7 +180,7 @@ def read_at_home(
     if not any(far.values()):
         return list(order), placed
     homes, reads = dict(placed), dict[tuple[Edge, int, int], Node]()
-    found: list[Node] = []
+    nodes_after: list[Node] = []
     # What each op follows of those that change something, or read it; as bits.
     past: dict[str, int] = {}
     n_changes = n_parts = 0
@@ -196,17 +196,17 @@ def read_at_home(
             if key not in reads:
                 reads[key] = _reading(edge, node, waits)
                 homes[reads[key].name] = placed[edge[0]]
-                found.append(reads[key])
+                nodes_after.append(reads[key])
             instead[edge] = (reads[key].name, 0)
         inputs = tuple(instead.get(edge, edge) for edge in node.inputs)
-        found.append(replace(node, inputs=inputs) if instead else node)
+        nodes_after.append(replace(node, inputs=inputs) if instead else node)
         op_def = lookup(node.type)
         is_change = op_def.stateful and not op_def.gives_ref
         n_changes += is_change
         is_part = is_change or not refs.isdisjoint(node.inputs)
         past[node.name] = before | (is_part << n_parts)
         n_parts += is_part
-    return found, homes
+    return nodes_after, homes
 
 
 def _read_elsewhere(

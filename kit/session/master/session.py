@@ -196,9 +196,11 @@ class MasterSession:
         with self._preparing:
             # The answer may have been lost with its link after the nodes were added;
             # the client then sends them again, and maybe newer ones behind them.
-            known = list(islice(self._nodes, version, None))
-            if known and known == [node.name for node in nodes[: len(known)]]:
-                version, nodes = len(self._nodes), nodes[len(known) :]
+            names_before = list(islice(self._nodes, version, None))
+            if names_before and names_before == [
+                node.name for node in nodes[: len(names_before)]
+            ]:
+                version, nodes = len(self._nodes), nodes[len(names_before) :]
             if version != len(self._nodes):
                 raise AbortedError(
                     f"the graph has {len(self._nodes)} nodes here and {version} at the "
@@ -230,9 +232,11 @@ class MasterSession:
 
         Later ones ask only the tasks that they need: another may have ended.
         """
-        found = self._members.look(deadline_s, self._options.filters, self._check_open)
-        self._known = self._known or found
-        return found
+        members = self._members.look(
+            deadline_s, self._options.filters, self._check_open
+        )
+        self._known = self._known or members
+        return members
 
     def waits(self) -> list[str]:
         """Return what runs without a limit wait for; others say so at their end."""
@@ -278,14 +282,14 @@ class MasterSession:
                 self._worker.watch.during(client, abort)
             cancellation = current_cancellation()
             if cancellation is None:
-                found = self._carry_out(step, coordinator, plan, tokens, feeds)
+                results = self._carry_out(step, coordinator, plan, tokens, feeds)
             else:
                 error = CancelledError("the run was cancelled.")
                 with cancellation.during(partial(self._worker.abort, step, error)):
-                    found = self._carry_out(step, coordinator, plan, tokens, feeds)
+                    results = self._carry_out(step, coordinator, plan, tokens, feeds)
             # Over a link they are copied anyway.
-            if client is None and me in found:
-                found[me] = taken_over(found[me])
+            if client is None and me in results:
+                results[me] = taken_over(results[me])
         except KitError as met:
             cause = coordinator.cause(step, met)
             if cause is met:
@@ -296,7 +300,7 @@ class MasterSession:
             if client is not None:
                 self._worker.watch.forget(client)
             coordinator.close(step)
-        return [found[task][i] for task, i in plan.fetch_from], step.records
+        return [results[task][i] for task, i in plan.fetch_from], step.records
 
     def close(self) -> None:
         """Cancel what is under way and let all tasks forget the session."""
@@ -323,20 +327,24 @@ class MasterSession:
         by_task = feeds_by_task(feeds, plan.feed_of)
         # The others first: they work while this thread does its own part.
         coordinator.begin(step, tokens, by_task)
-        found: dict[Task, list[Any]] = {}
+        results: dict[Task, list[Any]] = {}
         me = self._worker.task
         if me in tokens:
-            found[me] = self._worker.run(tokens[me], step, by_task[me])
-        found |= coordinator.finish(step)
+            results[me] = self._worker.run(tokens[me], step, by_task[me])
+        results |= coordinator.finish(step)
         # All parts may have ended well a moment before: who cancelled must be believed.
         if isinstance(step.error, CancelledError):
             raise step.error
-        return found
+        return results
 
     def _places(self) -> dict[str, Device]:
         """Return the devices of the nodes: all are placed anew as the graph grows."""
         if len(self._placed) + len(self._refused) != len(self._nodes):
-            devices = [one for found, _ in self._known.values() for one in found]
+            devices = [
+                device
+                for devices_of, _ in self._known.values()
+                for device in devices_of
+            ]
             refused: dict[str, KitError] = {}
             self._placed = place(
                 self._nodes,
@@ -351,8 +359,8 @@ class MasterSession:
     def _register_all(self, plan: RunPlan, deadline: float) -> dict[Task, int]:
         try:
             return {
-                task: self._register(task, one, deadline - time.monotonic())
-                for task, one in plan.segments.items()
+                task: self._register(task, segment, deadline - time.monotonic())
+                for task, segment in plan.segments.items()
             }
         finally:
             if self._is_closed:  # and some came after its tasks had forgotten it
@@ -382,20 +390,22 @@ class MasterSession:
             raise CancelledError(CLOSED)
 
 
-def _checked(nodes: Sequence[Node], known: Mapping[str, Node]) -> dict[str, Node]:
+def _checked(
+    nodes: Sequence[Node], nodes_before: Mapping[str, Node]
+) -> dict[str, Node]:
     """Return new nodes by name; raise for those that a graph cannot have."""
-    found: dict[str, Node] = {}
+    checked: dict[str, Node] = {}
     for node in nodes:
-        if node.name in known or node.name in found:
+        if node.name in nodes_before or node.name in checked:
             raise InvalidArgumentError(f"the graph has a node {node.name!r} already.")
-        found[node.name] = node
+        checked[node.name] = node
     for node in nodes:
         _outputs(node)
         for name in node.control:
-            _check_edge((name, 0), known, found, is_control=True)
+            _check_edge((name, 0), nodes_before, checked, is_control=True)
         for edge in node.takes:
-            _check_edge(edge, known, found)
-    return found
+            _check_edge(edge, nodes_before, checked)
+    return checked
 
 
 def _check_edge(

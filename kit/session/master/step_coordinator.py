@@ -78,16 +78,16 @@ class StepCoordinator(Ways):
 
     def finish(self, step: Step) -> dict[Task, list[Array]]:
         """Wait for all other tasks; returns their fetches."""
-        found = {}
+        results = {}
         for task, channel in self._channels.items():
             answer = self._naming(task, channel.answer, step)
-            found[task] = answer.arrays
+            results[task] = answer.arrays
             self._lend(step, channel, answer.arrays)
             if step.records is not None:
                 notes = answer.meta
-                step.records.nodes += [tuple(one) for one in notes.get("nodes", [])]
-                step.records.transfers += [tuple(one) for one in notes.get("moves", [])]
-        return found
+                step.records.nodes += [tuple(row) for row in notes.get("nodes", [])]
+                step.records.transfers += [tuple(row) for row in notes.get("moves", [])]
+        return results
 
     def cause(self, step: Step, error: KitError) -> KitError:
         """Return the error that came first, given one that this task has met."""

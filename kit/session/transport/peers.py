@@ -130,7 +130,10 @@ class Peers:
         """Close all links, those that are lent out too."""
         with self._lock:
             self._is_closed = True
-            links = [*self._out, *(one for idle in self._idle.values() for one in idle)]
+            links = [
+                *self._out,
+                *(item for idle in self._idle.values() for item in idle),
+            ]
             self._idle.clear()
         for link in links:
             shared_tensors.end(link)

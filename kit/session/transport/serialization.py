@@ -98,11 +98,11 @@ def pack(
     pieces: list[Buffer] = [_HEAD.pack(VERSION, 0, len(arrays), len(text))]
     contents: list[Array] = []
     for code, array, shape in coded:
-        place, rank, n_bytes = _HERE, len(shape), array.nbytes
+        where, rank, n_bytes = _HERE, len(shape), array.nbytes
         if n_bytes >= LEAST_LENT and lend is not None and (loan := lend(n_bytes)):
-            place, array = _LENT, _lent(array, *loan)
+            where, array = _LENT, _lent(array, *loan)
         contents.append(array)
-        pieces.append(_ARRAYS[rank].pack(code, rank, place, 0, n_bytes, *shape))
+        pieces.append(_ARRAYS[rank].pack(code, rank, where, 0, n_bytes, *shape))
     pieces.append(text)
     return _joined(pieces, contents)
 
@@ -127,11 +127,11 @@ def unpack(
         at = _HEAD.size
         heads = []
         for _ in range(count):
-            code, rank, place, zero_4, n_bytes = _ARRAY.unpack_from(body, at)
+            code, rank, where, zero_4, n_bytes = _ARRAY.unpack_from(body, at)
             at += _ARRAY.size
-            if rank > MOST_AXES or place > _LENT or zero_4:
-                raise _refusal(f"an array has rank {rank}, place {place}, {zero_4}")
-            heads.append((code, place, n_bytes, _SHAPES[rank].unpack_from(body, at)))
+            if rank > MOST_AXES or where > _LENT or zero_4:
+                raise _refusal(f"an array has rank {rank}, place {where}, {zero_4}")
+            heads.append((code, where, n_bytes, _SHAPES[rank].unpack_from(body, at)))
             at += 8 * rank
     except StructError as exc:
         raise _refusal(f"it ends within its head ({exc})") from exc
@@ -143,15 +143,15 @@ def unpack(
     meta = unpack_text(body[at : at + text_size]) if text_size else {}
     at += text_size
     arrays = []
-    for code, place, n_bytes, shape in heads:
+    for code, where, n_bytes, shape in heads:
         padding = -at % ALIGNMENT
         begin = at + padding
-        at = begin + (_TICKET_SIZE if place else n_bytes)
+        at = begin + (_TICKET_SIZE if where else n_bytes)
         if at > len(body) or body[begin - padding : begin] != _PADDING[padding]:
             raise _refusal(
                 f"an array's bytes {begin} to {at} are not within it, after zeros alone"
             )
-        if place:
+        if where:
             lent = _borrowed(bytes(body[begin:at]), n_bytes, borrow)
             arrays.append(_array(lent, 0, code, n_bytes, shape))
         else:
@@ -271,8 +271,8 @@ def _unpacked_strings(
     if first + sum(lengths) != n_bytes:
         raise _refusal(f"{n_items} strings do not fill their {n_bytes} bytes")
     view, ends = memoryview(body), accumulate(lengths, initial=begin + first)
-    found = (view[at:end].tobytes() for at, end in pairwise(ends))
-    return np.fromiter(found, object, n_items).reshape(shape)
+    texts = (view[at:end].tobytes() for at, end in pairwise(ends))
+    return np.fromiter(texts, object, n_items).reshape(shape)
 
 
 def _refusal(reason: str) -> ProtocolError:

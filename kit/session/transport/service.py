@@ -129,12 +129,12 @@ class Graphs:
     def close(self, deadline_s: float) -> None:
         """End all sessions and runs, and wait for the threads."""
         with self._lock:
-            masters = [self.master, *(one.master for one in self._parts.values())]
+            masters = [self.master, *(part.master for part in self._parts.values())]
         # Sessions first: tasks hear of their end over links that the worker closes.
-        for one in masters:
-            one.close()
-        for one in masters:
-            one.worker.close()
+        for master in masters:
+            master.close()
+        for master in masters:
+            master.worker.close()
         with self._lock:
             self._is_closed = True
             links, threads = list(self.links), list(self._threads)
@@ -273,9 +273,9 @@ class Service:
         try:
             if message.act not in self._acts:
                 raise ProtocolError(f"a message of kind {message.act} came unasked.")
-            found = self._acts[message.act](link, message)
-            if found is not None:
-                meta, arrays = found
+            reply = self._acts[message.act](link, message)
+            if reply is not None:
+                meta, arrays = reply
                 send(link, Act.DONE, deadline_s=_ANSWER_S, meta=meta, arrays=arrays)
         except Exception as error:
             is_good = self._fail(link, error)
@@ -296,14 +296,14 @@ class Service:
     def _run(self, link: Link, message: Message) -> Answer:
         self._master.used(message.step, link)
         session = self._master.session(message.step)
-        found, records = session.run(
+        arrays, records = session.run(
             message.number,
             together(message.arrays, message.meta),
             message.limit_s,
             traced="traced" in message.meta,
             client=link,
         )
-        return _notes(records), found
+        return _notes(records), arrays
 
     def _segment(self, link: Link, message: Message) -> Answer:
         worker = self._worker
@@ -322,10 +322,10 @@ class Service:
         worker.watch.during(link, partial(worker.abort, step, gone))
         try:
             feeds = together(message.arrays, message.meta)
-            found = worker.run(message.number, step, feeds)
+            arrays = worker.run(message.number, step, feeds)
         finally:
             worker.watch.forget(link)
-        return _notes(step.records), found
+        return _notes(step.records), arrays
 
     def _ask(self, link: Link, message: Message) -> Answer | None:
         op = message.meta.pop("op", "")
@@ -346,14 +346,14 @@ class Service:
             )
         values = check(op, question.fields, message.meta)
         try:
-            found = question.answer(link, message._replace(meta=values))
+            reply = question.answer(link, message._replace(meta=values))
         except UNREADABLE as exc:  # only ops know what their attributes may be
             raise InvalidArgumentError(
                 f"the question {op!r} is wrong: {exc!r}"
             ) from exc
-        if isinstance(number := found.get("session"), int):
+        if isinstance(number := reply.get("session"), int):
             self._master.used(number, link)
-        return found, []
+        return reply, []
 
     def _create(self, link: Link, message: Message) -> Meta:
         options = SessionOptions.from_plain(message.meta["options"])
@@ -382,12 +382,12 @@ class Service:
 
     def _devices(self, _: Link, message: Message) -> Meta:
         session = self._master.session(message.meta["session"])
-        found = session.devices(message.meta["deadline_s"])
+        devices_of = session.devices(message.meta["deadline_s"])
         return {
             "devices": [
-                [task.short, one.type, one.index, incarnation]
-                for task, (devices, incarnation) in found.items()
-                for one in devices
+                [task.short, device.type, device.index, incarnation]
+                for task, (devices, incarnation) in devices_of.items()
+                for device in devices
             ]
         }
 
@@ -403,7 +403,9 @@ class Service:
         return {}
 
     def _status(self, _: Link, __: Message) -> Meta:
-        devices = [[one.type, one.index] for one in self._worker.runtime.devices]
+        devices = [
+            [device.type, device.index] for device in self._worker.runtime.devices
+        ]
         return {"devices": devices, "incarnation": self._worker.incarnation}
 
     def _register(self, link: Link, message: Message) -> Meta:

@@ -32,14 +32,14 @@ _lending: WeakKeyDictionary[Link, tuple[Lender, Borrower]] = WeakKeyDictionary()
 
 def lend_of(link: Link) -> Lend | None:
     """Return the function that lends memory to the peer; None for an ordinary link."""
-    found = _lending.get(link)
-    return None if found is None else found[0].lend
+    lending = _lending.get(link)
+    return None if lending is None else lending[0].lend
 
 
 def borrow_of(link: Link) -> Borrow | None:
     """Return the function that finds memory lent by the peer."""
-    found = _lending.get(link)
-    return None if found is None else found[1].borrow
+    lending = _lending.get(link)
+    return None if lending is None else lending[1].borrow
 
 
 def pays(link: Link, arrays: Sequence[Array]) -> bool:
@@ -72,7 +72,7 @@ def answer(link: Link, deadline_s: float) -> None:
 def end(link: Link) -> None:
     """Close a link, and release what was lent over it."""
     link.close()
-    found = _lending.pop(link, None)
-    if found is not None:
-        for one in found:
-            one.close()
+    lending = _lending.pop(link, None)
+    if lending is not None:
+        for side in lending:
+            side.close()

@@ -90,9 +90,9 @@ class Accumulator:
                 self._changed,
                 lambda: f"gradients in {self.name!r} ({self._count} of {n} are there)",
             )
-            found = self._result()
+            result = self._result()
             self._count, self._step = 0, self._step + 1
-        return found
+        return result
 
     def _add(self, *parts: Any) -> None:
         raise NotImplementedError
@@ -248,9 +248,9 @@ def _rises(indices: Array) -> bool:
 
 
 def _places(where: Array, indices: Array) -> Array:
-    found = np.full(len(where), -1, np.int64)
-    found[np.searchsorted(where, indices)] = np.arange(len(indices))
-    return found
+    rows = np.full(len(where), -1, np.int64)
+    rows[np.searchsorted(where, indices)] = np.arange(len(indices))
+    return rows
 
 
 def _merged_one_by_one(left: list[int], right: list[int]) -> tuple[Array, Array, Array]:

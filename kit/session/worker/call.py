@@ -133,10 +133,10 @@ class StepCall:
             return ShuffleQueue(name, capacity, dtypes, shapes, n_kept, draws)
 
         # Without a shared name it belongs to this session alone, as in TensorFlow.
-        found: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
+        queue: FifoQueue = self.state("queue", make) if shared_name else self.own(make)
         kind = plain if n_kept is None else ShuffleQueue
-        found.check(kind, capacity, dtypes, shapes)
-        return found
+        queue.check(kind, capacity, dtypes, shapes)
+        return queue
 
     def reader(self, shared_name: str, settings: dict[str, Any]) -> Reader:
         """Return the reader that this op stands for, made at the first use."""
@@ -145,8 +145,8 @@ class StepCall:
         def make() -> Reader:
             return Reader(name, partial(record_files.READERS[op_type], **settings))
 
-        found: Reader = self.state("reader", make) if shared_name else self.own(make)
-        return found
+        reader: Reader = self.state("reader", make) if shared_name else self.own(make)
+        return reader
 
     def accumulator(
         self,
@@ -163,10 +163,10 @@ class StepCall:
         def make() -> Accumulator:
             return kind(name, dtype, shape, reduction)
 
-        found: Accumulator = (
+        accumulator: Accumulator = (
             self.state("accumulator", make) if shared_name else self.own(make)
         )
-        return found
+        return accumulator
 
     def iterator(self, shared_name: str, dataset: Any) -> DatasetIterator:
         """Return the iterator that this op stands for, made at the first use."""
@@ -174,10 +174,10 @@ class StepCall:
         def make() -> DatasetIterator:
             return DatasetIterator(dataset)
 
-        found: DatasetIterator = (
+        iterator: DatasetIterator = (
             self.state("iterator", make) if shared_name else self.own(make)
         )
-        return found
+        return iterator
 
     def iterator_handle(self, iterator: DatasetIterator) -> bytes:
         """Return a text by which this session finds an iterator on this task."""
@@ -194,12 +194,12 @@ class StepCall:
                 f"this task; feed what session.run(iterator.string_handle()) gave."
             )
 
-        found: DatasetIterator = self.step.session_state.own(
+        iterator: DatasetIterator = self.step.session_state.own(
             handle.decode(errors="replace"), missing
         )
-        if not isinstance(found, DatasetIterator):
+        if not isinstance(iterator, DatasetIterator):
             missing()
-        return found
+        return iterator
 
     def program(self, function: Any) -> Any:
         """Return a function of the graph made ready: `run(step, values)` calls it.

@@ -41,7 +41,7 @@ class DatasetIterator:
     def begin(self, call: Any, dataset: Any, captured: Sequence[Any]) -> None:
         """Begin anew, with a dataset and what it takes from outside."""
         with self._lock:
-            self._pass = _Pass(call, dataset, [np.asarray(one) for one in captured])
+            self._pass = _Pass(call, dataset, [np.asarray(value) for value in captured])
 
     def take(self, call: Any) -> Element:
         """Return the next element.
@@ -100,7 +100,7 @@ class _Pass:
         return int(self.value(given))
 
     def values(self, given: Sequence[Any]) -> list[Any]:
-        return [self.value(one) for one in given]
+        return [self.value(part) for part in given]
 
     def kept(self, stage: Any, make: Callable[[], Any]) -> Any:
         if stage["id"] not in self._kept:
@@ -115,8 +115,8 @@ class _Pass:
         extra = self.values(stage["captured"])
 
         def called(*element: Any) -> Element:
-            found = program.run(self.call.step, [*element, *extra])
-            return tuple(np.asarray(one) for one in found)
+            results = program.run(self.call.step, [*element, *extra])
+            return tuple(np.asarray(result) for result in results)
 
         return called
 
@@ -155,7 +155,7 @@ def _slices(run: _Pass, stage: Any) -> Iterator[Element]:
 
 
 def _range(run: _Pass, stage: Any) -> Iterator[Element]:
-    start, stop, step = (run.number(stage[one]) for one in ("start", "stop", "step"))
+    start, stop, step = (run.number(stage[name]) for name in ("start", "stop", "step"))
     if step == 0:
         raise InvalidArgumentError("step must be a non-zero integer.")
     return map(lambda i: (np.asarray(i, np.int64),), range(start, stop, step))
@@ -166,10 +166,10 @@ def _files(run: _Pass, stage: Any) -> Iterator[Element]:
     how = compression.decode() if isinstance(compression, bytes) else compression
     read = READERS[stage["reader"]]
     paths = np.asarray(run.value(stage["paths"]), object).reshape(-1)
-    found = chain.from_iterable(
+    records = chain.from_iterable(
         read(path, compression=how, **stage["sizes"]) for path in paths
     )
-    return _Drawn(lambda: (np.array(next(found)[1], object),))
+    return _Drawn(lambda: (np.array(next(records)[1], object),))
 
 
 def _generator(run: _Pass, stage: Any) -> Iterator[Element]:
@@ -191,7 +191,7 @@ def _generator(run: _Pass, stage: Any) -> Iterator[Element]:
 
 
 def _zip(run: _Pass, stage: Any) -> Iterator[Element]:
-    parts = [run.stream(one) for one in stage["all"]]
+    parts = [run.stream(part) for part in stage["all"]]
     return _Drawn(lambda: tuple(chain.from_iterable([next(part) for part in parts])))
 
 
@@ -209,14 +209,14 @@ def _repeat(run: _Pass, stage: Any) -> Iterator[Element]:
         nonlocal elements, is_empty
         while True:
             try:
-                found = next(elements)
+                element = next(elements)
             except StopIteration:
                 if is_empty:
                     raise  # of nothing there is no end
                 elements, is_empty = run.stream(stage["of"]), True
             else:
                 is_empty = False
-                return found
+                return element
 
     return _Drawn(draw)
 
@@ -289,7 +289,7 @@ def _shuffle(run: _Pass, stage: Any) -> Iterator[Element]:
 
     def rng() -> np.random.Generator:
         seeds = stage["seeds"] or [run.call.entropy()]
-        return np.random.default_rng([abs(int(one)) for one in seeds])
+        return np.random.default_rng([abs(int(seed)) for seed in seeds])
 
     draws = run.kept(stage, rng) if stage["anew"] else None
     if draws is None:
@@ -347,12 +347,12 @@ def _batch(run: _Pass, stage: Any) -> Iterator[Element]:
 
 
 def _joined(number: int, rows: Sequence[Any]) -> Any:
-    for i, one in enumerate(rows):
-        if one.shape != rows[0].shape:
+    for i, row in enumerate(rows):
+        if row.shape != rows[0].shape:
             raise InvalidArgumentError(
                 f"Cannot batch tensors with different shapes in component {number}. "
                 f"First element had shape {list(rows[0].shape)} and element {i} had "
-                f"shape {list(one.shape)}."
+                f"shape {list(row.shape)}."
             )
     return np.stack(rows)
 
@@ -381,9 +381,9 @@ def _padded(run: _Pass, paddings: Any) -> Callable[[int, Sequence[Any]], Any]:
         dtype = rows[0].dtype
         blank = (b"" if dtype == STRING else 0) if value is None else run.value(value)
         made = np.full((len(rows), *sizes), blank, dtype_of(dtype))
-        for i, one in enumerate(rows):
-            corner: tuple[Any, ...] = (i, *map(slice, one.shape))
-            made[corner] = one
+        for i, array in enumerate(rows):
+            corner: tuple[Any, ...] = (i, *map(slice, array.shape))
+            made[corner] = array
         return made
 
     return join

@@ -113,13 +113,13 @@ class SegmentProgram:
             self._run_in_order(step, code, registers)
         else:
             self._run_side_by_side(self._order, step, code, registers)
-        found = [registers[slot] for slot in self._outputs]
-        if self._has_guards and any(one is None for one in found):
+        values = [registers[slot] for slot in self._outputs]
+        if self._has_guards and any(item is None for item in values):
             raise InvalidArgumentError(
                 "a tensor was fetched that has no value in this run, as it is in a "
                 "branch that was not taken; fetch what tf.cond returned."
             )
-        return found
+        return values
 
     def _run_in_order(
         self, step: Step, code: Sequence[Instruction], registers: Registers
@@ -180,18 +180,20 @@ class SegmentProgram:
         records = step.records
         assert records is not None, "only a traced step is timed"
 
-        def timed(one: Instruction, step: Step, registers: Registers) -> None:
+        def timed(instruction: Instruction, step: Step, registers: Registers) -> None:
             begin = step.clock()
-            _execute(one, step, registers)
-            records.nodes.append((one.label, one.device, begin, step.clock()))
+            _execute(instruction, step, registers)
+            records.nodes.append(
+                (instruction.label, instruction.device, begin, step.clock())
+            )
 
         now = step.clock()
         records.nodes += [(name, device, now, now) for name, device in self._constants]
         return [
-            one._replace(plain=None, special=partial(timed, one))
-            if one.is_node
-            else one
-            for one in self._code
+            instruction._replace(plain=None, special=partial(timed, instruction))
+            if instruction.is_node
+            else instruction
+            for instruction in self._code
         ]
 
     # -- making the code ---------------------------------------------------------------
@@ -267,12 +269,12 @@ class SegmentProgram:
             if step.error is not None:
                 raise step.error
             call = StepCall(step, runtime, node, module, device, SegmentProgram)
-            found = forward(call, *[registers[i] for i in inputs], **attrs)
-            _store(found, outputs, registers)
+            value = forward(call, *[registers[i] for i in inputs], **attrs)
+            _store(value, outputs, registers)
 
         def several(_: Step, registers: Registers) -> None:
-            found = forward(module, *[registers[i] for i in inputs], **attrs)
-            _store(found, outputs, registers)
+            values = forward(module, *[registers[i] for i in inputs], **attrs)
+            _store(values, outputs, registers)
 
         return runtime.on(device, stateful if op_def.stateful else several)
 
@@ -400,23 +402,25 @@ def _if_guards_hold(
     return guarded
 
 
-def _execute(one: Instruction, step: Step, registers: Registers) -> None:
-    if one.plain is not None:
-        registers[one.output] = one.plain(*[registers[i] for i in one.inputs])
-    elif one.special is not None:
-        one.special(step, registers)
+def _execute(instruction: Instruction, step: Step, registers: Registers) -> None:
+    if instruction.plain is not None:
+        registers[instruction.output] = instruction.plain(
+            *[registers[i] for i in instruction.inputs]
+        )
+    elif instruction.special is not None:
+        instruction.special(step, registers)
 
 
 def _read_and_move(move: Callable[[Any], Any], cell: Any) -> Any:
     return move(cell.read())
 
 
-def _store(found: Any, outputs: tuple[int, ...], registers: Registers) -> None:
+def _store(values: Any, outputs: tuple[int, ...], registers: Registers) -> None:
     if len(outputs) == 1:
-        registers[outputs[0]] = found
+        registers[outputs[0]] = values
         return
-    for slot, one in zip(outputs, found or (), strict=True):
-        registers[slot] = one
+    for slot, value in zip(outputs, values or (), strict=True):
+        registers[slot] = value
 
 
 def _with_frees(
@@ -427,14 +431,17 @@ def _with_frees(
     Large intermediate results would otherwise all be kept until the run ends.
     """
     last: dict[int, int] = {}
-    for at, one in enumerate(code):
-        for slot in (*one.inputs, *([one.output] if one.output >= 0 else [])):
+    for at, instruction in enumerate(code):
+        for slot in (
+            *instruction.inputs,
+            *([instruction.output] if instruction.output >= 0 else []),
+        ):
             last[slot] = at
     free: dict[int, list[int]] = {}
     for slot, at in last.items():
         if slot not in kept and slot < n:
             free.setdefault(at, []).append(slot)
-    return [one._replace(free=tuple(free.get(at, ()))) for at, one in enumerate(code)]
+    return [item._replace(free=tuple(free.get(at, ()))) for at, item in enumerate(code)]
 
 
 # --------------------------------------------------------------------------------------
@@ -457,16 +464,16 @@ def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitEr
     where = f"on {device or task}"
     name = node.name if node else None
     what = f"op {node.name!r} ({node.type}) {where}" if node else f"a transfer {where}"
-    place = f"\nThe op was made at {node.place}." if node and node.place else ""
+    line = f"\nThe op was made at {node.place}." if node and node.place else ""
     if isinstance(exc, KitError):
         if exc.task is not None:  # it says where it happened already
             exc.node = exc.node or name
             return exc
-        error: KitError = type(exc)(f"{what}: {exc.message}{place}", task=str(task))
+        error: KitError = type(exc)(f"{what}: {exc.message}{line}", task=str(task))
         error.remote_traceback = exc.remote_traceback
     else:
         words = f"{type(exc).__name__}: {exc}"
-        error = _class_of(exc)(f"{what}: {words}{place}", task=str(task))
+        error = _class_of(exc)(f"{what}: {words}{line}", task=str(task))
         if node is not None and node.type == "PyFunc":
             error.remote_traceback = "".join(traceback.format_exception(exc))
     error.node = name

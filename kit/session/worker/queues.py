@@ -104,23 +104,25 @@ class FifoQueue:
             raise InvalidArgumentError(
                 f"{n} elements of the queue {self.name!r} were asked for."
             )
-        found = list[Element]()
+        elements = list[Element]()
         with self._changed, turn(self._takers, self._changed) as me:
             try:
-                while len(found) < n and self._await_some(call, me, n, len(found)):
-                    self._move(found, n)
-                here = len(found) + self.size
-                if len(found) < n and not (at_most and here):
+                while len(elements) < n and self._await_some(
+                    call, me, n, len(elements)
+                ):
+                    self._move(elements, n)
+                here = len(elements) + self.size
+                if len(elements) < n and not (at_most and here):
                     raise OutOfRangeError(
                         f"the queue {self.name!r} is closed and has insufficient "
                         f"elements (requested {n}, current size {here})."
                     )
-                self._move(found, n)
+                self._move(elements, n)
             except BaseException:
                 # Also when the run is cancelled: others take them in their old order.
-                self._elements.extendleft(reversed(found))
+                self._elements.extendleft(reversed(elements))
                 raise
-        return found
+        return elements
 
     def _await_some(self, call: CanWait, me: object, n: int, n_taken: int) -> bool:
         """Wait for our turn and an element; return whether `n` may still be reached."""
@@ -131,9 +133,9 @@ class FifoQueue:
         )
         return not self._is_closed or n_taken + self.size >= n
 
-    def _move(self, found: list[Element], n: int) -> None:
-        while self._n_free and len(found) < n:
-            found.append(self._next())
+    def _move(self, elements: list[Element], n: int) -> None:
+        while self._n_free and len(elements) < n:
+            elements.append(self._next())
         self._changed.notify_all()
 
     @property
@@ -198,11 +200,11 @@ class FifoQueue:
         return f"elements in queue `{self.name}` ({n_here} of {n} are there)"
 
     def _check_shape(self, element: Element) -> None:
-        for number, one in enumerate(element):
-            if self.shapes is not None and not agrees(self.shapes[number], one.shape):
+        for number, part in enumerate(element):
+            if self.shapes is not None and not agrees(self.shapes[number], part.shape):
                 raise InvalidArgumentError(
                     f"component {number} of the queue {self.name!r} has the shape "
-                    f"{text(self.shapes[number])}, not {text(one.shape)}."
+                    f"{text(self.shapes[number])}, not {text(part.shape)}."
                 )
 
 
@@ -258,8 +260,8 @@ def _padded(parts: Sequence[Array]) -> Array:
     """Return arrays as one, where they are shorter than the longest with zeros."""
     sizes = tuple(map(max, zip(*[part.shape for part in parts], strict=True)))
     empty = b"" if parts[0].dtype == object else 0
-    found = np.full((len(parts), *sizes), empty, parts[0].dtype)
-    for row, one in enumerate(parts):
-        where: Any = (row, *map(slice, one.shape))
-        found[where] = one[()]
-    return found
+    padded = np.full((len(parts), *sizes), empty, parts[0].dtype)
+    for row, array in enumerate(parts):
+        where: Any = (row, *map(slice, array.shape))
+        padded[where] = array[()]
+    return padded

@@ -31,28 +31,28 @@ class Reader:
         opening a file raises; the next read goes on with the next file.
         """
         with self._alone(call):
-            found = list[Record]()
-            while not found:
+            records = list[Record]()
+            while not records:
                 if self._current is None:
                     ((path,),) = queue.dequeue(call, 1)
                     self._current = self._open(path.item())
-                found = self._take(n)
-            return found
+                records = self._take(n)
+            return records
 
     def _take(self, n: int) -> list[Record]:
         assert self._current is not None, "a file is open"
-        found = list[Record]()
+        records = list[Record]()
         try:
-            while len(found) < n:
-                found.append(next(self._current))
+            while len(records) < n:
+                records.append(next(self._current))
         except StopIteration:
             self._current = None
             self.n_files += 1
         except Exception:
             self._current = None
             raise
-        self.n_records += len(found)
-        return found
+        self.n_records += len(records)
+        return records
 
     def reset(self) -> None:
         """Begin anew, with the next file of the queue."""

@@ -147,12 +147,12 @@ READERS: Final[Mapping[str, Callable[..., Iterator[Record]]]] = {
 @cache
 def _table() -> tuple[int, ...]:
     """Return what each byte adds to a CRC-32C, the checksum of Castagnoli."""
-    found = []
+    table = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ (0x82F6_3B78 if byte & 1 else 0)
-        found.append(byte)
-    return tuple(found)
+        table.append(byte)
+    return tuple(table)
 
 
 def masked(data: Any) -> bytes:

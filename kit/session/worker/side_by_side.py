@@ -39,10 +39,10 @@ class OrderOfNeeds:
         self, needs: Sequence[set[int]], waits: set[int], in_order: set[int]
     ) -> None:
         self.waits, self.in_order = waits, in_order
-        self.n_needs = [len(one) for one in needs]
+        self.n_needs = [len(item) for item in needs]
         self.users: list[list[int]] = [[] for _ in needs]
-        for number, one in enumerate(needs):
-            for need in one:
+        for number, need_of in enumerate(needs):
+            for need in need_of:
                 self.users[need].append(number)
 
 

@@ -87,17 +87,17 @@ class TaskState:
         self, container: str, name: str, shape: Shape, dtype: DType
     ) -> VariableState:
         """Return a variable; raises `InternalError` if it has another dtype."""
-        found = self.find(container, name, lambda: VariableState(name, shape, dtype))
-        if not isinstance(found, VariableState):
-            raise InvalidArgumentError(f"{name!r} is a {type(found).__name__} here.")
-        if not found.is_initialized and found.dtype == dtype:
-            found.shape = shape  # until it has a value, the newest declaration counts
-        if found.dtype != dtype:
+        cell = self.find(container, name, lambda: VariableState(name, shape, dtype))
+        if not isinstance(cell, VariableState):
+            raise InvalidArgumentError(f"{name!r} is a {type(cell).__name__} here.")
+        if not cell.is_initialized and cell.dtype == dtype:
+            cell.shape = shape  # until it has a value, the newest declaration counts
+        if cell.dtype != dtype:
             raise InternalError(
-                f"the variable {name!r} exists with the dtype {name_of(found.dtype)}, "
+                f"the variable {name!r} exists with the dtype {name_of(cell.dtype)}, "
                 f"not {name_of(dtype)}; give yours another name."
             )
-        return found
+        return cell
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
         """Forget all state of some containers, or of all."""
@@ -105,9 +105,9 @@ class TaskState:
             names = list(self._containers if containers is None else containers)
             dropped = [self._containers.pop(name, {}) for name in names]
         for kept in dropped:  # without the lock: closing may take long
-            for one in kept.values():
-                if hasattr(one, "close"):
-                    one.close()
+            for value in kept.values():
+                if hasattr(value, "close"):
+                    value.close()
 
 
 # --------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ class Step:
 
 
 def _moment(message: Message, name: str, default: float) -> float:
-    found = message.meta.get(name, default)
-    if not isinstance(found, int | float):
-        raise ProtocolError(f"a tensor was {name} at {shown(found)}; a time is due.")
-    return found
+    moment = message.meta.get(name, default)
+    if not isinstance(moment, int | float):
+        raise ProtocolError(f"a tensor was {name} at {shown(moment)}; a time is due.")
+    return moment

@@ -48,11 +48,11 @@ class TaskRuntime:
 
     def named(self, task: Task) -> TaskRuntime:
         """Return the same devices, functions and variables as those of another task."""
-        found = TaskRuntime(
+        runtime = TaskRuntime(
             task, n_cpus=self._n_cpus, gpus=lambda: self._gpus, entropy=self.entropy
         )
-        found.store, found._functions = self.store, self._functions
-        return found
+        runtime.store, runtime._functions = self.store, self._functions
+        return runtime
 
     @cached_property
     def _gpus(self) -> Sequence[Gpu]:
@@ -139,15 +139,15 @@ class TaskRuntime:
 
         Raises `FailedPreconditionError` when it is not here.
         """
-        found = self._functions.get(token) or function_of(token)
-        if found is None:
+        function = self._functions.get(token) or function_of(token)
+        if function is None:
             raise FailedPreconditionError(
                 f"{self.task} does not have this Python function: it is in the process "
                 f"that made the op, and travels only to the tasks of a kit.Cluster. "
                 f"Place the op there, or on a server of its own process.",
                 task=str(self.task),
             )
-        return found
+        return function
 
     def _gpu(self, device: Device | None) -> Gpu | None:
         """Return the GPU that a device is, None for the host's memory."""
@@ -156,7 +156,7 @@ class TaskRuntime:
         if device not in self.devices:
             raise PlacementError(
                 f"{device.name} is not here; {self.task} has: "
-                f"{', '.join(one.name for one in self.devices)}.",
+                f"{', '.join(item.name for item in self.devices)}.",
                 task=str(self.task),
             )
         return self._gpus[device.index]

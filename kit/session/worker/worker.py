@@ -101,7 +101,9 @@ class Rendezvous:
 
     def _drop_unasked(self) -> None:
         before = self._clock() - _UNASKED_S
-        waiting = [one for one in self._since.items() if one[0] not in self._begun]
+        waiting = [
+            since for since in self._since.items() if since[0] not in self._begun
+        ]
         n_too_many = len(waiting) - _MOST_UNASKED
         for n_older, (step, at) in enumerate(waiting):
             if at < before or n_older < n_too_many:
@@ -165,8 +167,8 @@ class Worker:
         restarted, or the session was closed.
         """
         session_state = self.runtime.session_state(step.session)
-        found = self._programs.get(token)
-        if found is None or found[0] != step.session or session_state is None:
+        entry = self._programs.get(token)
+        if entry is None or entry[0] != step.session or session_state is None:
             raise self._restarted()
         # Taken now: if the session ends meanwhile, what is late must change this state,
         # which nobody sees any more, and no other.
@@ -175,7 +177,7 @@ class Worker:
         self._steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:
-            return found[1].run(step, present(feeds))
+            return entry[1].run(step, present(feeds))
         finally:
             self._steps.pop(step.number, None)
             self.rendezvous.end(step.number)
@@ -199,13 +201,13 @@ class Worker:
         if waits_for is None:
             return f"the end of a computation on {self.task}"
         what, task = waits_for
-        known = ""
+        words = ""
         # Only a master asks, so questions go no further than one task.
         if task is not None and step.session[0] == self.task:
             meta = {"op": "wait_of", "step": step.number}
             with suppress(KitError):
-                known = str(self.peers.ask(task, meta, _TELL_S).meta["wait"])
-        return known or what()
+                words = str(self.peers.ask(task, meta, _TELL_S).meta["wait"])
+        return words or what()
 
     def end_session(self, session: SessionKey) -> None:
         """Forget a session: its segments and its own state; variables stay.

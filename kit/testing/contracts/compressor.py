@@ -125,12 +125,12 @@ class _Check:
         for step in range(_STEPS):
             outcomes.append(self._step(compressors, kept, step))
             kept = [*map(dict, outcomes[-1].kept)]
-        kept = [_restored(one) for one in outcomes[_SAVED - 1].kept]
+        kept = [_restored(state) for state in outcomes[_SAVED - 1].kept]
         compressors = [copy.deepcopy(self.fresh) for _ in range(self.n)]
         for step in range(_SAVED, _STEPS):
-            found = self._step(compressors, kept, step)
-            kept = [*map(dict, found.kept)]
-            self._compare_restored(outcomes[step], found, step)
+            outcome = self._step(compressors, kept, step)
+            kept = [*map(dict, outcome.kept)]
+            self._compare_restored(outcomes[step], outcome, step)
 
     def _where(self, step: int | None = None) -> str:
         at = "" if step is None else f", step {step}"
@@ -147,16 +147,16 @@ class _Check:
     def _step(
         self, compressors: list[Compressor], kept: list[dict[str, Any]], step: int
     ) -> _Outcome:
-        given = [self._gradients(step, rank) for rank in range(self.n)]
+        gradients = [self._gradients(step, rank) for rank in range(self.n)]
         whole = [
             {name: g + old.get(RESIDUAL + name, 0) for name, g in own.items()}
-            for own, old in zip(given, kept, strict=True)
+            for own, old in zip(gradients, kept, strict=True)
         ]
         try:
-            means = self._carried_out(compressors, given, kept, step)
+            means = self._carried_out(compressors, gradients, kept, step)
         except KitError as error:
             raise AssertionError(f"{self._where(step)}: {error.message}") from error
-        for rank, own in enumerate(given):
+        for rank, own in enumerate(gradients):
             self._same(
                 own,
                 self._gradients(step, rank),
@@ -175,25 +175,25 @@ class _Check:
     def _carried_out(
         self,
         compressors: list[Compressor],
-        given: list[Arrays],
+        gradients: list[Arrays],
         kept: list[dict[str, Any]],
         step: int,
     ) -> list[Arrays]:
         """Return each worker's mean gradient; what is kept changes in place."""
         running = [
-            Feedback(one, self.specs, self.stages, old, f"worker:{rank}").exchange(
-                own, Turn(step, rank, self.n)
-            )
-            for rank, (one, own, old) in enumerate(
-                zip(compressors, given, kept, strict=True)
+            Feedback(
+                compressor, self.specs, self.stages, old, f"worker:{rank}"
+            ).exchange(own, Turn(step, rank, self.n))
+            for rank, (compressor, own, old) in enumerate(
+                zip(compressors, gradients, kept, strict=True)
             )
         ]
-        sent = [next(one) for one in running]
+        sent = [next(generator) for generator in running]
         for number in range(len(self.stages)):
             sums = _sum(sent)
             if number < len(self.stages) - 1:
-                sent = [one.send(_copied(sums)) for one in running]
-        return [_result(one, _copied(sums)) for one in running]
+                sent = [generator.send(_copied(sums)) for generator in running]
+        return [_result(generator, _copied(sums)) for generator in running]
 
     def _gradients(self, step: int, rank: int) -> Arrays:
         """Return gradients; in some steps tiny ones, zeros, or of one worker alone."""
@@ -216,11 +216,13 @@ class _Check:
             if RESIDUAL + name not in kept[0]:
                 continue  # without error feedback nothing is said of what was sent
             pairs = zip(whole, kept, strict=True)
-            sent = sum(one[name] - old[RESIDUAL + name] for one, old in pairs) / self.n
-            most = max(np.max(np.abs(one[name]), initial=0) for one in whole)
-            apart = np.abs(value - sent) > _NEAR * most
-            if np.any(apart):
-                at = np.flatnonzero(apart)[0]
+            sent = (
+                sum(grad[name] - old[RESIDUAL + name] for grad, old in pairs) / self.n
+            )
+            most = max(np.max(np.abs(gradient[name]), initial=0) for gradient in whole)
+            is_far = np.abs(value - sent) > _NEAR * most
+            if np.any(is_far):
+                at = np.flatnonzero(is_far)[0]
                 raise AssertionError(
                     f"{self._where(step)}: the mean gradient of {name!r} is "
                     f"{np.ravel(value)[at]:g} at element {at}, where the workers have "
@@ -230,9 +232,9 @@ class _Check:
                 )
 
     def _compare_restored(self, first: _Outcome, again: _Outcome, step: int) -> None:
-        for one, other in zip(first.means, again.means, strict=True):
+        for mean, other in zip(first.means, again.means, strict=True):
             self._same(
-                one,
+                mean,
                 other,
                 f"{self._where(step)}: the mean gradient of",
                 f"is another one when the training goes on from a copy of what was "
@@ -240,17 +242,17 @@ class _Check:
                 f"depend on nothing else",
             )
 
-    def _same(self, one: Arrays, other: Arrays, what: str, why: str) -> None:
-        for name, value in one.items():
+    def _same(self, first: Arrays, other: Arrays, what: str, why: str) -> None:
+        for name, value in first.items():
             assert value.tobytes() == other[name].tobytes(), f"{what} {name!r} {why}."
 
 
 def _sum(sent: Sequence[Arrays]) -> Arrays:
-    found = _copied(sent[0])
-    for one in sent[1:]:
-        for name, value in one.items():
-            found[name] = np.asarray(found[name] + value, found[name].dtype)
-    return found
+    total = _copied(sent[0])
+    for gradient in sent[1:]:
+        for name, value in gradient.items():
+            total[name] = np.asarray(total[name] + value, total[name].dtype)
+    return total
 
 
 def _copied(arrays: Arrays) -> Arrays:

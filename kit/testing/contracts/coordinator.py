@@ -23,7 +23,7 @@ _TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
 _ALL = range(len(_TASKS))
 _SECOND, _THIRD = 2, 3  # workers that do not lead, as members
 _STEPS = 8
-_ONE, _OTHER = [one.name for one in registered() if not one.needs_ps][:2]
+_ONE, _OTHER = [topology.name for topology in registered() if not topology.needs_ps][:2]
 
 
 class Coordinator(Protocol):
@@ -113,19 +113,19 @@ class _Scene:
 
     def arrive(self, number: int, step: int, who: Collection[int] = _ALL) -> Answer:
         """Let these come to a boundary; return what all hear, and hear again."""
-        for one in who:
-            self.asked.arrive(one, number, step, 0.0)
-        heard = [self.asked.arrive(one, number, step, 0.0) for one in who]
+        for member in who:
+            self.asked.arrive(member, number, step, 0.0)
+        heard = [self.asked.arrive(item, number, step, 0.0) for item in who]
         return _one_answer(f"at boundary {number}", heard)
 
     def prepared(
         self, number: int, who: Collection[int] = _ALL, refusal: str | None = None
     ) -> Answer:
         """Let these be ready, the last with a refusal; return what all hear."""
-        why = {one: refusal if one == max(who) else None for one in who}
-        for one in who:
-            self.asked.prepared(one, number, why[one], 0.0)
-        heard = [self.asked.prepared(one, number, why[one], 0.0) for one in who]
+        why = {item: refusal if item == max(who) else None for item in who}
+        for member in who:
+            self.asked.prepared(member, number, why[member], 0.0)
+        heard = [self.asked.prepared(item, number, why[item], 0.0) for item in who]
         return _one_answer(f"when all are ready at boundary {number}", heard)
 
     def agree(self, number: int, step: int, who: Collection[int]) -> Epoch:
@@ -139,13 +139,13 @@ class _Scene:
 
 def _nobody_goes_on_before_all_are_there(make: Make) -> None:
     scene = _Scene(make)
-    for one in _ALL[:-1]:
-        answer = scene.asked.arrive(one, 0, 0, 0.0)
+    for member in _ALL[:-1]:
+        answer = scene.asked.arrive(member, 0, 0, 0.0)
         _expect(answer, Verdict.WAIT, "not all members have come to boundary 0")
     epoch = _proposed("boundary 0", scene.arrive(0, 0), 0)
     assert epoch.number == 1, f"the first epoch has number {epoch.number}; give it 1."
-    for one in _ALL[:-1]:
-        answer = scene.asked.prepared(one, 0, None, 0.0)
+    for member in _ALL[:-1]:
+        answer = scene.asked.prepared(member, 0, None, 0.0)
         _expect(answer, Verdict.WAIT, "not all members are ready for epoch 1")
     _expect(scene.prepared(0), Verdict.COMMIT, "all are ready for epoch 1")
     _expect(scene.arrive(1, 3), Verdict.GO, "nothing is requested")
@@ -159,8 +159,8 @@ def _a_switch_begins_at_one_step_for_all(make: Make) -> None:
         "the step that is under way."
     )
     epoch = scene.agree(1, 4, _ALL)
-    found = epoch.number, epoch.topology, epoch.first_step
-    assert found == (2, _ONE, 4), (
+    switched = epoch.number, epoch.topology, epoch.first_step
+    assert switched == (2, _ONE, 4), (
         f"the switch to {_ONE!r} at step 4 began epoch {epoch}; it is number 2."
     )
     assert not scene.asked.wants_halt(4), (
@@ -201,12 +201,12 @@ def _the_end_is_one_for_all(make: Make) -> None:
         scene.asked.fail(StepFailed("too late"), by=_SECOND)
         again = scene.arrive(1, step)
         _expect(again, Verdict.FINISH, "what is finished cannot fail any more")
-        for one in _ALL:
+        for member in _ALL:
             assert not scene.asked.see_off(0.0), (
-                f"{_TASKS[one]} has not left, and see_off is True; who leads stays "
+                f"{_TASKS[member]} has not left, and see_off is True; who leads stays "
                 f"until all have heard of the end."
             )
-            scene.asked.leave(one)
+            scene.asked.leave(member)
         assert scene.asked.see_off(0.0), "all have left, and see_off is False."
 
 
@@ -227,13 +227,13 @@ def _a_loss_that_cannot_be_spared_ends_all(make: Make) -> None:
 def _who_is_silent_is_lost(make: Make) -> None:
     scene = _Scene(make).begun()
     limits = scene.job.settings
-    for one in _ALL:
-        scene.asked.beat(one)
+    for member in _ALL:
+        scene.asked.beat(member)
     # In small steps: after a longer one it takes itself for the one that was asleep.
     while scene.now <= limits.dead_after_s + limits.suspect_after_s:
         scene.now += limits.suspect_after_s / 2
-        for one in _ALL[:-1]:
-            scene.asked.beat(one)
+        for member in _ALL[:-1]:
+            scene.asked.beat(member)
     silence = f"{_TASKS[_THIRD]} was silent for longer than dead_after_s"
     _all_hear(scene, str(_TASKS[_THIRD]), silence, _ALL[:-1])
 
@@ -264,10 +264,10 @@ _CASES: tuple[Callable[[Make], None], ...] = (
 
 
 def _one_answer(when: str, heard: list[Answer]) -> Answer:
-    for one in heard:
-        assert one == heard[0], (
-            f"{when}, one member hears {heard[0]} and another {one}; all have to hear "
-            f"the same, however often they ask."
+    for reply in heard:
+        assert reply == heard[0], (
+            f"{when}, one member hears {heard[0]} and another {reply}; all have to "
+            f"hear the same, however often they ask."
         )
     return heard[0]
 
@@ -291,18 +291,18 @@ def _proposed(where: str, answer: Answer, step: int) -> Epoch:
 def _all_hear(
     scene: _Scene, text: str, because: str, who: Collection[int] = _ALL
 ) -> None:
-    for one in who:
+    for member in who:
         answers = {
-            "beat": scene.asked.beat(one),
-            "arrive": _error_of(partial(scene.asked.arrive, one, 1, 2, 0.0)),
+            "beat": scene.asked.beat(member),
+            "arrive": _error_of(partial(scene.asked.arrive, member, 1, 2, 0.0)),
         }
         for what, error in answers.items():
             assert error is not None, (
-                f"{because}, and {what} of {_TASKS[one]} says nothing of it; every "
+                f"{because}, and {what} of {_TASKS[member]} says nothing of it; every "
                 f"answer does, since nobody else tells a member."
             )
             assert text in str(error), (
-                f"{because} ({text}), and {what} of {_TASKS[one]} says {error}; the "
+                f"{because} ({text}), and {what} of {_TASKS[member]} says {error}; the "
                 f"first cause counts for all."
             )
 

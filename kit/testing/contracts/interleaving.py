@@ -79,12 +79,14 @@ class InterleavedMembers:
         able = tuple(sorted(lives))
         while able:
             if able not in rates:
-                rates[able] = list(accumulate(eager[one] for one in able))
+                rates[able] = list(
+                    accumulate(eager[member_able] for member_able in able)
+                )
             total = rates[able][-1]
             member = able[bisect(rates[able], dice.random() * total, hi=len(able) - 1)]
             for _ in range(_turns(eager[member] / total, dice)):
                 if not next(lives[member], False):
-                    able = tuple(one for one in able if one != member)
+                    able = tuple(other for other in able if other != member)
                     break
                 if self._woken:  # the others' chances are now less
                     able = tuple(sorted({*able, *self._woken}))
@@ -93,16 +95,16 @@ class InterleavedMembers:
         if self._asleep:
             stuck = sorted(member for _, member in self._asleep)
             raise AssertionError(f"these members wait for ever: {stuck}")
-        found = GRAD if self._stays else NOW  # NEXT is GRAD now, or it is NOW
-        return {member: self._at(member, found, len(gradients)) for member in lives}
+        region = GRAD if self._stays else NOW  # NEXT is GRAD now, or it is NOW
+        return {member: self._at(member, region, len(gradients)) for member in lives}
 
     def _live(self, member: int, gradients: Gradients) -> Generator[bool, None, None]:
         """Yield after each operation True, or False to sleep until a message comes."""
         taken: dict[int, int] = defaultdict(int)
-        for step, found in enumerate(gradients):
-            if member in found:
-                place = self._at(member, GRAD, step)
-                place[...] = place + found[member] if self._stays else found[member]
+        for step, slopes in enumerate(gradients):
+            if member in slopes:
+                target = self._at(member, GRAD, step)
+                target[...] = target + slopes[member] if self._stays else slopes[member]
                 yield True
             for op in self._plans[member].ops:
                 if isinstance(op, Receive):
@@ -119,9 +121,9 @@ class InterleavedMembers:
         match op:
             case Send(to, region, part, kind):
                 if placed and kind == TransferKind.GATHER:
-                    place = slice(*part)
-                    own = self._at(member, region, step)[place]
-                    self._at(to, region, step)[place] = own
+                    bounds = slice(*part)
+                    own = self._at(member, region, step)[bounds]
+                    self._at(to, region, step)[bounds] = own
                 self._sent[member, to] += 1
                 if (member, to) in self._asleep:
                     self._asleep.remove((member, to))

@@ -143,7 +143,7 @@ class _Check:
 
     def _new(self, start: Flat) -> _State:
         slots = self._rule.slots
-        made = tuple(np.full(start.size, one.initial, self._dtype) for one in slots)
+        made = tuple(np.full(start.size, slot.initial, self._dtype) for slot in slots)
         return _State(start.copy(), made)
 
     def _apply(self, rule: Optimizer, state: _State, step: int) -> _State:
@@ -200,17 +200,18 @@ class _Check:
                 rule.apply(value, gradient, slots, value, step)
         return whole
 
-    def _same(self, how: str, why: str, wanted: _State, found: _State) -> None:
-        names = ["the parameter", *(f"slot {one.name!r}" for one in self._rule.slots)]
+    def _same(self, how: str, why: str, wanted: _State, state: _State) -> None:
+        names = ["the parameter", *(f"slot {slot.name!r}" for slot in self._rule.slots)]
         pairs = zip(
             names,
             (wanted.value, *wanted.slots),
-            (found.value, *found.slots),
+            (state.value, *state.slots),
             strict=True,
         )
-        for name, one, other in pairs:
-            apart = np.flatnonzero(one != other)
-            assert not apart.size, (
-                f"{self._what}: {how}, {name} is {other[apart[0]]:.9g} at element "
-                f"{apart[0]} after {_STEPS} steps, else {one[apart[0]]:.9g}; {why}."
+        for name, value, other in pairs:
+            differs = np.flatnonzero(value != other)
+            assert not differs.size, (
+                f"{self._what}: {how}, {name} is {other[differs[0]]:.9g} at element "
+                f"{differs[0]} after {_STEPS} steps, else {value[differs[0]]:.9g}; "
+                f"{why}."
             )

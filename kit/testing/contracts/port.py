@@ -108,18 +108,18 @@ class _Ends:
             self.fill(me, GRAD)
             if self.port(me).has_arrived() or self.port(me).n_arrived():
                 self.fail("a message has arrived before one was posted")
-        for place, part in enumerate(parts):
+        for number, part in enumerate(parts):
             for me in (0, 1):
                 self.port(me).post(GRAD, part)
             for me in (0, 1):
                 self.until(
-                    "a message that was posted", partial(self.has, me, place + 1)
+                    "a message that was posted", partial(self.has, me, number + 1)
                 )
         for me in (0, 1):
-            for place, part in enumerate(parts):
+            for number, part in enumerate(parts):
                 self.compare(me, GRAD, part, apart=True)
                 self.take(me, GRAD, part)
-                left, due = self.port(me).n_arrived(), len(parts) - place - 1
+                left, due = self.port(me).n_arrived(), len(parts) - number - 1
                 if left != due or self.port(me).has_arrived() != bool(due):
                     self.fail(f"n_arrived is {left} where {due} are not taken yet")
 
@@ -135,11 +135,13 @@ class _Ends:
         self.fill(0, GRAD)
         self.fill(0, NEXT)
         self.fill(1, GRAD)
-        for one in sent:
-            self.port(0).post(one.region, one.range)
-            self.until(f"a message of {one.range.size} bytes", partial(self.has, 1, 1))
-            self.compare(1, one.region, one.range, apart=one.apart)
-            self.take(1, one.region, one.range)
+        for message in sent:
+            self.port(0).post(message.region, message.range)
+            self.until(
+                f"a message of {message.range.size} bytes", partial(self.has, 1, 1)
+            )
+            self.compare(1, message.region, message.range, apart=message.apart)
+            self.take(1, message.region, message.range)
         own = self.members[1].memory.typed(GRAD, whole)
         if not np.array_equal(own, self.written(1, GRAD)):
             self.fail("the receiver's own gradient is overwritten by the sender's")
@@ -154,11 +156,11 @@ class _Ends:
             stamp.halt = halt
             self.port(0).post(GRAD, part)
             self.until("a message", partial(self.has, 1, 1))
-            found = self.port(1).take()[2:4]
-            if found != (_STEP, halt):
+            stamped = self.port(1).take()[2:4]
+            if stamped != (_STEP, halt):
                 self.fail(
                     f"a message of step {_STEP} with halt {halt} says (step, halt) "
-                    f"{found}"
+                    f"{stamped}"
                 )
 
     def check_steps(self) -> None:
@@ -172,11 +174,11 @@ class _Ends:
         self.fill(0, GRAD)
         self.fill(0, NEXT)
         for step in (1, 0, 1):
-            for one in scripts[step]:
-                self.port(0).post(one.region, one.range)
+            for message in scripts[step]:
+                self.port(0).post(message.region, message.range)
                 self.until("the next step's message", partial(self.has, 1, 1))
-                self.compare(1, one.region, one.range, apart=one.apart)
-                self.take(1, one.region, one.range)
+                self.compare(1, message.region, message.range, apart=message.apart)
+                self.take(1, message.region, message.range)
 
     def check_large_ranges(self) -> None:
         """Post before anybody reads: a port that waited would wait for ever."""
@@ -233,12 +235,12 @@ class _Ends:
 
     def take(self, me: int, region: int, part: Range) -> None:
         """Take a message, and compare what it says of itself with what was posted."""
-        found = Arrival(*self.port(me).take())
-        if (found.region, found.lo, found.hi) != (region, *part):
-            counted = Range(found.lo, found.hi)
+        arrival = Arrival(*self.port(me).take())
+        if (arrival.region, arrival.lo, arrival.hi) != (region, *part):
+            counted = Range(arrival.lo, arrival.hi)
             self.fail(
                 f"a message of {named(region, part)} is taken as one of "
-                f"{named(found.region, counted)}"
+                f"{named(arrival.region, counted)}"
             )
 
     def has(self, me: int, n_messages: int) -> bool:
@@ -261,12 +263,12 @@ class _Ends:
 
     def compare(self, me: int, region: int, part: Range, *, apart: bool) -> None:
         """Compare what a window shows with what was sent."""
-        found = self.port(me).window(region, part, apart=apart)
+        array = self.port(me).window(region, part, apart=apart)
         sent = self.written(1 - me, region)[part.lo // 4 : part.hi // 4]
-        if not np.array_equal(found, sent):
+        if not np.array_equal(array, sent):
             self.fail(
                 f"the window on bytes {part.lo} to {part.hi} of region {region} shows "
-                f"{_shown(found)}, where {_shown(sent)} was sent"
+                f"{_shown(array)}, where {_shown(sent)} was sent"
             )
 
     def until(self, what: str, is_so: Callable[[], bool]) -> None:
@@ -281,7 +283,9 @@ class _Ends:
 
     def fail(self, text: str) -> NoReturn:
         """Raise the error, with the kind of port."""
-        ports = [port for one in self.members for port in one.endpoint.ports.values()]
+        ports = [
+            port for member in self.members for port in member.endpoint.ports.values()
+        ]
         kinds = {type(port).__name__ for port in ports}
         raise AssertionError(f"{' and '.join(sorted(kinds))}: {text}.")
 

@@ -58,7 +58,7 @@ def check_step(
     Traceback (most recent call last):
     AssertionError: the gradient of 'w' is not that of the loss: along a random ...
     """
-    values = {name: to_numpy(one) for name, one in params.items()}
+    values = {name: to_numpy(item) for name, item in params.items()}
     loss, gradients = _called(step, values, batch, seed)
     missing = sorted(values.keys() ^ gradients.keys())
     assert not missing, (
@@ -89,7 +89,7 @@ def check_step(
 def _check_mean(step: Any, values: Any, batch: Any, seed: int, whole: Computed) -> None:
     loss, n = whole[0], len(batch[0])
     cut = n // 2
-    parts = [tuple(one[:cut] for one in batch), tuple(one[cut:] for one in batch)]
+    parts = [tuple(part[:cut] for part in batch), tuple(part[cut:] for part in batch)]
     (first, low), (second, high) = (_called(step, values, one, seed) for one in parts)
     mean = (cut * first + (n - cut) * second) / n
     assert np.isclose(loss, mean, rtol=1e-3, atol=1e-6), (
@@ -128,13 +128,13 @@ def _check_gradient(
             )
             for sign in (length, -length)
         ]
-        found = (losses[0][0] - losses[1][0]) / (2 * length)
-        told = float((gradient.astype(np.float64) * direction).sum())
+        difference = (losses[0][0] - losses[1][0]) / (2 * length)
+        slope = float((gradient.astype(np.float64) * direction).sum())
         noise = 10 * epsilon * abs(losses[0][0]) / length
-        if abs(found - told) > noise + epsilon ** (1 / 3) * 4 * max(
-            abs(found), abs(told)
+        if abs(difference - slope) > noise + epsilon ** (1 / 3) * 4 * max(
+            abs(difference), abs(slope)
         ):
-            wrong.append((found, told))
+            wrong.append((difference, slope))
     assert len(wrong) <= _DIRECTIONS // 2, (
         f"the gradient of {name!r} is not that of the loss: along a random direction "
         f"the loss changes by {wrong[0][0]:.6g} for a step of 1, and by the gradient "
@@ -149,9 +149,9 @@ def _as(value: Any, change: Any) -> Any:
 
 def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
     """Return loss and gradients of a call, in whatever form the step has."""
-    given = {name: np.array(value) for name, value in values.items()}
-    for one in given.values():
-        one.flags.writeable = False
+    copies = {name: np.array(value) for name, value in values.items()}
+    for copy in copies.values():
+        copy.flags.writeable = False
     asked, more = requested(step), dict[str, Any]()
     grads = {name: np.zeros_like(value) for name, value in values.items()}
     if GRADS in asked:
@@ -160,18 +160,18 @@ def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
         more[RNG] = generator(seed, 0, 0)
     if STATE in asked:
         more[STATE] = {}
-    parts = tuple(np.array(one) for one in batch)
+    parts = tuple(np.array(part) for part in batch)
     try:
-        found = step(given, parts, **more)
+        result = step(copies, parts, **more)
         gradients: Any = grads
-        if isinstance(found, Generator):
-            found, handed = _drained(found)
+        if isinstance(result, Generator):
+            result, handed = _drained(result)
             gradients = grads if GRADS in asked else handed
-            loss = found[0] if isinstance(found, tuple) else found
-        elif isinstance(found, tuple):
-            loss, gradients = found[0], grads if GRADS in asked else found[1]
+            loss = result[0] if isinstance(result, tuple) else result
+        elif isinstance(result, tuple):
+            loss, gradients = result[0], grads if GRADS in asked else result[1]
         else:
-            loss = found
+            loss = result
     except ValueError as error:
         if "read-only" not in str(error):
             raise
@@ -181,15 +181,15 @@ def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
         ) from error
     if not isinstance(gradients, Mapping):
         gradients = dict(zip(values, gradients, strict=True))
-    return float(loss), {k: np.array(to_numpy(one)) for k, one in gradients.items()}
+    return float(loss), {k: np.array(to_numpy(value)) for k, value in gradients.items()}
 
 
 def _drained(handed: Generator[Any, Any, Any]) -> tuple[Any, dict[str, Any]]:
-    found = dict[str, Any]()
+    gradients = dict[str, Any]()
     while True:
         try:
-            one = next(handed)
+            item = next(handed)
         except StopIteration as end:
-            return end.value, found
-        if isinstance(one, tuple):
-            found[one[0]] = np.array(to_numpy(one[1]))
+            return end.value, gradients
+        if isinstance(item, tuple):
+            gradients[item[0]] = np.array(to_numpy(item[1]))

@@ -187,10 +187,11 @@ def _has_carried(
     if isinstance(op, Receive):
         if not sent[op.source, member]:
             return False
-        found = sent[op.source, member].popleft()
-        if found[1:] != op[1:]:
+        message = sent[op.source, member].popleft()
+        if message[1:] != op[1:]:
             raise AssertionError(
-                f"member {op.source} sends {found}, where member {member} expects {op}."
+                f"member {op.source} sends {message}, where member {member} expects "
+                f"{op}."
             )
     return True
 
@@ -294,14 +295,16 @@ class _Trial:
     def _check_owners(self) -> None:
         owned = self.topology.owners(self.layout, self.group)
         held = np.zeros(self.layout.n_bytes, int)
-        for one in owned:
-            held[slice(*one.range)] += 1
+        for owned_part in owned:
+            held[slice(*owned_part.range)] += 1
         wanted = np.zeros(self.layout.n_bytes, int)
         for bucket in self.layout.buckets:
             wanted[slice(*bucket.range)] = 1
         for at in np.flatnonzero(held != wanted)[:1].tolist():
             self.fail(f"byte {at} is in {held[at]} ranges of owners, not {wanted[at]}.")
-        says = {(m, one.range) for one in owned for m in one.members if one.range.size}
+        says = {
+            (m, item.range) for item in owned for m in item.members if item.range.size
+        }
         does = {
             (member, op.range)
             for member, plan in self.plans.items()
@@ -317,13 +320,13 @@ class _Trial:
             )
 
     def _check_served(self) -> None:
-        one = self.topology
+        topology = self.topology
         says = [
             name
             for name in ("may_be_asynchronous", "may_have_backups")
-            if getattr(one, name)
+            if getattr(topology, name)
         ]
-        if says and not is_served(one, self.layout, self.group):
+        if says and not is_served(topology, self.layout, self.group):
             self.fail(
                 f"it says {' and '.join(says)}, where workers meet at the servers; but "
                 f"these do not own what they hold, or others own some of it."
@@ -423,23 +426,23 @@ class _Trial:
         ]
         stays = not self.topology.agrees
         members = InterleavedMembers(plans, start, overwrites=overwrites, stays=stays)
-        found = members.run(gradients, dice)
+        sums = members.run(gradients, dice)
         wanted = self._sums.after(start, gradients)
         for worker in workers:
-            want, given = wanted[worker], sum(map(_size, gradients))
-            self._compare(worker, way, found[worker], want, given)
+            want, scale = wanted[worker], sum(map(_size, gradients))
+            self._compare(worker, way, sums[worker], want, scale)
 
     def _compare(
-        self, worker: int, way: str, found: Array, want: Array, size: Any
+        self, worker: int, way: str, total: Array, want: Array, size: Any
     ) -> None:
-        used = np.zeros(found.size, bool)  # between two dtypes there may be a gap
+        used = np.zeros(total.size, bool)  # between two dtypes there may be a gap
         for bucket in self.layout.buckets:
             used[slice(*bucket.range)] = True
-        wrong = np.flatnonzero(used & (found != want))
+        wrong = np.flatnonzero(used & (total != want))
         if not wrong.size:
             return
         name, at = self.name(worker), int(wrong[0])
-        if (np.abs(found - want) <= 1e-9 * (size + np.abs(want)))[used].all():
+        if (np.abs(total - want) <= 1e-9 * (size + np.abs(want)))[used].all():
             if not self.exact:
                 return
             order = "chunk c of n workers is added in the order that order(n, c) says"
@@ -477,7 +480,7 @@ class _Trial:
         with local_group(
             layout, n, in_place=in_place, hosts=hosts, trace_rows=100
         ) as members:
-            run_together(members, lambda one: self._step(one, seed))
+            run_together(members, lambda item: self._step(item, seed))
             for worker in group.workers:
                 want = wanted[worker].leaves(NEXT)
                 for name, value in members[worker].memory.leaves(NEXT).items():
@@ -489,12 +492,12 @@ class _Trial:
                             f"{how}, {self.name(worker)} has other bits of {name!r}."
                         )
             formula = self.topology.traffic(layout, group)
-            for one in members:
-                moved = sum(int(row["bytes"]) for row in one.meter.totals())
-                said = per_member(formula, one.number)[1]
+            for member in members:
+                moved = sum(int(row["bytes"]) for row in member.meter.totals())
+                said = per_member(formula, member.number)[1]
                 if moved != said:
                     self.fail(
-                        f"{how}, {self.name(one.number)} received {moved} bytes, "
+                        f"{how}, {self.name(member.number)} received {moved} bytes, "
                         f"where traffic says {said}."
                     )
 
@@ -527,10 +530,10 @@ def _check_loads(topology: Topology, n: int, n_ps: int) -> None:
     trial = _Trial(topology, layout, _group(layout, n, n_ps))
     _, said = topology.loads(n, n_ps, 4 * _EVEN, n_buckets)
     _, does = counted_loads(trial.plans, trial.group)
-    for name, one, other in zip(does._fields, said, does, strict=True):
-        if not math.isclose(one, other):
+    for name, value, other in zip(does._fields, said, does, strict=True):
+        if not math.isclose(value, other):
             trial.fail(
-                f"loads says {name}={one:g} of all tasks; the plans have {other}."
+                f"loads says {name}={value:g} of all tasks; the plans have {other}."
             )
 
 
@@ -541,7 +544,7 @@ def _uneven(values: np.random.Generator, size: int) -> Array:
 
 
 def _size(gradients: Mapping[int, Array]) -> Any:
-    return sum(np.abs(one) for one in gradients.values())
+    return sum(np.abs(gradient) for gradient in gradients.values())
 
 
 def _is_in(part: Range, bucket: Bucket) -> bool:

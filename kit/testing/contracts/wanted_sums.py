@@ -43,11 +43,11 @@ class WantedSums:
             for of_step in gradients:
                 want -= self._total(of_step)
             return dict.fromkeys(workers, want)
-        found = dict.fromkeys(workers, np.zeros(self.layout.n_bytes))
+        totals = dict.fromkeys(workers, np.zeros(self.layout.n_bytes))
         for of_step in gradients:
-            own = {worker: found[worker] + of_step[worker] for worker in workers}
-            found = {worker: self._around(worker, own) for worker in workers}
-        return found
+            own = {worker: totals[worker] + of_step[worker] for worker in workers}
+            totals = {worker: self._around(worker, own) for worker in workers}
+        return totals
 
     def step(self, filled: Mapping[int, Memory]) -> dict[int, Memory]:
         """Return what each worker has in NEXT after one step, of all workers' GRAD."""
@@ -56,16 +56,18 @@ class WantedSums:
         made = {worker: Memory(self.layout) for worker in filled}
         for worker, memory in made.items():
             for part in self.layout.stretches:
-                own = {other: one.typed(GRAD, part) for other, one in filled.items()}
+                own = {other: item.typed(GRAD, part) for other, item in filled.items()}
                 memory.typed(NEXT, part)[...] = self._around(worker, own)
         return made
 
-    def _stepped(self, given: Sequence[Memory]) -> Memory:
+    def _stepped(self, memories: Sequence[Memory]) -> Memory:
         made = Memory(self.layout)
         for bucket in self.layout.buckets:
             for number, chunk in enumerate(bucket.chunks):
-                order = self.topology.order(len(given), number)
-                total = _added([one.typed(GRAD, chunk) for one in given], order)
+                order = self.topology.order(len(memories), number)
+                total = _added(
+                    [memory.typed(GRAD, chunk) for memory in memories], order
+                )
                 made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
         return made
 
@@ -75,10 +77,10 @@ class WantedSums:
         workers = self.group.workers
         for bucket in self.layout.buckets:
             for number, chunk in enumerate(bucket.chunks):
-                place = slice(*chunk)
+                bounds = slice(*chunk)
                 order = self.topology.order(len(workers), number)
-                shares = [gradients[worker][place] for worker in workers]
-                total[place] = _added(shares, order)
+                shares = [gradients[worker][bounds] for worker in workers]
+                total[bounds] = _added(shares, order)
         return total
 
     def _around(self, worker: int, own: Mapping[int, Array]) -> Array:
@@ -93,9 +95,10 @@ class WantedSums:
 def _added(shares: Sequence[Array], order: Order) -> Array:
     """Return the sum of an order, inner brackets first."""
     first, *rest = (
-        shares[one] if isinstance(one, int) else _added(shares, one) for one in order
+        shares[number] if isinstance(number, int) else _added(shares, number)
+        for number in order
     )
     total = first
-    for one in rest:
-        total = total + one
+    for share in rest:
+        total = total + share
     return total

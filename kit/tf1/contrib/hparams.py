@@ -41,7 +41,7 @@ class HParams:
             kind = "a list" if isinstance(old, list) else "one value"
             raise ValueError(f"{name} is {kind}, not {value!r}.")
         if isinstance(old, list):
-            setattr(self, name, [_cast(name, one, old[0]) for one in value])
+            setattr(self, name, [_cast(name, item, old[0]) for item in value])
         else:
             setattr(self, name, _cast(name, value, old))
 
@@ -55,18 +55,18 @@ class HParams:
         """Change settings by a text: "rate=0.1,sizes=[3,4]"."""
         at = 0
         while at < len(values):
-            found = _SETTING.match(values, at)
-            if found is None:
+            match = _SETTING.match(values, at)
+            if match is None:
                 raise ValueError(f"Could not parse {values[at:]!r}; write name=value.")
-            at = found.end()
-            name = found["name"]
+            at = match.end()
+            name = match["name"]
             if name not in self._names:
                 raise ValueError(f"Unknown hyperparameter name for {name}")
-            if found["values"] is not None:
-                given = [one.strip() for one in found["values"].split(",")]
-                self.set_hparam(name, given)
+            if match["values"] is not None:
+                items = [item.strip() for item in match["values"].split(",")]
+                self.set_hparam(name, items)
             else:
-                self.set_hparam(name, found["value"].strip())
+                self.set_hparam(name, match["value"].strip())
         return self
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
@@ -95,7 +95,7 @@ class HParams:
         return key in self._names
 
     def __str__(self) -> str:
-        return ",".join(f"{name}={one}" for name, one in self.values().items())
+        return ",".join(f"{name}={value}" for name, value in self.values().items())
 
     def __repr__(self) -> str:
         return f"HParams({self})"

@@ -147,13 +147,13 @@ def train(
             save_model_secs=save_interval_secs,
             init_fn=init_fn,
         )
-    given = limits if train_step_kwargs is _USE_DEFAULT else train_step_kwargs
+    arguments = limits if train_step_kwargs is _USE_DEFAULT else train_step_kwargs
     if summary_writer is not None:
-        given["summary_writer"] = sv.summary_writer
+        arguments["summary_writer"] = sv.summary_writer
     with sv.managed_session(master, session_config, False) as session:
         services = _started(sv, session, started, delay)
         own = session if session_wrapper is None else session_wrapper(session)
-        total_loss = _steps(sv, own, train_op, step, train_step_fn, given)
+        total_loss = _steps(sv, own, train_op, step, train_step_fn, arguments)
         _save(sv, session, services)
         return total_loss
 
@@ -217,20 +217,20 @@ def _save(sv: Any, session: Any, services: list[Any]) -> None:
     if not sv.is_chief or sv.save_path is None:
         return
     sv.request_stop()
-    for one in services:  # an earlier checkpoint may be on its way
-        one.join()
+    for thread in services:  # an earlier checkpoint may be on its way
+        thread.join()
     logging.info("Finished training! Saving model to disk.")
     sv.saver.save(session, sv.save_path, global_step=sv.global_step)
 
 
 def _limits(step: Any, last: int | None, every: int | None) -> dict[str, Any]:
-    found = {}
+    limits = {}
     with name_scope("train_step"):
         if last:
-            found["should_stop"] = greater_equal(step, last)
+            limits["should_stop"] = greater_equal(step, last)
         if every and every > 0:
-            found["should_log"] = equal(mod(step, every), 0)
-    return found
+            limits["should_log"] = equal(mod(step, every), 0)
+    return limits
 
 
 __getattr__ = refusing("contrib.slim.learning")

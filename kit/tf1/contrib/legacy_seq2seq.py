@@ -35,13 +35,15 @@ def sequence_loss_by_example(
     of_each = softmax_loss_function or sparse_softmax_cross_entropy_with_logits
     everything = [*logits, *targets, *weights]
     with op_scope(name, "sequence_loss_by_example", everything):
-        given = zip(logits, targets, map(convert_to_tensor, weights), strict=True)
+        triples = zip(logits, targets, map(convert_to_tensor, weights), strict=True)
         losses = add_n(
-            [of_each(labels=reshape(y, [-1]), logits=x) * w for x, y, w in given]
+            [of_each(labels=reshape(y, [-1]), logits=x) * w for x, y, w in triples]
         )
         if not average_across_timesteps:
             return losses
-        return losses / (add_n([convert_to_tensor(one) for one in weights]) + 1e-12)
+        return losses / (
+            add_n([convert_to_tensor(weight) for weight in weights]) + 1e-12
+        )
 
 
 def sequence_loss(
@@ -78,8 +80,8 @@ def rnn_decoder(
     """
     state, outputs = initial_state, list[Any]()
     with variable_scope(scope or "rnn_decoder"):
-        for time, given in enumerate(decoder_inputs):
-            inputs = given
+        for time, step_input in enumerate(decoder_inputs):
+            inputs = step_input
             if loop_function is not None and outputs:
                 with variable_scope("loop_function", reuse=True):
                     inputs = loop_function(outputs[-1], time)

@@ -26,24 +26,24 @@ def convert_collection_to_dict(
 ) -> dict[str, Any]:
     """Return the tensors of a collection by name, those of layers by their scopes."""
     kept = get_collection(collection)
-    found = {
-        alias: one
-        for one in kept
-        for alias in getattr(one, "aliases", None) or [one.op.name]
+    outputs = {
+        alias: tensor
+        for tensor in kept
+        for alias in getattr(tensor, "aliases", None) or [tensor.op.name]
     }
     if clear_collection and kept:
         kept[0].graph.clear_collection(collection)
-    return found
+    return outputs
 
 
 def last_dimension(shape: Any, min_rank: int = 1) -> int | None:
     """Return the size of the last axis; raises `ValueError` for too few axes."""
-    given = as_shape(shape)
-    if given.ndims is None:
-        raise ValueError(f"dims of shape must be known but is {given}")
-    if given.ndims < min_rank:
+    sizes = as_shape(shape)
+    if sizes.ndims is None:
+        raise ValueError(f"dims of shape must be known but is {sizes}")
+    if sizes.ndims < min_rank:
         raise ValueError(
-            f"rank of shape must be at least {min_rank} not: {given.ndims}"
+            f"rank of shape must be at least {min_rank} not: {sizes.ndims}"
         )
-    size: int | None = given.as_list()[-1]
+    size: int | None = sizes.as_list()[-1]
     return size

@@ -18,12 +18,12 @@ Variables = Mapping[str, Any] | Iterable[Any]
 
 def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[Any]:
     """Return the global variables of some scopes, all by default, but not of others."""
-    for name, given in (("include", include), ("exclude", exclude)):
-        if given is not None and not isinstance(given, list | tuple):
+    for name, value in (("include", include), ("exclude", exclude)):
+        if value is not None and not isinstance(value, list | tuple):
             raise TypeError(f"{name} is provided but is not a list or a tuple.")
-    chosen = [one for scope in (include or [None]) for one in global_variables(scope)]
-    left_out = [one for scope in (exclude or []) for one in global_variables(scope)]
-    return [one for one in dict.fromkeys(chosen) if one not in left_out]
+    chosen = [var for scope in (include or [None]) for var in global_variables(scope)]
+    left_out = [var for scope in (exclude or []) for var in global_variables(scope)]
+    return [variable for variable in dict.fromkeys(chosen) if variable not in left_out]
 
 
 def assign_from_checkpoint_fn(
@@ -86,4 +86,4 @@ def assign_from_checkpoint(
 def _by_name(var_list: Variables) -> dict[str, Any]:
     if isinstance(var_list, Mapping):
         return dict(var_list)
-    return {one.op.name: one for one in list[Any](var_list)}
+    return {variable.op.name: variable for variable in list[Any](var_list)}

@@ -32,9 +32,9 @@ def sequence_loss(
     not 0. Raises `ValueError` for other axes and for flags that contradict each other.
     """
     logits, targets, weights = map(convert_to_tensor, (logits, targets, weights))
-    for what, one, rank in (("Logits", logits, 3), ("Targets", targets, 2)):
-        if one.shape.ndims != rank:
-            raise ValueError(f"{what} must be of {rank} axes, not {one.shape}.")
+    for what, tensor, rank in (("Logits", logits, 3), ("Targets", targets, 2)):
+        if tensor.shape.ndims != rank:
+            raise ValueError(f"{what} must be of {rank} axes, not {tensor.shape}.")
     if weights.shape.ndims != 2:
         raise ValueError(f"Weights must be of 2 axes, not {weights.shape}.")
     means = average_across_timesteps, average_across_batch

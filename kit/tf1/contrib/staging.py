@@ -65,8 +65,8 @@ class StagingArea:
 
         A list, or a dict where components have names.
         """
-        found = self._queue.dequeue(name)
-        return found if isinstance(found, dict | list) else [found]
+        element = self._queue.dequeue(name)
+        return element if isinstance(element, dict | list) else [element]
 
     def size(self, name: str | None = None) -> Any:
         """Return how many elements wait."""

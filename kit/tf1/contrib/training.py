@@ -143,11 +143,11 @@ def _after(op: Any, tensor: Any) -> Any:
 
 
 def _trained(chosen: Any) -> list[Any]:
-    known = trainable_variables()
-    wrong = [one.op.name for one in chosen or () if one not in known]
+    variables = trainable_variables()
+    wrong = [variable.op.name for variable in chosen or () if variable not in variables]
     if wrong:
         raise ValueError(f"{wrong} are not among tf.trainable_variables().")
-    return list(known if chosen is None else chosen)
+    return list(variables if chosen is None else chosen)
 
 
 def byte_size_load_fn(op: Any) -> int:
@@ -155,7 +155,7 @@ def byte_size_load_fn(op: Any) -> int:
 
     Raises `ValueError` if it has not one output, or its shape is not fully known.
     """
-    outputs = [one.static for one in op.outputs]
+    outputs = [output.static for output in op.outputs]
     return load_balancing.byte_size_load_fn(
         SimpleNamespace(name=op.name, type=op.type, device=op.device, outputs=outputs)
     )

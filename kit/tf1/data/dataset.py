@@ -55,13 +55,15 @@ class Dataset(Formed):
         """
         parts = _converted(tensors)
         sizes = TensorShape([None])
-        for one in flatten(parts):
-            if one.shape.ndims == 0:
-                raise ValueError(f"{one} has no axis along which it could be sliced.")
-            if one.shape.ndims is not None:
-                sizes = sizes.merge_with(one.shape[:1])
+        for tensor in flatten(parts):
+            if tensor.shape.ndims == 0:
+                raise ValueError(
+                    f"{tensor} has no axis along which it could be sliced."
+                )
+            if tensor.shape.ndims is not None:
+                sizes = sizes.merge_with(tensor.shape[:1])
         types, shapes = _form(parts)
-        rows = mapped(lambda one: one[1:], shapes)
+        rows = mapped(lambda item: item[1:], shapes)
         return Dataset({"kind": "slices", "parts": flatten(parts)}, types, rows)
 
     @staticmethod
@@ -71,7 +73,7 @@ class Dataset(Formed):
             raise ValueError(f"Invalid arguments to RangeDataset: {args!r}")
         start, stop, step = (0, *args, 1)[-3:] if len(args) == 1 else (*args, 1)[:3]
         numbers = {"start": start, "stop": stop, "step": step}
-        stage = {key: _number(one, key) for key, one in numbers.items()}
+        stage = {key: _number(number, key) for key, number in numbers.items()}
         return Dataset({"kind": "range", **stage}, int64, TensorShape([]))
 
     @staticmethod
@@ -89,20 +91,20 @@ class Dataset(Formed):
         if not callable(generator):
             raise TypeError("`generator` must be callable.")
         types, shapes = form_of(output_types, output_shapes)
-        dtypes = [one._base for one in flatten(types)]
-        wanted = [static_of(one) for one in flatten(shapes)]
+        dtypes = [dtype._base for dtype in flatten(types)]
+        wanted = [static_of(shape) for shape in flatten(shapes)]
         form = mapped(lambda _: None, types)
 
         def elements(*given: Any) -> Any:
             return map(
-                lambda one: _of_generator(one, form, dtypes, wanted),
+                lambda element: _of_generator(element, form, dtypes, wanted),
                 iter(generator(*given)),
             )
 
         stage = {
             "kind": "generator",
             "token": kept_by(get_default_graph(), elements),
-            "args": [convert_to_tensor(one) for one in args or ()],
+            "args": [convert_to_tensor(value) for value in args or ()],
         }
         return Dataset(stage, types, shapes)
 
@@ -110,15 +112,15 @@ class Dataset(Formed):
     def zip(datasets: Any) -> Dataset:
         """Return a dataset of elements of several, as long as the shortest of them."""
         parts = flatten(datasets)
-        for one in parts:
-            if not isinstance(one, Dataset):
+        for dataset in parts:
+            if not isinstance(dataset, Dataset):
                 raise TypeError(
                     f"The argument to Dataset.zip() must be a nested structure of "
-                    f"datasets, as a tuple; not with {one!r}."
+                    f"datasets, as a tuple; not with {dataset!r}."
                 )
-        types = packed_like(datasets, [one._types for one in parts])
-        shapes = packed_like(datasets, [one._shapes for one in parts])
-        stage = {"kind": "zip", "all": [one._stage for one in parts]}
+        types = packed_like(datasets, [part._types for part in parts])
+        shapes = packed_like(datasets, [part._shapes for part in parts])
+        stage = {"kind": "zip", "all": [part._stage for part in parts]}
         return Dataset(stage, types, shapes)
 
     # -- what is done with them --------------------------------------------------------
@@ -135,7 +137,7 @@ class Dataset(Formed):
                 f"{dataset._types!r}"
             )
         pairs = zip(flatten(self._shapes), flatten(dataset._shapes), strict=True)
-        shapes = [one.most_specific_compatible_shape(other) for one, other in pairs]
+        shapes = [first.most_specific_compatible_shape(other) for first, other in pairs]
         stage = {"kind": "concatenate", "all": [self._stage, dataset._stage]}
         return Dataset(stage, self._types, packed_like(self._types, shapes))
 
@@ -183,7 +185,9 @@ class Dataset(Formed):
     def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
         """Return `batch_size` elements at a time, stacked; the last may be smaller."""
         first, whole = _batch_sizes(batch_size, drop_remainder)
-        shapes = mapped(lambda one: TensorShape([first]).concatenate(one), self._shapes)
+        shapes = mapped(
+            lambda shape: TensorShape([first]).concatenate(shape), self._shapes
+        )
         return self._batched(batch_size, whole, None, shapes)
 
     def padded_batch(
@@ -198,21 +202,23 @@ class Dataset(Formed):
         An axis that `padded_shapes` leaves open is as long as the longest of the batch.
         By default the padding is 0, or the empty string.
         """
-        wanted = [as_shape(one) for one in flatten_up_to(self._types, padded_shapes)]
+        wanted = [
+            as_shape(shape) for shape in flatten_up_to(self._types, padded_shapes)
+        ]
         types = flatten(self._types)
         values: list[Any] = [None] * len(types)
         if padding_values is not None:
-            given = flatten_up_to(self._types, padding_values)
+            values_given = flatten_up_to(self._types, padding_values)
             values = [
-                None if one is None else convert_to_tensor(one, dtype)
-                for one, dtype in zip(given, types, strict=True)
+                None if value is None else convert_to_tensor(value, dtype)
+                for value, dtype in zip(values_given, types, strict=True)
             ]
         first, whole = _batch_sizes(batch_size, drop_remainder)
         paddings = [
-            (None if one.ndims is None else one.as_list(), value)
-            for one, value in zip(wanted, values, strict=True)
+            (None if shape.ndims is None else shape.as_list(), value)
+            for shape, value in zip(wanted, values, strict=True)
         ]
-        shapes = [TensorShape([first]).concatenate(one) for one in wanted]
+        shapes = [TensorShape([first]).concatenate(shape) for shape in wanted]
         packed = packed_like(self._types, shapes)
         return self._batched(batch_size, whole, paddings, packed)
 
@@ -338,13 +344,13 @@ class Dataset(Formed):
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} shapes: {self._shapes}, "
-            f"types: {mapped(lambda one: one.name, self._types)}>"
+            f"types: {mapped(lambda dtype: dtype.name, self._types)}>"
         )
 
     def _with(self, kind: str, **stage: Any) -> Dataset:
         """Return a dataset whose elements have the same form."""
-        found = {"kind": kind, "of": self._stage, **stage}
-        return Dataset(found, self._types, self._shapes)
+        stage_made = {"kind": kind, "of": self._stage, **stage}
+        return Dataset(stage_made, self._types, self._shapes)
 
     def _traced(self, function: Callable[..., Any], what: str) -> Any:
         """Return what a function makes of an element, as tensors and as plain data."""
@@ -357,8 +363,10 @@ class Dataset(Formed):
             graph.device(None),
         ):
             inputs = [
-                create("Placeholder", name="arg", dtype=one._base, shape=static_of(two))
-                for one, two in pairs
+                create(
+                    "Placeholder", name="arg", dtype=dtype._base, shape=static_of(two)
+                )
+                for dtype, two in pairs
             ]
             element = packed_like(self._types, inputs)
             is_spread = isinstance(element, tuple) and not hasattr(element, "_fields")
@@ -366,8 +374,8 @@ class Dataset(Formed):
             if made is None:
                 raise TypeError(f"the function given to {what}() returned nothing.")
             made = _converted(made, names=False)
-        found, captured = function_from(begin, inputs, flatten(made))
-        return made, found, captured
+        traced, captured = function_from(begin, inputs, flatten(made))
+        return made, traced, captured
 
     def _plan(self) -> tuple[dict[str, Any], list[Any]]:
         """Return the attributes of an iterator, and the tensors that it takes."""
@@ -384,16 +392,16 @@ class Dataset(Formed):
                     tokens.extend([stage["token"]] if "token" in stage else [])
                     tokens.extend(stage.get("tokens", []))
                     return {
-                        key: one if key == "function" else plain(one)
-                        for key, one in stage.items()
+                        key: value if key == "function" else plain(value)
+                        for key, value in stage.items()
                     }
                 case list() | tuple():
-                    return [plain(one) for one in stage]
+                    return [plain(part) for part in stage]
             return stage
 
         root = plain(self._stage)
-        functions = [one["function"]["tokens"] for one in _mapping(root)]
-        tokens += [token for found in functions for token in found]
+        functions = [stage["function"]["tokens"] for stage in _mapping(root)]
+        tokens += [token for item in functions for token in item]
         dataset = {"root": root, "prelude": None}
         return {"dataset": dataset, "tokens": tokens}, captured
 
@@ -402,12 +410,12 @@ def _mapping(stage: Any) -> list[Any]:
     """Return the stages that have a function."""
     below = [stage[key] for key in ("of",) if key in stage] + stage.get("all", [])
     own = [stage] if "function" in stage else []
-    return [*own, *(one for part in below for one in _mapping(part))]
+    return [*own, *(item for part in below for item in _mapping(part))]
 
 
 def _prelude(captured: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
     """Return what computes the tensors that a one-shot iterator takes."""
-    stack, seen = [one.op for one in captured], set[Any]()
+    stack, seen = [tensor.op for tensor in captured], set[Any]()
     while stack:
         op = stack.pop()
         if op in seen:
@@ -424,22 +432,22 @@ def _prelude(captured: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
                 f"Cannot capture a stateful node (name:{op.name}, type:{op.type}) by "
                 f"value. Use make_initializable_iterator()."
             )
-        stack += [one.op for one in op.inputs]
+        stack += [tensor.op for tensor in op.inputs]
     return function_from(0, [], captured)
 
 
 def _converted(nest: Any, *, names: bool = True) -> Any:
     parts = flatten(nest)
     tensors = [
-        convert_to_tensor(one, name=f"component_{i}" if names else None)
-        for i, one in enumerate(parts)
+        convert_to_tensor(part, name=f"component_{i}" if names else None)
+        for i, part in enumerate(parts)
     ]
     return packed_like(nest, tensors)
 
 
 def _form(tensors: Any) -> tuple[Any, Any]:
-    types = mapped(lambda one: one.dtype.base_dtype, tensors)
-    return types, mapped(lambda one: one.shape, tensors)
+    types = mapped(lambda tensor: tensor.dtype.base_dtype, tensors)
+    return types, mapped(lambda tensor: tensor.shape, tensors)
 
 
 def _number(given: Any, name: str, default: int | None = None) -> Any:
@@ -448,13 +456,13 @@ def _number(given: Any, name: str, default: int | None = None) -> Any:
         return default
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return int(given)
-    found = convert_to_tensor(given, name=name)
-    if not found.dtype.is_integer:
+    number = convert_to_tensor(given, name=name)
+    if not number.dtype.is_integer:
         raise TypeError(f"{name} is a whole number, not {given!r}.")
-    if found.shape.ndims not in (None, 0):
-        raise ValueError(f"{name} is one number, not of shape {found.shape}.")
-    value = found.static.value
-    return found if value is None else int(value)
+    if number.shape.ndims not in (None, 0):
+        raise ValueError(f"{name} is one number, not of shape {number.shape}.")
+    value = number.static.value
+    return number if value is None else int(value)
 
 
 def _batch_sizes(size: Any, drop_remainder: Any) -> tuple[Any, Any]:
@@ -462,37 +470,41 @@ def _batch_sizes(size: Any, drop_remainder: Any) -> tuple[Any, Any]:
 
     That may be a tensor too.
     """
-    given = _number(size, "batch_size")
+    number = _number(size, "batch_size")
     whole: Any = drop_remainder
     if not isinstance(drop_remainder, bool | np.bool_):
-        found = convert_to_tensor(drop_remainder, bool_)
-        whole = found if found.static.value is None else bool(found.static.value)
-    is_known = whole is True and isinstance(given, int) and given > 0
-    return (given if is_known else None), (
+        is_dropped = convert_to_tensor(drop_remainder, bool_)
+        whole = (
+            is_dropped
+            if is_dropped.static.value is None
+            else bool(is_dropped.static.value)
+        )
+    is_known = whole is True and isinstance(number, int) and number > 0
+    return (number if is_known else None), (
         whole if isinstance(whole, Tensor) else bool(whole)
     )
 
 
 def _of_generator(
-    given: Any, form: Any, dtypes: Sequence[Any], shapes: Sequence[Any]
+    element: Any, form: Any, dtypes: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[Any, ...]:
     try:
-        parts = flatten_up_to(form, given)
+        parts = flatten_up_to(form, element)
     except (TypeError, ValueError) as exc:
         raise InvalidArgumentError(
             f"TypeError: `generator` yielded an element that did not match the "
             f"expected structure. The expected structure was {form!r}, but the yielded "
-            f"element was {given!r}."
+            f"element was {element!r}."
         ) from exc
     made = []
-    for one, dtype, shape in zip(parts, dtypes, shapes, strict=True):
+    for part, dtype, shape in zip(parts, dtypes, shapes, strict=True):
         try:
-            array = to_array(one, dtype)
+            array = to_array(part, dtype)
         except (TypeError, ValueError) as exc:
             raise InvalidArgumentError(
                 f"TypeError: `generator` yielded an element that could not be "
                 f"converted to the expected type. The expected type was {dtype}, but "
-                f"the yielded element was {given!r}."
+                f"the yielded element was {element!r}."
             ) from exc
         if not agrees(shape, array.shape):
             raise InvalidArgumentError(

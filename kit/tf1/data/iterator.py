@@ -129,8 +129,8 @@ class Iterator(Formed):
                 "IteratorGetNext",
                 self._resource,
                 name=scope,
-                dtypes=tuple(one._base for one in flatten(self._types)),
-                shapes=tuple(static_of(one) for one in flatten(self._shapes)),
+                dtypes=tuple(dtype._base for dtype in flatten(self._types)),
+                shapes=tuple(static_of(shape) for shape in flatten(self._shapes)),
             )
         return packed_like(self._types, op.outputs)
 

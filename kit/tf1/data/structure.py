@@ -16,9 +16,9 @@ def flatten(nest: Any) -> list[Any]:
     [2, 1, 3]
     """
     if isinstance(nest, tuple):
-        return [one for part in nest for one in flatten(part)]
+        return [leaf for part in nest for leaf in flatten(part)]
     if isinstance(nest, Mapping):
-        return [one for key in sorted(nest) for one in flatten(nest[key])]
+        return [leaf for key in sorted(nest) for leaf in flatten(nest[key])]
     return [nest]
 
 
@@ -55,16 +55,16 @@ def flatten_up_to(nest: Any, given: Any) -> list[Any]:
         if not isinstance(given, tuple | list) or len(given) != len(nest):
             raise _differ(nest, given)
         pairs = zip(nest, given, strict=True)
-        return [one for a, b in pairs for one in flatten_up_to(a, b)]
+        return [leaf for a, b in pairs for leaf in flatten_up_to(a, b)]
     if isinstance(nest, Mapping):
         if not isinstance(given, Mapping) or set(given) != set(nest):
             raise _differ(nest, given)
-        return [one for k in sorted(nest) for one in flatten_up_to(nest[k], given[k])]
+        return [leaf for k in sorted(nest) for leaf in flatten_up_to(nest[k], given[k])]
     return [given]
 
 
-def _differ(nest: Any, given: Any) -> Exception:
+def _differ(nest: Any, other: Any) -> Exception:
     return TypeError(
         f"The two structures don't have the same nested structure. First structure: "
-        f"{nest!r}; second structure: {given!r}"
+        f"{nest!r}; second structure: {other!r}"
     )

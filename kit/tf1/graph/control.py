@@ -57,16 +57,16 @@ def group(*inputs: Any, **options: Any) -> Any:
     if options:
         raise ValueError(f"Invalid keyword arguments: {', '.join(options)}")
     with op_scope(name, "group_deps", list(inputs)) as scope:
-        ops = [_op(one) for one in _flat(inputs)]
+        ops = [_op(item) for item in _flat(inputs)]
         if not ops:
             return no_op(name=scope)
         # Only one signal a device has to cross, however many operations are on it.
         by_device: dict[str, list[Op]] = {}
-        for one in ops:
-            by_device.setdefault(one.device, []).append(one)
+        for op in ops:
+            by_device.setdefault(op.device, []).append(op)
         if len(by_device) == 1:
             return _after(ops, scope)
-        parts = [_after(by_device[one], None) for one in sorted(by_device)]
+        parts = [_after(by_device[item], None) for item in sorted(by_device)]
         with get_default_graph().control_dependencies(parts):
             return no_op(name=scope)
 
@@ -77,21 +77,21 @@ def _after(ops: list[Op], name: str | None) -> Any:
         return no_op(name=name)
 
 
-def _op(one: Any) -> Op:
-    found = one if isinstance(one, Op) else getattr(one, "op", None)
-    if not isinstance(found, Op):
+def _op(value: Any) -> Op:
+    op = value if isinstance(value, Op) else getattr(value, "op", None)
+    if not isinstance(op, Op):
         raise TypeError(
             f"Expected tf.group() expected Tensor objects, Operations or Variables, "
-            f"not {one!r} of type {type(one).__name__}."
+            f"not {value!r} of type {type(value).__name__}."
         )
-    return found
+    return op
 
 
-def _flat(given: Any) -> Iterable[Any]:
-    for one in given:
-        if isinstance(one, list | tuple):
-            yield from _flat(one)
-        elif isinstance(one, dict):
-            yield from _flat(one.values())
+def _flat(values: Any) -> Iterable[Any]:
+    for item in values:
+        if isinstance(item, list | tuple):
+            yield from _flat(item)
+        elif isinstance(item, dict):
+            yield from _flat(item.values())
         else:
-            yield one
+            yield item

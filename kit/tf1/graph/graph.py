@@ -31,11 +31,11 @@ from kit.tf1.tensor.tensor import Tensor
 _ALWAYS: Final = {"SumLike": "Reshape", "ReshapeLike": "Reshape"}
 
 _NAMES: Final[dict[str, dict[str, str]]] = {
-    **{one: {"Mul": "mul"} for one in ("Abs", "Exp", "Expm1", "Sin", "L2Loss")},
-    **{one: {"Mul": "mul"} for one in ("Max", "Min", "Pow", "SquaredDifference")},
-    **{one: {"RealDiv": "mul"} for one in ("Log", "Log1p")},
-    **{one: {"Select": "SelectV2"} for one in ("Maximum", "Minimum")},
-    **{one: {"ConcatV2": "concat"} for one in ("Split", "SplitV")},
+    **{name: {"Mul": "mul"} for name in ("Abs", "Exp", "Expm1", "Sin", "L2Loss")},
+    **{name: {"Mul": "mul"} for name in ("Max", "Min", "Pow", "SquaredDifference")},
+    **{name: {"RealDiv": "mul"} for name in ("Log", "Log1p")},
+    **{name: {"Select": "SelectV2"} for name in ("Maximum", "Minimum")},
+    **{name: {"ConcatV2": "concat"} for name in ("Split", "SplitV")},
     "Cos": {"Mul": "Neg", "Neg": "mul"},
     "LogSoftmax": {"Sub": "sub"},
     "Mean": {"Spread": "truediv"},
@@ -91,7 +91,11 @@ class Graph(NativeGraph):
 
     def get_all_collection_keys(self) -> list[Any]:
         """Return the names of all collections that are names."""
-        return [one for one in self._collections if isinstance(one, str)]
+        return [
+            collection
+            for collection in self._collections
+            if isinstance(collection, str)
+        ]
 
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Add a value to a collection; raises `RuntimeError` in a finalized graph."""
@@ -109,11 +113,11 @@ class Graph(NativeGraph):
 
         With `scope`, a regular expression, only what has a name that begins like that.
         """
-        found = self._collections.get(name, [])
+        items = self._collections.get(name, [])
         if scope is None:
-            return list(found)
+            return list(items)
         begin = re.compile(scope).match
-        return [one for one in found if hasattr(one, "name") and begin(one.name)]
+        return [item for item in items if hasattr(item, "name") and begin(item.name)]
 
     def get_collection_ref(self, name: Any) -> list[Any]:
         """Return the collection itself, not a copy."""
@@ -140,8 +144,8 @@ class Graph(NativeGraph):
             raise TypeError(f"the name of an operation is a string, not {name!r}.")
         name = name or (self._called.get() or {}).get(op_type)
         op = super().create(op_type, *inputs, name=name, device=device, **attrs)
-        for one in self._controllers.get():
-            one.seen.add(op)
+        for controller in self._controllers.get():
+            controller.seen.add(op)
         return op
 
     def create_op(
@@ -162,9 +166,11 @@ class Graph(NativeGraph):
         outputs are not of `dtypes`.
         """
         op = self.create(op_type, *inputs, name=name, **dict(attrs or {}))
-        found = [one.dtype.base_dtype for one in op.outputs]
-        if dtypes is not None and found != [as_dtype(one).base_dtype for one in dtypes]:
-            raise TypeError(f"{op_type} gives {found}, not {list(dtypes)}.")
+        dtypes_made = [output.dtype.base_dtype for output in op.outputs]
+        if dtypes is not None and dtypes_made != [
+            as_dtype(dtype).base_dtype for dtype in dtypes
+        ]:
+            raise TypeError(f"{op_type} gives {dtypes_made}, not {list(dtypes)}.")
         return op
 
     def switch_to_thread_local(self) -> None:
@@ -176,7 +182,10 @@ class Graph(NativeGraph):
         if control_inputs is None:
             controllers: tuple[_Controller, ...] = ()
         else:
-            ops = [self.as_op(self._named(one)) for one in control_inputs]
+            ops = [
+                self.as_op(self._named(control_input))
+                for control_input in control_inputs
+            ]
             controllers = (*self._controllers.get(), _Controller(ops))
         token = self._controllers.set(controllers)
         # Without control inputs means outside of all branches too, as in the original.
@@ -187,17 +196,19 @@ class Graph(NativeGraph):
         finally:
             self._controllers.reset(token)
 
-    def _named(self, given: Any) -> Any:
-        is_one = isinstance(given, Op | NativeTensor) or hasattr(given, "op")
-        return given if is_one else self.as_graph_element(given)
+    def _named(self, value: Any) -> Any:
+        is_one = isinstance(value, Op | NativeTensor) or hasattr(value, "op")
+        return value if is_one else self.as_graph_element(value)
 
     def _control_for(self, inputs: Sequence[NativeTensor]) -> list[Op]:
-        direct = {one.op for one in inputs}
+        direct = {tensor.op for tensor in inputs}
         wanted: dict[Op, None] = {}
-        for one in self._controllers.get():
+        for controller in self._controllers.get():
             # An input that was made in the block has waited already.
-            if not direct & one.seen:
-                wanted.update(dict.fromkeys(op for op in one.ops if op not in direct))
+            if not direct & controller.seen:
+                wanted.update(
+                    dict.fromkeys(op for op in controller.ops if op not in direct)
+                )
         return list(wanted)
 
     def variable_scopes(self) -> AbstractContextManager[None]:
@@ -241,9 +252,9 @@ class Graph(NativeGraph):
     def get_operation_by_name(self, name: Any) -> Op:
         """Return an operation by name; raises `KeyError`, `ValueError`, `TypeError`."""
         self._check_text(name, "operation")
-        found = self.as_graph_element(name, allow_tensor=False)
-        assert isinstance(found, Op)
-        return found
+        op = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(op, Op)
+        return op
 
     def get_tensor_by_name(self, name: Any) -> Any:
         """Return a tensor by name; raises `KeyError`, `ValueError`, `TypeError`."""
@@ -262,18 +273,18 @@ class Graph(NativeGraph):
             name = obj.decode() if isinstance(obj, bytes) else obj
             return self._by_name(name, allow_tensor, allow_operation)
         convert = getattr(obj, "_as_graph_element", None)
-        found: Any = obj if convert is None else convert()
-        if isinstance(found, str):
-            return self._by_name(found, allow_tensor, allow_operation)
+        element: Any = obj if convert is None else convert()
+        if isinstance(element, str):
+            return self._by_name(element, allow_tensor, allow_operation)
         kinds: Any = (*(NativeTensor,) * allow_tensor, *(Op,) * allow_operation)
-        if not isinstance(found, kinds):
+        if not isinstance(element, kinds):
             raise TypeError(
                 f"Can not convert a {type(obj).__name__} into a "
                 f"{_wanted(allow_tensor, allow_operation)}."
             )
-        if found.graph is not self:
-            raise ValueError(f"{found!r} is not an element of this graph.")
-        return found
+        if element.graph is not self:
+            raise ValueError(f"{element!r} is not an element of this graph.")
+        return element
 
     def _by_name(self, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
         if ":" in name and allow_tensor:

@@ -102,21 +102,21 @@ def attrs_of(op: Op) -> dict[str, AttrValue]:
 
     Values for which the original's messages have no field are left out.
     """
-    found: dict[str, Any] = dict(op.attrs)
+    attrs: dict[str, Any] = dict(op.attrs)
     if op.op_def.name in _TYPED:
-        found["dtype"] = op.outputs[0].static.dtype
+        attrs["dtype"] = op.outputs[0].static.dtype
     elif op.inputs:
-        found["T"] = op.inputs[0].static.dtype
-    if op.op_def.gives_ref or "shared_name" in found:
-        found = {"shared_name": "", **found, "container": op.container}
-    if "capacity" in found:
-        found["component_types"] = found.pop("dtypes")
-        found["shapes"] = found["shapes"] or ()
+        attrs["T"] = op.inputs[0].static.dtype
+    if op.op_def.gives_ref or "shared_name" in attrs:
+        attrs = {"shared_name": "", **attrs, "container": op.container}
+    if "capacity" in attrs:
+        attrs["component_types"] = attrs.pop("dtypes")
+        attrs["shapes"] = attrs["shapes"] or ()
     if op.op_def.refs:
-        found.setdefault("use_locking", op.op_def.name == "Assign")
+        attrs.setdefault("use_locking", op.op_def.name == "Assign")
     if op.colocation:
-        found["_class"] = [f"loc:@{name}".encode() for name in op.colocation]
-    pairs = ((name, _attr_value(name, value)) for name, value in sorted(found.items()))
+        attrs["_class"] = [f"loc:@{name}".encode() for name in op.colocation]
+    pairs = ((name, _attr_value(name, value)) for name, value in sorted(attrs.items()))
     return {name: value for name, value in pairs if value is not None}
 
 
@@ -127,7 +127,7 @@ def _attr_value(name: str, value: Any) -> AttrValue | None:
     if name == "shape":
         return AttrValue(shape=shape_proto(value))
     if name == "shapes" and value:
-        return AttrValue(list=ListValue(shape=[shape_proto(one) for one in value]))
+        return AttrValue(list=ListValue(shape=[shape_proto(shape) for shape in value]))
     make = _KINDS.get(type(value))
     if make is None and isinstance(value, np.dtype):
         make = _of_dtype
@@ -158,15 +158,15 @@ def _of_dtype(dtype: Any) -> AttrValue:
 
 
 def _of_list(values: Any) -> AttrValue | None:
-    if values and all(isinstance(one, np.dtype) for one in values):
-        numbers = [as_dtype(one).as_datatype_enum for one in values]
+    if values and all(isinstance(item, np.dtype) for item in values):
+        numbers = [as_dtype(item).as_datatype_enum for item in values]
         return AttrValue(list=ListValue(type=numbers))
-    kinds = {type(one) for one in values}
+    kinds = {type(item) for item in values}
     fields = {bytes: "s", str: "s", int: "i", float: "f", bool: "b"}
     if len(kinds) != 1 or not kinds <= fields.keys():
         return None if values else AttrValue(list=ListValue())
     field = fields[kinds.pop()]
-    encoded = [one.encode() if isinstance(one, str) else one for one in values]
+    encoded = [item.encode() if isinstance(item, str) else item for item in values]
     return AttrValue(list=ListValue(**{field: encoded}))
 
 
@@ -204,7 +204,7 @@ class NodeDef:
 
     def __str__(self) -> str:
         lines = [f'name: "{self.name}"', f'op: "{self.op}"']
-        lines += [f'input: "{one}"' for one in self.input]
+        lines += [f'input: "{name}"' for name in self.input]
         if self.device:
             lines.append(f'device: "{self.device}"')
         for key, value in sorted(self.attr.items()):
@@ -230,8 +230,8 @@ class GraphDef:
 
     def __str__(self) -> str:
         parts = []
-        for one in self.node:
-            body = "".join(f"  {line}\n" for line in str(one).splitlines())
+        for node in self.node:
+            body = "".join(f"  {line}\n" for line in str(node).splitlines())
             parts.append(f"node {{\n{body}}}\n")
         if self.versions.producer:
             parts.append(f"versions {{\n  producer: {self.versions.producer}\n}}\n")
@@ -241,10 +241,10 @@ class GraphDef:
 def node_def_of(op: Op) -> NodeDef:
     """Return an operation as a message."""
     inputs = [
-        one.op.name if one.index == 0 else f"{one.op.name}:{one.index}"
-        for one in op.inputs
+        tensor.op.name if tensor.index == 0 else f"{tensor.op.name}:{tensor.index}"
+        for tensor in op.inputs
     ]
-    inputs += [f"^{one.name}" for one in op.control_inputs]
+    inputs += [f"^{control_input.name}" for control_input in op.control_inputs]
     return NodeDef(op.name, op.type, inputs, op.device, attrs_of(op), node_of(op))
 
 
@@ -254,7 +254,7 @@ def graph_def_of(ops: Iterable[Op], add_shapes: bool = False) -> GraphDef:
     for op in ops:
         node = node_def_of(op)
         if add_shapes and op.outputs:
-            shapes = [shape_proto(one.static.shape) for one in op.outputs]
+            shapes = [shape_proto(output.static.shape) for output in op.outputs]
             node.attr["_output_shapes"] = AttrValue(list=ListValue(shape=shapes))
         made.node.append(node)
     return made

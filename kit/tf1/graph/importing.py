@@ -25,23 +25,23 @@ def nodes_of(graph_def: GraphDef) -> list[Node]:
             f"graph_def must be a GraphDef that graph.as_graph_def() has made, not "
             f"{type(graph_def).__name__}."
         )
-    return [_node(one) for one in graph_def.node]
+    return [_node(node_def) for node_def in graph_def.node]
 
 
-def _node(given: NodeDef) -> Node:
-    if given.made_of is None:
+def _node(node_def: NodeDef) -> Node:
+    if node_def.made_of is None:
         raise ValueError(
-            f"the operation {given.name!r} was not made by a graph of kit.tf1, whose "
-            f"attributes have other forms than the original's messages."
+            f"the operation {node_def.name!r} was not made by a graph of kit.tf1, "
+            f"whose attributes have other forms than the original's messages."
         )
-    group = given.attr["_class"].list.s if "_class" in given.attr else ()
+    group = node_def.attr["_class"].list.s if "_class" in node_def.attr else ()
     return replace(
-        given.made_of,
-        name=given.name,
-        inputs=tuple(edge_of(one) for one in given.input if one[0] != "^"),
-        control=tuple(one[1:] for one in given.input if one[0] == "^"),
-        device=given.device,
-        colocation=tuple(one.decode().removeprefix("loc:@") for one in group),
+        node_def.made_of,
+        name=node_def.name,
+        inputs=tuple(edge_of(name) for name in node_def.input if name[0] != "^"),
+        control=tuple(name[1:] for name in node_def.input if name[0] == "^"),
+        device=node_def.device,
+        colocation=tuple(name.decode().removeprefix("loc:@") for name in group),
     )
 
 
@@ -76,14 +76,14 @@ def add_nodes(
     `ValueError` for a name that is taken, an input that is not there, and a name in
     `input_map` that no node takes.
     """
-    mapped = {edge_of(name): one for name, one in (input_map or {}).items()}
+    mapped = {edge_of(name): item for name, item in (input_map or {}).items()}
     used = set[Edge]()
 
     def tensor(edge: Edge) -> Tensor:
         if edge in mapped:
             used.add(edge)
-            given: Tensor = graph.as_graph_element(mapped[edge])
-            return given
+            element: Tensor = graph.as_graph_element(mapped[edge])
+            return element
         try:
             return graph.tensor(f"{edge[0]}:{edge[1]}")
         except KeyError as exc:
@@ -100,7 +100,7 @@ def add_nodes(
                 node.type, *inputs, name=name, device=device, **node.attrs
             )
             graph.take_name(node.name)
-            op.control_inputs = [graph.op(one) for one in node.control]
+            op.control_inputs = [graph.op(item) for item in node.control]
             op.colocation = node.colocation
             op.container, op.place = node.container, node.place
             op.guards = tuple((tensor(edge), wanted) for edge, wanted in node.guards)
@@ -111,15 +111,15 @@ def add_nodes(
 
 def _in_order(nodes: list[Node]) -> list[Node]:
     """Return nodes so that each comes after those that it needs, as far as it can."""
-    by_name = {one.name: one for one in nodes}
+    by_name = {node.name: node for node in nodes}
     needed = {
-        one.name: [*(name for name, _ in one.takes), *one.control] for one in nodes
+        node.name: [*(name for name, _ in node.takes), *node.control] for node in nodes
     }
     seen = set[str]()
     for name, before in needed.items():
-        if any(one in by_name and one not in seen for one in before):
+        if any(item in by_name and item not in seen for item in before):
             order = TopologicalSorter(needed).static_order()
-            return [by_name[one] for one in order if one in by_name]
+            return [by_name[item] for item in order if item in by_name]
         seen.add(name)
     return nodes
 
@@ -141,22 +141,25 @@ def import_graph_def(
     and for an operation that no graph of `kit.tf1` has made.
     """
     graph, nodes = get_default_graph(), nodes_of(graph_def)
-    names = {one.name for one in nodes}
+    names = {node.name for node in nodes}
     with graph.name_scope("import" if name is None else name or None) as scope:
         mapped = {}
-        for key, one in (input_map or {}).items():
+        for key, tensor in (input_map or {}).items():
             below = f"{scope}{key}" if edge_of(key)[0] in names else key
-            mapped[below] = one
+            mapped[below] = tensor
         add_nodes(
-            graph, (renamed(one, lambda x: f"{scope}{x}") for one in nodes), mapped
+            graph, (renamed(node, lambda x: f"{scope}{x}") for node in nodes), mapped
         )
     if return_elements is None:
         return None
-    return [_element(graph, names, scope, one) for one in return_elements]
+    return [
+        _element(graph, names, scope, return_element)
+        for return_element in return_elements
+    ]
 
 
 def _element(graph: Graph, names: set[str], scope: str, wanted: str) -> Op | Tensor:
     if edge_of(wanted)[0] not in names:
         raise ValueError(f"Requested return_element {wanted!r} not found in graph_def.")
-    found: Op | Tensor = graph.as_graph_element(f"{scope}{wanted}")
-    return found
+    element: Op | Tensor = graph.as_graph_element(f"{scope}{wanted}")
+    return element

@@ -130,14 +130,14 @@ class CheckedMessage:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        known = self._values.keys() | other.__dict__["_values"].keys()
-        return all(getattr(self, name) == getattr(other, name) for name in known)
+        names = self._values.keys() | other.__dict__["_values"].keys()
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = object.__new__(type(self))
-        values = {name: _copied(one) for name, one in self._values.items()}
+        values = {name: _copied(value) for name, value in self._values.items()}
         new.__dict__.update(_values=values, _set=set(self._set))
         return new
 
@@ -213,18 +213,18 @@ def _default(kind: Any) -> Any:
 
 def plain_of(message: CheckedMessage) -> dict[str, Any]:
     """Return the fields that are set as data for JSON; `message_of` reads it."""
-    found = {}
+    plain = {}
     for name, value in message._values.items():
         if value != _default(message.FIELDS[name]):
-            found[name] = _plain(value)
-    return found
+            plain[name] = _plain(value)
+    return plain
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, CheckedMessage):
         return plain_of(value)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
@@ -235,7 +235,7 @@ def message_of(kind: type[MessageT], plain: dict[str, Any]) -> MessageT:
 
 def _of_plain(kind: Any, plain: Any) -> Any:
     if isinstance(kind, list):
-        return [_of_plain(kind[0], one) for one in plain]
+        return [_of_plain(kind[0], item) for item in plain]
     if _is_message(kind):
         return message_of(kind, plain)
     return plain.encode("latin-1") if kind is bytes else plain
@@ -269,12 +269,12 @@ def _extend(
 ) -> None:
     try:
         if isinstance(kind, list):
-            held.extend(_one(message, name, kind[0], one) for one in value)
+            held.extend(_one(message, name, kind[0], each) for each in value)
         else:
             ((of_key, of_value),) = kind.items()
-            for key, one in dict(value).items():
-                found = _one(message, name, of_value, one)
-                held[_one(message, name, of_key, key)] = found
+            for key, part in dict(value).items():
+                item = _one(message, name, of_value, part)
+                held[_one(message, name, of_key, key)] = item
     except (TypeError, ValueError) as exc:
         raise _wrong(message, name, value) from exc
 
@@ -288,26 +288,26 @@ def _one(message: CheckedMessage, name: str, kind: Any, value: Any) -> Any:
 
 
 def _lines(message: CheckedMessage) -> list[str]:
-    found = []
+    lines = []
     for name, kind in message.FIELDS.items():
         if name not in message._values:
             continue
         value = message._values[name]
         if message.IS_ONE_OF and name in message._set and not _is_message(kind):
-            found.append(_text(name, value, kind))
+            lines.append(_text(name, value, kind))
             continue
         if isinstance(kind, list):
-            found += [_text(name, one, kind[0]) for one in value]
+            lines += [_text(name, item, kind[0]) for item in value]
         elif isinstance(kind, dict):
-            found += [
-                f"{name} {{\n  {_text('key', key)}  {_text('value', one)}}}\n"
-                for key, one in sorted(value.items())
+            lines += [
+                f"{name} {{\n  {_text('key', key)}  {_text('value', item)}}}\n"
+                for key, item in sorted(value.items())
             ]
         elif _is_message(kind):
-            found += [_text(name, value)] * message.HasField(name)
+            lines += [_text(name, value)] * message.HasField(name)
         elif value != _default(kind):
-            found.append(_text(name, value, kind))
-    return found
+            lines.append(_text(name, value, kind))
+    return lines
 
 
 def _text(name: str, value: Any, kind: Any = None) -> str:

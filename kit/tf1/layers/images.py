@@ -100,8 +100,8 @@ class Conv2DTranspose(Conv2D):
         wanted = [batch[0] if n_images is None else n_images, *wanted]
         how = {key: self._how[key] for key in ("strides", "padding", "data_format")}
         outputs = nn_conv.conv2d_transpose(inputs, self.kernel, wanted, **how)
-        known = [one if isinstance(one, int) else None for one in wanted]
-        outputs.set_shape(known)
+        static_sizes = [size if isinstance(size, int) else None for size in wanted]
+        outputs.set_shape(static_sizes)
         return self.finished(outputs, self._how["data_format"])
 
 

@@ -250,7 +250,7 @@ def function_of(layer: Any, name: str) -> Callable[..., Any]:
     _, _, *of_call = inspect.signature(layer.call).parameters.values()
     *own, _ = inspect.signature(layer).parameters.values()  # without **kwargs
     added = [
-        *(one.replace(kind=keyword) for one in of_call),
+        *(parameter.replace(kind=keyword) for parameter in of_call),
         inspect.Parameter("reuse", keyword, default=None),
     ]
     inputs = inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -259,7 +259,11 @@ def function_of(layer: Any, name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         values = arguments_of(name, signature, args, kwargs)
         x, reuse = values.pop("inputs"), values.pop("reuse", None)
-        how = {one.name: values.pop(one.name) for one in of_call if one.name in values}
+        how = {
+            param.name: values.pop(param.name)
+            for param in of_call
+            if param.name in values
+        }
         return layer(**values, _reuse=reuse)(x, **how)
 
     function.__name__ = function.__qualname__ = name

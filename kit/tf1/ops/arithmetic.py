@@ -48,8 +48,8 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
     `TypeError` for texts.
     """
     with op_scope(name, "Bitcast", [input]) as scope:
-        found = convert_to_tensor(input, name="input")
-        return create("Bitcast", found, name=scope, dtype=as_dtype(type)._base)
+        tensor = convert_to_tensor(input, name="input")
+        return create("Bitcast", tensor, name=scope, dtype=as_dtype(type)._base)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -66,30 +66,30 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
             if isinstance(x, SparseTensor):
                 return SparseTensor(x.indices, values, x.dense_shape)
             return IndexedSlices(values, x.indices, x.dense_shape)
-        found = convert_to_tensor(x, name="x")
-        if found.dtype.base_dtype == wanted:
-            return found
-        if STRING in (found.static.dtype, wanted._base):
+        tensor = convert_to_tensor(x, name="x")
+        if tensor.dtype.base_dtype == wanted:
+            return tensor
+        if STRING in (tensor.static.dtype, wanted._base):
             raise UnimplementedError(
-                f"Cast {found.dtype.name} to {wanted.name} is not supported"
+                f"Cast {tensor.dtype.name} to {wanted.name} is not supported"
             )
-        return create("Cast", found, name=scope, dtype=wanted._base)
+        return create("Cast", tensor, name=scope, dtype=wanted._base)
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
     """Return `value` in another dtype, clipped to its range."""
     wanted = as_dtype(dtype).base_dtype
     with op_scope(name, "saturate_cast", [value]) as scope:
-        found = convert_to_tensor(value, name="value")
-        here = found.dtype.base_dtype
+        tensor = convert_to_tensor(value, name="value")
+        here = tensor.dtype.base_dtype
         for op_type, too_far, bound in (
             ("Maximum", here.min < wanted.min, wanted.min),
             ("Minimum", here.max > wanted.max, wanted.max),
         ):
             if too_far:
                 limit = convert_to_tensor(here.as_numpy_dtype(bound))
-                found = create(op_type, found, limit, name=op_type)
-        return cast(found, wanted, scope)
+                tensor = create(op_type, tensor, limit, name=op_type)
+        return cast(tensor, wanted, scope)
 
 
 def to_float(x: Any, name: str | None = "ToFloat") -> Any:
@@ -151,17 +151,17 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
 
 def conj(x: Any, name: str | None = None) -> Any:
     """Return the complex conjugate, element by element; real numbers as they are."""
-    found = convert_to_tensor(x)
+    tensor = convert_to_tensor(x)
     if not (
-        found.dtype.is_complex or found.dtype.is_floating or found.dtype.is_integer
+        tensor.dtype.is_complex or tensor.dtype.is_floating or tensor.dtype.is_integer
     ):
-        raise TypeError(f"Expected numeric tensor, got dtype {found.dtype!r}")
-    return _of_complex("Conj", found, name, lambda one: one)
+        raise TypeError(f"Expected numeric tensor, got dtype {tensor.dtype!r}")
+    return _of_complex("Conj", tensor, name, lambda item: item)
 
 
 def real(input: Any, name: str | None = None) -> Any:
     """Return the real parts; real numbers as they are."""
-    return _of_complex("Real", input, name, lambda one: one)
+    return _of_complex("Real", input, name, lambda x: x)
 
 
 def imag(input: Any, name: str | None = None) -> Any:
@@ -174,17 +174,17 @@ def angle(input: Any, name: str | None = None) -> Any:
     return _of_complex("Angle", input, name, _zeros)
 
 
-def _zeros(found: Any) -> Any:
-    return create("ZerosLike", found, name="zeros_like")
+def _zeros(x: Any) -> Any:
+    return create("ZerosLike", x, name="zeros_like")
 
 
 def _of_complex(
     op_type: str, x: Any, name: str | None, of_real: Callable[[Any], Any]
 ) -> Any:
     with op_scope(name, op_type, [x]) as scope:
-        found = convert_to_tensor(x)
-        is_complex = found.dtype.is_complex
-        return create(op_type, found, name=scope) if is_complex else of_real(found)
+        tensor = convert_to_tensor(x)
+        is_complex = tensor.dtype.is_complex
+        return create(op_type, tensor, name=scope) if is_complex else of_real(tensor)
 
 
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
@@ -194,20 +194,20 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 
 def reciprocal(x: Any, name: str | None = None) -> Any:
     """Return 1 / x, element by element, of floating point numbers."""
-    found = convert_to_tensor(x) if isinstance(x, ArrayProtocol) else x
-    if isinstance(found, ArrayProtocol) and found.dtype.is_integer:  # type: ignore[attr-defined]
+    value = convert_to_tensor(x) if isinstance(x, ArrayProtocol) else x
+    if isinstance(value, ArrayProtocol) and value.dtype.is_integer:  # type: ignore[attr-defined]
         raise InvalidArgumentError(
-            f"whole numbers such as {found!r} have no reciprocal; cast them."
+            f"whole numbers such as {value!r} have no reciprocal; cast them."
         )
-    return unary("Reciprocal", found, name)
+    return unary("Reciprocal", value, name)
 
 
 def round(x: Any, name: str | None = None) -> Any:
     """Return the nearest whole numbers, even ones at halves."""
-    found = convert_to_tensor(x, name="x")
-    if found.dtype.is_integer:
-        return found
-    return _nearest(found, name, "Round")
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.is_integer:
+        return tensor
+    return _nearest(tensor, name, "Round")
 
 
 def rint(x: Any, name: str | None = None) -> Any:
@@ -217,9 +217,9 @@ def rint(x: Any, name: str | None = None) -> Any:
 
 def _nearest(x: Any, name: str | None, default: str) -> Any:
     with op_scope(name, default, [x]) as scope:
-        found = create("Rint", argument("Rint", "x", x), name="Rint")
+        rounded = create("Rint", argument("Rint", "x", x), name="Rint")
         # The original has no gradient here, where the op's own is zero.
-        return create("StopGradient", found, name=scope)
+        return create("StopGradient", rounded, name=scope)
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
@@ -277,8 +277,8 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
         raise TypeError(f"{problem}, not {inputs!r}")
     if not inputs:
         raise ValueError(problem)
-    terms = [convert_to_tensor_or_indexed_slices(one) for one in inputs]
-    dtypes = {one.dtype.base_dtype.name for one in terms}
+    terms = [convert_to_tensor_or_indexed_slices(tensor) for tensor in inputs]
+    dtypes = {term.dtype.base_dtype.name for term in terms}
     if len(dtypes) > 1:
         raise TypeError(f"{problem}, not of {', '.join(sorted(dtypes))}")
     if len(terms) == 1:
@@ -302,12 +302,12 @@ def accumulate_n(
     """
     if not isinstance(inputs, list | tuple) or not inputs:
         raise ValueError("inputs must be a list of at least one tensor")
-    parts = [convert_to_tensor(one) for one in inputs]
+    parts = [convert_to_tensor(item) for item in inputs]
     dtype = parts[0].dtype.base_dtype if tensor_dtype is None else tensor_dtype
-    if any(one.dtype.base_dtype != dtype for one in parts):
+    if any(part.dtype.base_dtype != dtype for part in parts):
         raise TypeError(f"tensor_dtype is {tensor_dtype}, but input is of another.")
-    for one in parts:
-        one.shape.assert_is_compatible_with(TensorShape(shape))
+    for tensor in parts:
+        tensor.shape.assert_is_compatible_with(TensorShape(shape))
     return add_n(parts, name)
 
 

@@ -35,7 +35,7 @@ def space_to_batch_nd(
                 )
         rest = sizes[n:]
         counts = [size // side for size, side in zip(sizes, block, strict=False)]
-        split = [one for pair in zip(counts, block, strict=True) for one in pair]
+        split = [number for pair in zip(counts, block, strict=True) for number in pair]
         odd, even = list(range(1, 2 * n, 2)), list(range(2, 2 * n + 1, 2))
         order = [*even, 0, *odd, *range(2 * n + 1, n + rank)]
         places = transpose(reshape(x, [batch, *split, *rest]), order)
@@ -106,12 +106,12 @@ def _of_images(made: Any) -> Any:
     return made
 
 
-def _blocks(op_type: str, x: Any, given: Any) -> list[int]:
-    block = settled(op_type, "block_shape", given)
+def _blocks(op_type: str, x: Any, sizes: Any) -> list[int]:
+    block = settled(op_type, "block_shape", sizes)
     if not isinstance(block, list) or not all(
         isinstance(side, int) and side > 0 for side in block
     ):
-        raise ValueError(f"block_shape is a list of positive numbers, not {given!r}.")
+        raise ValueError(f"block_shape is a list of positive numbers, not {sizes!r}.")
     if x.shape.ndims is None or x.shape.ndims <= len(block):
         raise ValueError(
             f"blocks of {block} need a batch and {len(block)} axes that are known when "
@@ -120,12 +120,12 @@ def _blocks(op_type: str, x: Any, given: Any) -> list[int]:
     return block
 
 
-def _borders(op_type: str, name: str, given: Any, n: int) -> list[list[int]]:
-    rows: list[list[int]] = settled(op_type, name, given)
+def _borders(op_type: str, name: str, pairs: Any, n: int) -> list[list[int]]:
+    rows: list[list[int]] = settled(op_type, name, pairs)
     if len(rows) != n or not all(isinstance(row, list) for row in rows):
-        raise ValueError(f"{name} has a row for each of {n} axes, not {given!r}.")
+        raise ValueError(f"{name} has a row for each of {n} axes, not {pairs!r}.")
     if any(len(row) != 2 or min(row) < 0 for row in rows):
-        raise ValueError(f"{name} has rows of two numbers from 0 on, not {given!r}.")
+        raise ValueError(f"{name} has rows of two numbers from 0 on, not {pairs!r}.")
     return rows
 
 

@@ -201,10 +201,10 @@ def _check_rank(
                 raise TypeError(f"{rank.name} must be of type tf.int32")
             if rank.shape.ndims not in (0, None):
                 raise ValueError("Rank must be a scalar.")
-        known = [rank.static.value for rank in wanted]
+        static_ranks = [rank.static.value for rank in wanted]
         n_axes = tensor.shape.ndims
-        if n_axes is not None and None not in known:
-            sizes = [int(rank) for rank in known if rank is not None]
+        if n_axes is not None and None not in static_ranks:
+            sizes = [int(rank) for rank in static_ranks if rank is not None]
             fits = n_axes >= sizes[0] if sign == "at least " else n_axes in sizes
             if not fits:
                 raise ValueError(

@@ -31,8 +31,8 @@ def clip_by_value(
 
     Raises `ValueError` for bounds that have more axes than `t`.
     """
-    given = [t, clip_value_min, clip_value_max]
-    with op_scope(name, "clip_by_value", given) as scope:
+    inputs = [t, clip_value_min, clip_value_max]
+    with op_scope(name, "clip_by_value", inputs) as scope:
         values = convert_to_tensor(_values(t), name="t")
         lowered = minimum(values, clip_value_max)
         merge(values.static.shape, lowered.static.shape, "t and clip_value_max")
@@ -66,12 +66,12 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 
     Raises `TypeError` for anything that is not a list.
     """
-    given = _listed(t_list)
-    with op_scope(name, "global_norm", given):
+    tensors = _listed(t_list)
+    with op_scope(name, "global_norm", tensors):
         halves = []
-        for i, one in enumerate(given):
-            if one is not None:
-                values = convert_to_tensor(_values(one), name=f"t_{i}")
+        for i, tensor in enumerate(tensors):
+            if tensor is not None:
+                values = convert_to_tensor(_values(tensor), name=f"t_{i}")
                 with graph_for([values]).colocate_with(values):
                     halves.append(write("L2Loss", None, t=values))
         half = reduce_sum(stack(halves))
@@ -87,29 +87,31 @@ def clip_by_global_norm(
     Returns the list, in which None stays None, and the norm. All become NaN when the
     norm is not finite. Raises `TypeError` for anything that is not a list.
     """
-    given = _listed(t_list)
-    norm = global_norm(given, name) if use_norm is None else use_norm
-    with op_scope(name, "clip_by_global_norm", [*given, clip_norm]) as scope:
+    tensors = _listed(t_list)
+    norm = global_norm(tensors, name) if use_norm is None else use_norm
+    with op_scope(name, "clip_by_global_norm", [*tensors, clip_norm]) as scope:
         norm = convert_to_tensor(norm)
         scale = _scale(norm, clip_norm)
         values = [
-            None if one is None else convert_to_tensor(_values(one), name=f"t_{i}")
-            for i, one in enumerate(given)
+            None
+            if tensor is None
+            else convert_to_tensor(_values(tensor), name=f"t_{i}")
+            for i, tensor in enumerate(tensors)
         ]
         clipped: list[Any] = []
-        for i, one in enumerate(values):
-            if one is None:
+        for i, values_of in enumerate(values):
+            if values_of is None:
                 clipped.append(None)
                 continue
-            with one.graph.colocate_with(one):
-                shorter = identity(one * scale, name=f"{scope}_{i}")
-            clipped.append(_like(given[i], shorter))
+            with values_of.graph.colocate_with(values_of):
+                shorter = identity(values_of * scale, name=f"{scope}_{i}")
+            clipped.append(_like(tensors[i], shorter))
         return clipped, norm
 
 
 def _scale(norm: Any, clip_norm: Any) -> Any:
-    one = argument("RealDiv", "Const", np.array(1, norm.static.dtype))
-    finite = clip_norm * minimum(1.0 / norm, one / clip_norm)
+    unit = argument("RealDiv", "Const", np.array(1, norm.static.dtype))
+    finite = clip_norm * minimum(1.0 / norm, unit / clip_norm)
     nan = argument("Select", "Const", np.array(np.nan, norm.static.dtype))
     is_finite = create("IsFinite", norm, name="IsFinite")
     return create("Select", is_finite, finite, nan, name="Select", rows=False)

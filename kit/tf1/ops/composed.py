@@ -93,8 +93,8 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
     shapes that do not match.
     """
     with op_scope(name, "DynamicStitch", [*indices, *data]) as scope:
-        places = [convert_to_tensor(one, int32, name="indices") for one in indices]
-        values = [convert_to_tensor(one, name="data") for one in data]
+        places = [convert_to_tensor(rows, int32, name="indices") for rows in indices]
+        values = [convert_to_tensor(rows, name="data") for rows in data]
         if not places or len(places) != len(values):
             raise ValueError(f"{len(places)} indices are not for {len(values)} data.")
         inputs = *places, *values
@@ -113,14 +113,16 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
     if kwargs:
         raise TypeError(f"invalid keyword arguments for einsum: {sorted(kwargs)}")
     with op_scope(name, "einsum", list(inputs)) as scope:
-        values = [convert_to_tensor(one) for one in inputs]
+        values = [convert_to_tensor(tensor) for tensor in inputs]
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = "".join(terms.split(","))
         if not arrow:
-            once = [one for one in sorted(set(letters)) if letters.count(one) == 1]
+            once = [
+                letter for letter in sorted(set(letters)) if letters.count(letter) == 1
+            ]
             result = "".join(once)
         parts = [*terms.split(","), result]
-        is_simple = all(len(set(one)) == len(one) for one in parts)
+        is_simple = all(len(set(part)) == len(part) for part in parts)
         if not is_simple or not set(result) <= set(letters) or "." in letters:
             raise ValueError(
                 f"einsum takes letters, in each operand and in the result once, not "
@@ -217,8 +219,8 @@ def depth_to_space(
         )
 
 
-def _images(given: Any, block_size: int, data_format: str) -> tuple[Any, list[int]]:
-    images = convert_to_tensor(given, name="input")
+def _images(value: Any, block_size: int, data_format: str) -> tuple[Any, list[int]]:
+    images = convert_to_tensor(value, name="input")
     if images.shape.ndims not in (4, None) or block_size < 2:
         raise ValueError(f"blocks of {block_size} of images, not of {images.shape}.")
     sizes = None if images.shape.ndims is None else images.shape.as_list()[1:]

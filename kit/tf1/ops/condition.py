@@ -34,8 +34,8 @@ def cond(
     structure.
     """
     chosen = [true_fn if fn1 is None else fn1, false_fn if fn2 is None else fn2]
-    for one, which in zip(chosen, ("true_fn", "false_fn"), strict=True):
-        if not callable(one):
+    for function, which in zip(chosen, ("true_fn", "false_fn"), strict=True):
+        if not callable(function):
             raise TypeError(f"{which} must be callable.")
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool")
@@ -46,8 +46,8 @@ def cond(
         choice = create("Identity", choice, name="pred_id")
         graph: Graph = choice.graph
         true, false = (
-            _branch(graph, choice, which, one, strict)
-            for which, one in zip((True, False), chosen, strict=True)
+            _branch(graph, choice, which, item, strict)
+            for which, item in zip((True, False), chosen, strict=True)
         )
         others = same_parts(true, false, "return types of true_fn and false_fn")
         pairs = zip(parts(true), others, strict=True)
@@ -78,7 +78,9 @@ def case(
             options = {"needs_one": default is None, "at_most_one": bool(exclusive)}
             check = create("CheckCases", *choices, name="check", **options)
             with graph.control_dependencies([check]):
-                choices = [create("Identity", one, name="pred") for one in choices]
+                choices = [
+                    create("Identity", choice, name="pred") for choice in choices
+                ]
         functions = [function for _, function in pairs]
         last = functions[-1] if default is None else default
         n = len(pairs) - (default is None)
@@ -98,52 +100,52 @@ def _chain(choices: Any, functions: Any, last: Any, strict: bool) -> Any:
     return cond(choices[0], functions[0], otherwise, strict)
 
 
-def _pairs(given: Any) -> list[tuple[Any, Any]]:
-    if isinstance(given, Mapping):
-        given = list(given.items())
-    if not isinstance(given, list | tuple):
+def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    if isinstance(pairs, Mapping):
+        pairs = list(pairs.items())
+    if not isinstance(pairs, list | tuple):
         raise TypeError("fns must be a list, tuple, or dict")
-    if not given:
+    if not pairs:
         raise ValueError("case needs at least one pair of a predicate and a function.")
-    for one in given:
-        if not isinstance(one, tuple) or len(one) != 2:
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError("Each entry in pred_fn_pairs must be a 2-tuple")
-        if not callable(one[1]):
-            raise TypeError(f"fn for pred {one[0]!r} must be callable.")
-    return list(given)
+        if not callable(pair[1]):
+            raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
+    return list(pairs)
 
 
 def _branch(graph: Graph, choice: Any, which: bool, function: Any, strict: bool) -> Any:
     """Return the results of one branch, as tensors that exist only if it is taken."""
     begin = graph.version
     with graph.guarded((*graph.guards, (choice, which))):
-        found = function()
-        if found is None:
+        result = function()
+        if result is None:
             raise ValueError(f"{str(which).lower()}_fn must have a return value.")
-        if not strict and isinstance(found, list | tuple) and len(found) == 1:
-            found = found[0]
-        made = [_result(graph, choice, one) for one in parts(found)]
+        if not strict and isinstance(result, list | tuple) and len(result) == 1:
+            result = result[0]
+        made = [_result(graph, choice, part) for part in parts(result)]
     for op in graph.ops[begin:]:
         if op.guards:
             graph.prevent_fetching(op)
-    return packed(found, made)
+    return packed(result, made)
 
 
-def _result(graph: Graph, choice: Any, given: Any) -> Any:
-    if given is None:
+def _result(graph: Graph, choice: Any, value: Any) -> Any:
+    if value is None:
         raise ValueError("a branch returned None among its results.")
-    if isinstance(given, Op):
+    if isinstance(value, Op):
         # An operation stands for the choice, known when the operation has run.
-        with graph.control_dependencies([given]):
+        with graph.control_dependencies([value]):
             return create("Identity", choice, name=None)
-    if isinstance(given, IndexedSlices):
-        shape = given.dense_shape
+    if isinstance(value, IndexedSlices):
+        shape = value.dense_shape
         return IndexedSlices(
-            create("Identity", given.values, name=None),
-            create("Identity", given.indices, name=None),
+            create("Identity", value.values, name=None),
+            create("Identity", value.indices, name=None),
             None if shape is None else create("Identity", shape, name=None),
         )
-    return create("Identity", convert_to_tensor(given), name=None)
+    return create("Identity", convert_to_tensor(value), name=None)
 
 
 def _merged(graph: Graph, choice: Any, true: Any, false: Any) -> Any:

@@ -77,7 +77,7 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
         if small is not None:
             return _const(np.full(small, value, wanted), scope)
         has_tensors = isinstance(shape, list | tuple) and any(
-            isinstance(one, ArrayProtocol) for one in shape
+            isinstance(size, ArrayProtocol) for size in shape
         )
         sizes = _sizes(shape, "packed" if has_tensors else "shape_as_tensor")
         return _fill(sizes, _const(value, "Const"), scope)
@@ -86,19 +86,19 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
 def _few(shape: Any) -> list[int] | None:
     """Return the sizes of a shape that holds few elements, None of any other."""
     try:
-        known = None if isinstance(shape, ArrayProtocol) else TensorShape(shape)
+        shape_given = None if isinstance(shape, ArrayProtocol) else TensorShape(shape)
     except (TypeError, ValueError):
         return None
-    if known is None or not known.is_fully_defined():
+    if shape_given is None or not shape_given.is_fully_defined():
         return None
-    sizes = [size or 0 for size in known.as_list()]
+    sizes = [size or 0 for size in shape_given.as_list()]
     return sizes if np.prod(sizes) < _MANY else None
 
 
 def _sizes(shape: Any, name: str = "shape_as_tensor") -> Any:
     """Return sizes as a list if they are known now, else as a tensor."""
-    found = ints("Fill", name, shape)
-    return [found] if isinstance(found, int) else found
+    sizes = ints("Fill", name, shape)
+    return [sizes] if isinstance(sizes, int) else sizes
 
 
 def _fill(sizes: Any, value: Any, name: str) -> Any:
@@ -135,12 +135,12 @@ def _like(
     number: int, op_type: str, tensor: Any, dtype: Any, name: str | None, default: str
 ) -> Any:
     with op_scope(name, default, [tensor]) as scope:
-        found = convert_to_tensor(tensor, name="tensor")
-        wanted = found.dtype if dtype is None else as_dtype(dtype)
-        shape = found.static.shape
+        like = convert_to_tensor(tensor, name="tensor")
+        wanted = like.dtype if dtype is None else as_dtype(dtype)
+        shape = like.static.shape
         if is_known(shape):
             return _all(number, list(shape), wanted, scope, default)
-        return create(op_type, found, name=scope, dtype=wanted.base_dtype._base)
+        return create(op_type, like, name=scope, dtype=wanted.base_dtype._base)
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
@@ -176,8 +176,8 @@ def eye(
 ) -> Any:
     """Return a matrix with ones on the diagonal, repeated for `batch_shape`."""
     rows, columns = (
-        one if isinstance(one, int) else whole("Eye", "num_rows", one)
-        for one in (num_rows, num_rows if num_columns is None else num_columns)
+        size if isinstance(size, int) else whole("Eye", "num_rows", size)
+        for size in (num_rows, num_rows if num_columns is None else num_columns)
     )
     wanted = as_dtype(dtype)._base
     with op_scope(name, "eye", [num_rows, num_columns, batch_shape]):
@@ -209,20 +209,20 @@ def range(
         start, limit = 0, start
     wanted = None if dtype is None else as_dtype(dtype)
     with op_scope(name, "range", [start, limit, delta]) as scope:
-        given = {"start": start, "limit": limit, "delta": delta}
-        common = wanted or _highest(given.values())
-        bounds = [_bound(one, common, part) for part, one in given.items()]
+        parts = {"start": start, "limit": limit, "delta": delta}
+        common = wanted or _highest(parts.values())
+        bounds = [_bound(bound, common, part) for part, bound in parts.items()]
         return create("Range", *bounds, name=scope)
 
 
 def _highest(bounds: Iterable[Any]) -> Any:
     names = [
         name_of(
-            one._as_tensor().static.dtype
-            if isinstance(one, ArrayProtocol)
-            else to_constant(one).dtype
+            bound._as_tensor().static.dtype
+            if isinstance(bound, ArrayProtocol)
+            else to_constant(bound).dtype
         )
-        for one in bounds
+        for bound in bounds
     ]
     for name in names:
         if name not in _RANKED:
@@ -230,16 +230,16 @@ def _highest(bounds: Iterable[Any]) -> Any:
     return as_dtype(max(names, key=_RANKED.index))
 
 
-def _bound(given: Any, dtype: Any, name: str) -> Any:
-    if not isinstance(given, ArrayProtocol):
-        value = to_constant(given)
+def _bound(bound: Any, dtype: Any, name: str) -> Any:
+    if not isinstance(bound, ArrayProtocol):
+        value = to_constant(bound)
         # Not from a float32, which would be another number in float64.
-        value = np.asarray(given) if kind_of(value.dtype) == "f" else value
+        value = np.asarray(bound) if kind_of(value.dtype) == "f" else value
         return convert_to_tensor(value.astype(dtype.as_numpy_dtype), name=name)
-    found = convert_to_tensor(given)
-    if found.dtype.base_dtype == dtype:
-        return found
-    return create("Cast", found, name="Cast", dtype=dtype._base)
+    tensor = convert_to_tensor(bound)
+    if tensor.dtype.base_dtype == dtype:
+        return tensor
+    return create("Cast", tensor, name="Cast", dtype=dtype._base)
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
@@ -271,8 +271,8 @@ def one_hot(
     with op_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
         wanted = None if dtype is None else as_dtype(dtype)
         on, off = (
-            None if one is None else argument("OneHot", what, one)
-            for what, one in (("on_value", on_value), ("off_value", off_value))
+            None if value is None else argument("OneHot", what, value)
+            for what, value in (("on_value", on_value), ("off_value", off_value))
         )
         wanted = _common(wanted, on, off)
         on = argument("OneHot", "on_value", 1, wanted) if on is None else on
@@ -288,10 +288,10 @@ def one_hot(
 
 
 def _common(wanted: Any, on: Any, off: Any) -> Any:
-    for one in (on, off):
-        if one is None:
+    for value in (on, off):
+        if value is None:
             continue
-        dtype = one.dtype.base_dtype
+        dtype = value.dtype.base_dtype
         if wanted is not None and dtype != wanted:
             raise TypeError(
                 f"dtype {dtype.name} of on_value or off_value does not match "
@@ -306,9 +306,9 @@ def sequence_mask(
 ) -> Any:
     """Return for each length a row that is true in its first `lengths` places."""
     with op_scope(name, "SequenceMask", [lengths, maxlen]):
-        found = convert_to_tensor(lengths, dtype_hint=int32)
-        most = reduce_max(found) if maxlen is None else convert_to_tensor(maxlen)
-        places = range(0, cast(most, found.dtype), 1, dtype=found.dtype.base_dtype)
-        mask = create("Less", places, expand_dims(found, -1), name="Less")
+        tensor = convert_to_tensor(lengths, dtype_hint=int32)
+        most = reduce_max(tensor) if maxlen is None else convert_to_tensor(maxlen)
+        places = range(0, cast(most, tensor.dtype), 1, dtype=tensor.dtype.base_dtype)
+        mask = create("Less", places, expand_dims(tensor, -1), name="Less")
         reserve("Cast")
         return mask if dtype is None else cast(mask, dtype)

@@ -17,18 +17,18 @@ def tuple(
     None stays None. Raises `ValueError` if there is no tensor, `TypeError` for a
     control input that is neither operation nor tensor.
     """
-    with op_scope(name, "tuple", [one for one in tensors if one is not None]):
-        gates = [one.op for one in tensors if one is not None]
-        for one in control_inputs or []:
-            op = one if isinstance(one, Op) else getattr(one, "op", None)
+    with op_scope(name, "tuple", [tensor for tensor in tensors if tensor is not None]):
+        gates = [tensor.op for tensor in tensors if tensor is not None]
+        for value in control_inputs or []:
+            op = value if isinstance(value, Op) else getattr(value, "op", None)
             if op is None:
-                raise TypeError(f"Control input must be Operation or Tensor: {one!r}")
+                raise TypeError(f"Control input must be Operation or Tensor: {value!r}")
             gates.append(op)
         if not gates:
             raise ValueError(f"Must have at least one Tensor: {tensors!r}")
         unique = sorted(set(gates), key=lambda op: op.number)
         gate = group(*unique)
-        return [None if one is None else _after(gate, one) for one in tensors]
+        return [None if tensor is None else _after(gate, tensor) for tensor in tensors]
 
 
 def _after(gate: Op, one: Any) -> Any:
@@ -60,7 +60,7 @@ def Print(
     """
     with op_scope(name, "Print", [input_, *data]) as scope:
         passed = argument("Print", "input", input_)
-        shown = [argument("Print", f"data_{i}", one) for i, one in enumerate(data)]
+        shown = [argument("Print", f"data_{i}", value) for i, value in enumerate(data)]
         return create(
             "Print",
             passed,

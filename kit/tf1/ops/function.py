@@ -35,9 +35,11 @@ def py_func(
     if not callable(func):
         raise ValueError(f"Expected func to be callable, got func: {func!r}")
     is_list = isinstance(Tout, list | tuple)
-    dtypes = [as_dtype(one)._base for one in (Tout if is_list else [Tout])]
+    dtypes = [as_dtype(dtype)._base for dtype in (Tout if is_list else [Tout])]
     with op_scope(name, "PyFunc", inp) as scope:
-        inputs = [argument("PyFunc", f"input_{i}", one) for i, one in enumerate(inp)]
+        inputs = [
+            argument("PyFunc", f"input_{i}", value) for i, value in enumerate(inp)
+        ]
         made = py_function(_telling(func), inputs, dtypes, name=scope, is_exact=True)
     if not dtypes and not stateful:
         return []  # nothing needs it, so it is never called

@@ -68,11 +68,11 @@ def gradients(
         raise ValueError("Passed grad_ys must have the same length as ys.")
     stops = [] if stop_gradients is None else _listed(stop_gradients)
     with op_scope(name, "gradients", [*sources, *targets, *stops, *weights]) as scope:
-        chosen = [_target(one) for one in targets]
-        pairs = _differentiable([_source(one) for one in sources], weights)
-        found: list[Any] = [None] * len(chosen)
+        chosen = [_target(target) for target in targets]
+        pairs = _differentiable([_source(source) for source in sources], weights)
+        slopes: list[Any] = [None] * len(chosen)
         if pairs:
-            found = native.gradients(
+            slopes = native.gradients(
                 [y for y, _ in pairs],
                 chosen,
                 [seed for _, seed in pairs],
@@ -82,10 +82,10 @@ def gradients(
                 gated=bool(gate_gradients),
             )
     if not is_zero:
-        return found
+        return slopes
     return [
-        zeros_like(x) if one is None else one
-        for x, one in zip(chosen, found, strict=True)
+        zeros_like(x) if slope is None else slope
+        for x, slope in zip(chosen, slopes, strict=True)
     ]
 
 
@@ -97,10 +97,10 @@ def _differentiable(ys: list[Any], weights: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _source(y: Any) -> Any:
-    found = convert_to_tensor_or_indexed_slices(y, name="y")
-    if found.dtype.base_dtype == string:
-        raise TypeError(f"texts such as {found!r} have no gradient.")
-    return found.values if isinstance(found, IndexedSlices) else found
+    tensor = convert_to_tensor_or_indexed_slices(y, name="y")
+    if tensor.dtype.base_dtype == string:
+        raise TypeError(f"texts such as {tensor!r} have no gradient.")
+    return tensor.values if isinstance(tensor, IndexedSlices) else tensor
 
 
 def _target(x: Any) -> Any:
@@ -114,16 +114,16 @@ def _seed(y: Any, weight: Any) -> Any:
         return None
     if isinstance(weight, IndexedSlices) and weight.dense_shape is None:
         return weight  # which cannot be made dense
-    given = convert_to_tensor(weight, name="grad_ys")
-    if given.static.dtype != y.static.dtype:
+    seed = convert_to_tensor(weight, name="grad_ys")
+    if seed.static.dtype != y.static.dtype:
         raise TypeError(
-            f"grad_ys is {given.dtype.name} for {y!r}; cast it to that dtype."
+            f"grad_ys is {seed.dtype.name} for {y!r}; cast it to that dtype."
         )
-    n_given, n_wanted = (n_elements(one.static.shape) for one in (given, y))
-    if given.static.shape != y.static.shape and n_given == n_wanted is not None:
-        return reshape(given, y.shape)  # as [1] for a number
-    merge(given.static.shape, y.static.shape, "grad_ys and y")
-    return given
+    n_given, n_wanted = (n_elements(tensor.static.shape) for tensor in (seed, y))
+    if seed.static.shape != y.static.shape and n_given == n_wanted is not None:
+        return reshape(seed, y.shape)  # as [1] for a number
+    merge(seed.static.shape, y.static.shape, "grad_ys and y")
+    return seed
 
 
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,19 +138,19 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs:
             raise ValueError("a function with its own gradient takes no keywords.")
         with op_scope(None, "IdentityN", args) as scope:
-            inputs = [convert_to_tensor(one) for one in args]
+            inputs = [convert_to_tensor(arg) for arg in args]
             result, back = f(*inputs)
-            results = [convert_to_tensor(one) for one in _listed(result)]
+            results = [convert_to_tensor(value) for value in _listed(result)]
             n, every = len(results), [*results, *inputs]
 
             def checked(*slopes: Any) -> list[Any]:
-                found = _listed(back(*slopes))
-                if len(found) != len(inputs):
+                gradients_given = _listed(back(*slopes))
+                if len(gradients_given) != len(inputs):
                     raise ValueError(
                         f"{f.__name__} has {len(inputs)} arguments, but its gradient "
-                        f"function gave {len(found)}."
+                        f"function gave {len(gradients_given)}."
                     )
-                return found
+                return gradients_given
 
             op = create_op("IdentityN", *every, name=scope, n=len(every))
             op.graph.notes[f"gradient of {op.name}"] = (checked, n)
@@ -175,17 +175,17 @@ def hessians(
     how = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
     chosen = _listed(xs)
     with op_scope(name, "hessians", [*_listed(ys), *chosen]):
-        found = []
+        results = []
         for x, slope in zip(chosen, gradients(ys, xs, None, None, *how), strict=True):
             n, flat = n_elements(x.static.shape), reshape(slope, [-1])
             if n is None:
                 raise ValueError(f"the shape of {x!r} must be known for its Hessian.")
             rows = [gradients(flat[i], x, None, None, *how)[0] for i in range(n)]
-            if any(one is None for one in rows):
+            if any(row is None for row in rows):
                 raise ValueError(f"the gradient by {x!r} does not depend on it.")
-            found.append(reshape(stack(rows), [*x.shape.as_list()] * 2))
-        return found
+            results.append(reshape(stack(rows), [*x.shape.as_list()] * 2))
+        return results
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
+def _listed(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, list | tuple) else [values]

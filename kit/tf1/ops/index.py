@@ -41,8 +41,8 @@ def gather(
         rows = index("GatherV2", "indices", indices)
         ranks = table.shape.ndims, rows.shape.ndims
         rank = None if None in ranks else max(sum(ranks) - 1, 0)
-        place = 0 if axis is None else axis
-        return along("GatherV2", [table, rows], place, scope, rank).outputs[0]
+        position = 0 if axis is None else axis
+        return along("GatherV2", [table, rows], position, scope, rank).outputs[0]
 
 
 def gather_nd(
@@ -73,21 +73,23 @@ def _gathered_by_batch(
         if rank is None or depth is None:
             raise ValueError("batch_dims needs known numbers of axes.")
         n = batch_dims + depth if batch_dims < 0 else batch_dims
-        place = n if axis is None else whole("GatherV2", "axis", axis)
-        place += rank if place < 0 else 0
-        if not 0 <= n <= min(depth, place) or place >= rank:
+        position = n if axis is None else whole("GatherV2", "axis", axis)
+        position += rank if position < 0 else 0
+        if not 0 <= n <= min(depth, position) or position >= rank:
             raise ValueError(
-                f"batch_dims is {batch_dims}; it is at most the axis, {place}, and the "
-                f"{depth} axes of the indices."
+                f"batch_dims is {batch_dims}; it is at most the axis, {position}, and "
+                f"the {depth} axes of the indices."
             )
         merge(table.static.shape[:n], rows.static.shape[:n], "batches and indices")
-        order = [*range(n), place, *range(n, place), *range(place + 1, rank)]
+        order = [*range(n), position, *range(n, position), *range(position + 1, rank)]
         table = transpose(table, order)
-        found = gather_nd(table, expand_dims(rows, -1), None, n)
+        rows_gathered = gather_nd(table, expand_dims(rows, -1), None, n)
         # The axes of the indices go where the axis was.
-        moved = [*range(depth, depth + place - n)]
-        rest = range(depth + place - n, found.shape.ndims)
-        return transpose(found, [*range(n), *moved, *range(n, depth), *rest], scope)
+        moved = [*range(depth, depth + position - n)]
+        rest = range(depth + position - n, rows_gathered.shape.ndims)
+        return transpose(
+            rows_gathered, [*range(n), *moved, *range(n, depth), *rest], scope
+        )
 
 
 def _with_batch(table: Any, places: Any, n: int) -> Any:
@@ -141,15 +143,15 @@ def searchsorted(
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
     """Return the tensor, flat without an axis, with each slice `repeats` times."""
     with op_scope(name, "Repeat", [input, repeats]):
-        given = convert_to_tensor(input, name="input")
-        found = reshape(given, [-1]) if axis is None else given
-        place = 0 if axis is None else axis
+        tensor = convert_to_tensor(input, name="input")
+        flat = reshape(tensor, [-1]) if axis is None else tensor
+        position = 0 if axis is None else axis
         times = convert_to_tensor(repeats, int32, name="repeats")
         if times.shape.ndims == 0:
-            times = fill(shape_of(found)[place : place + 1 or None], times)
+            times = fill(shape_of(flat)[position : position + 1 or None], times)
         ends = cumsum(times)
         rows = searchsorted(ends, numbered(reduce_sum(times)), "right")
-        return gather(found, rows, axis=place)
+        return gather(flat, rows, axis=position)
 
 
 def _tensor_scatter(kind: str) -> Any:
@@ -160,8 +162,8 @@ def _tensor_scatter(kind: str) -> Any:
         with op_scope(name, op_type, [tensor, indices, updates]) as scope:
             x = argument(op_type, "tensor", tensor)
             places = index(op_type, "indices", indices)
-            given = argument(op_type, "updates", updates, x.dtype.base_dtype)
-            return create(op_type, x, places, given, name=scope)
+            values = argument(op_type, "updates", updates, x.dtype.base_dtype)
+            return create(op_type, x, places, values, name=scope)
 
     function.__doc__ = f"Return a copy changed at coordinates: {kind.lower()}."
     return function
@@ -190,14 +192,14 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
     for a block that is not inside.
     """
     with op_scope(name, "Slice", [input_, begin, size]) as scope:
-        found = argument("Slice", "input", input_)
+        tensor = argument("Slice", "input", input_)
         begins = vector("Slice", "begin", begin)
         sizes = vector("Slice", "size", size)
-        rank = found.shape.ndims
+        rank = tensor.shape.ndims
         try:
-            return blocks.slice_of(found, begins, sizes, name=scope)
+            return blocks.slice_of(tensor, begins, sizes, name=scope)
         except ValueError as exc:
-            counts = [len(one) for one in (begins, sizes) if isinstance(one, list)]
+            counts = [len(part) for part in (begins, sizes) if isinstance(part, list)]
             if any(count != rank for count in counts):
                 raise
             raise InvalidArgumentError(str(exc)) from exc
@@ -223,7 +225,7 @@ def strided_slice(
     """
     with op_scope(name, "StridedSlice", [input_, begin, end, strides]) as scope:
         begins, ends = (
-            _numbers(what, one) for what, one in (("begin", begin), ("end", end))
+            _numbers(what, values) for what, values in (("begin", begin), ("end", end))
         )
         steps = [1] * len(begins) if strides is None else _numbers("strides", strides)
         key: list[Any] = []
@@ -244,18 +246,18 @@ def strided_slice(
         )
 
 
-def _numbers(what: str, given: Any) -> list[Any]:
+def _numbers(what: str, values: Any) -> list[Any]:
     """Return a vector of known length as numbers, or as tensors without axes."""
-    if isinstance(given, list | tuple):
-        return list(given)
-    found = convert_to_tensor(given, name=what)
-    known = found.static.value
-    if known is not None:
-        return [int(one) for one in known]
-    (count,) = found.shape.as_list()
+    if isinstance(values, list | tuple):
+        return list(values)
+    tensor = convert_to_tensor(values, name=what)
+    numbers = tensor.static.value
+    if numbers is not None:
+        return [int(number) for number in numbers]
+    (count,) = tensor.shape.as_list()
     if count is None:
         raise ValueError(f"the number of axes of `{what}` must be known.")
-    return [found[i] for i in range(count)]
+    return [tensor[i] for i in range(count)]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
@@ -274,12 +276,14 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         raise ValueError("x and y must both be non-None or both be None.")
     with op_scope(name, "Select", [condition, x, y]) as scope:
         test = argument("Select", "condition", condition)
-        one = argument("Select", "t", x)
-        other = argument("Select", "e", y, one.dtype.base_dtype)
-        by_rows = _check_choice(test.static.shape, one.static.shape, other.static.shape)
-        made = create("Select", test, one, other, name=scope, rows=by_rows)
+        first = argument("Select", "t", x)
+        other = argument("Select", "e", y, first.dtype.base_dtype)
+        by_rows = _check_choice(
+            test.static.shape, first.static.shape, other.static.shape
+        )
+        made = create("Select", test, first, other, name=scope, rows=by_rows)
         # Nothing is broadcast, so what is known of one shape holds for the other.
-        shape = merge(one.static.shape, other.static.shape)
+        shape = merge(first.static.shape, other.static.shape)
         if shape is not None and test.shape.ndims and not by_rows:
             shape = merge(shape, test.static.shape)
         made.static = made.static._replace(shape=shape)
@@ -310,17 +314,17 @@ def boolean_mask(
         values = convert_to_tensor(tensor, name="tensor")
         test = convert_to_tensor(mask, name="mask")
         begin = 0 if axis is None else int(axis)
-        known, whole = test.static.shape, values.static.shape
-        if known is None:
+        mask_shape, whole = test.static.shape, values.static.shape
+        if mask_shape is None:
             raise ValueError(
                 "Number of mask dimensions must be specified, even if some dimensions "
                 "are None."
             )
-        if not known:
+        if not mask_shape:
             raise ValueError("mask cannot be scalar.")
-        end = begin + len(known)
+        end = begin + len(mask_shape)
         if whole is not None:
-            merge(known, whole[begin:end], "the mask and the axes that it is for")
+            merge(mask_shape, whole[begin:end], "the mask and the axes that it is for")
         total = reduce_prod(shape_of(values)[begin:end])
         if whole is None:
             sizes = shape_of(values)

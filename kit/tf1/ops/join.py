@@ -24,15 +24,15 @@ from kit.tf1.tensor.dtypes import int32
 
 def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
     """Return tensors joined along an existing axis; other sizes must be equal."""
-    given = list(values) if isinstance(values, list | tuple) else [values]
-    if len(given) == 1:
-        with op_scope(name, "concat", given):
-            place = convert_to_tensor(axis, int32, name="concat_dim")
-            place.shape.assert_is_compatible_with([])
-            return identity(given[0], name=name)
-    with op_scope(name, "concat", [given, axis]) as scope:
-        parts = _alike("ConcatV2", "values", given)
-        ranks = {one.shape.ndims for one in parts} - {None}
+    tensors = list(values) if isinstance(values, list | tuple) else [values]
+    if len(tensors) == 1:
+        with op_scope(name, "concat", tensors):
+            position = convert_to_tensor(axis, int32, name="concat_dim")
+            position.shape.assert_is_compatible_with([])
+            return identity(tensors[0], name=name)
+    with op_scope(name, "concat", [tensors, axis]) as scope:
+        parts = _alike("ConcatV2", "values", tensors)
+        ranks = {part.shape.ndims for part in parts} - {None}
         if len(ranks) > 1:
             raise ValueError(f"tensors of {sorted(ranks)} axes cannot be joined.")
         rank = next(iter(ranks), None)
@@ -43,10 +43,10 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Any:
 
 def _alike(op_type: str, name: str, values: list[Any]) -> list[Any]:
     """Return the parts as tensors of the dtype of the first tensor among them."""
-    tensors = [one for one in values if isinstance(one, Tensor)]
+    tensors = [value for value in values if isinstance(value, Tensor)]
     dtype = tensors[0].static.dtype if tensors else None
     return [
-        argument(op_type, f"{name}_{i}", one, dtype) for i, one in enumerate(values)
+        argument(op_type, f"{name}_{i}", value, dtype) for i, value in enumerate(values)
     ]
 
 
@@ -68,7 +68,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
 def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
     """Return tensors of one known shape side by side along a new first axis."""
     with op_scope(name, None, list(values)) as scope:
-        parts = [convert_to_tensor(one) for one in values]
+        parts = [convert_to_tensor(value) for value in values]
         if not parts[0].shape.is_fully_defined():
             raise ValueError("the shapes of what parallel_stack takes must be known.")
         return create("Pack", *_alike("Pack", "values", parts), name=scope, axis=0)
@@ -81,14 +81,14 @@ def unstack(
 
     Raises `ValueError` if their number is not known and `num` is not given.
     """
-    found = convert_to_tensor(value)
-    shape = found.static.shape
+    tensor = convert_to_tensor(value)
+    shape = tensor.static.shape
     if num is None and shape is not None:
         num = shape[axis_of(axis, len(shape))]
     if num is None:
-        raise ValueError(f"Cannot infer num from shape {found.shape}")
-    with op_scope(name, "unstack", [found]) as scope:
-        op = create_op("Unpack", found, name=scope, num=num, axis=axis)
+        raise ValueError(f"Cannot infer num from shape {tensor.shape}")
+    with op_scope(name, "unstack", [tensor]) as scope:
+        op = create_op("Unpack", tensor, name=scope, num=num, axis=axis)
         return list(op.outputs)
 
 
@@ -103,27 +103,27 @@ def split(
 
     One size may be -1: the rest. Raises `ValueError` if they do not add up.
     """
-    given = hinted(num_or_size_splits, "Const")
+    sizes_given = hinted(num_or_size_splits, "Const")
     is_number = isinstance(num_or_size_splits, int | np.integer)
-    if given.shape.ndims == 0 and not is_number:
+    if sizes_given.shape.ndims == 0 and not is_number:
         raise ValueError(
             "Rank-0 tensors are not supported as the num_or_size_splits argument to "
             "split."
         )
-    is_known = given.static.value is not None
-    sizes = settled("Split", "size_splits", given) if is_known else given
+    is_known = sizes_given.static.value is not None
+    sizes = settled("Split", "size_splits", sizes_given) if is_known else sizes_given
     if not is_known and not isinstance(num_or_size_splits, ArrayProtocol):
         sizes = np.asarray(num_or_size_splits).tolist()  # more than a graph folds
     with op_scope(name, "split", [value, axis]) as scope:
-        found = argument("Split", "value", value)
+        tensor = argument("Split", "value", value)
         if isinstance(sizes, int):
-            rank = found.shape.ndims
-            return list(along("Split", [found], axis, scope, rank, num=sizes).outputs)
+            rank = tensor.shape.ndims
+            return list(along("Split", [tensor], axis, scope, rank, num=sizes).outputs)
         attrs: dict[str, Any] = {"axis": whole("Split", "axis", axis)}
         if isinstance(sizes, list):
             if num is not None and num != len(sizes):
                 raise ValueError(f"num is {num}, but there are {len(sizes)} sizes.")
-            op = create_op("SplitV", found, name=scope, sizes=tuple(sizes), **attrs)
+            op = create_op("SplitV", tensor, name=scope, sizes=tuple(sizes), **attrs)
         else:
             raise ValueError(f"Cannot infer num from shape {num_or_size_splits!r}")
         return list(op.outputs)
@@ -140,17 +140,17 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
     if indexing not in ("xy", "ij"):
         raise ValueError("indexing parameter must be either 'xy' or 'ij'")
     with op_scope(name, "meshgrid", args):
-        vectors = [convert_to_tensor(one) for one in args]
+        vectors = [convert_to_tensor(arg) for arg in args]
         places = list(range(len(vectors)))
         if indexing == "xy" and len(places) > 1:
             places[:2] = [1, 0]
-        sizes = [one.shape.num_elements() for one in vectors]
+        sizes = [item.shape.num_elements() for item in vectors]
         if None in sizes:
             raise ValueError("meshgrid needs to know the sizes of its vectors.")
         grid = [sizes[places.index(axis)] for axis in range(len(sizes))]
-        found = []
-        for place, one in zip(places, vectors, strict=True):
+        grids = []
+        for position, vector in zip(places, vectors, strict=True):
             lying = [1] * len(vectors)
-            lying[place] = -1
-            found.append(broadcast_to(reshape(one, lying), grid, name="mul"))
-        return found
+            lying[position] = -1
+            grids.append(broadcast_to(reshape(vector, lying), grid, name="mul"))
+        return grids

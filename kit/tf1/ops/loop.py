@@ -46,18 +46,18 @@ def while_loop(
     if not parts(loop_vars):
         raise ValueError("No loop variables provided")
     with op_scope(name, "while", parts(loop_vars)) as scope:
-        given = [convert_to_tensor(one) for one in parts(loop_vars)]
-        shapes = [one.static.shape for one in given]
+        tensors = [convert_to_tensor(part) for part in parts(loop_vars)]
+        shapes = [tensor.static.shape for tensor in tensors]
         if shape_invariants is not None:
-            shapes = _invariants(loop_vars, shape_invariants, given)
+            shapes = _invariants(loop_vars, shape_invariants, tensors)
         form = loop_vars
         if maximum_iterations is not None:
             most = convert_to_tensor(maximum_iterations, int32)
             cond, body, form = _counted(cond, body, loop_vars, most)
-            given, shapes = [convert_to_tensor(0), *given], [(), *shapes]
-        op = _loop(cond, body, form, given, shapes, back_prop, scope)
-        found = op.outputs[1:] if form is not loop_vars else op.outputs
-    result = packed(loop_vars, list(found))
+            tensors, shapes = [convert_to_tensor(0), *tensors], [(), *shapes]
+        op = _loop(cond, body, form, tensors, shapes, back_prop, scope)
+        outputs = op.outputs[1:] if form is not loop_vars else op.outputs
+    result = packed(loop_vars, list(outputs))
     is_one = isinstance(result, list | tuple) and len(result) == 1
     return result[0] if is_one and not return_same_structure else result
 
@@ -66,19 +66,19 @@ def _loop(
     cond: Any,
     body: Any,
     form: Any,
-    given: list[Any],
+    tensors: list[Any],
     shapes: list[Any],
     back_prop: bool,
     scope: str,
 ) -> Any:
-    graph: Graph = given[0].graph
+    graph: Graph = tensors[0].graph
     begin = graph.version
     with graph.control_dependencies(None), graph.device(None):
         inputs = [
             create_op(
-                "Placeholder", name="variable", dtype=one.static.dtype, shape=shape
+                "Placeholder", name="variable", dtype=tensor.static.dtype, shape=shape
             ).outputs[0]
-            for one, shape in zip(given, shapes, strict=True)
+            for tensor, shape in zip(tensors, shapes, strict=True)
         ]
         arguments = packed(form, inputs)
         spread = arguments if isinstance(arguments, list | tuple) else [arguments]
@@ -88,21 +88,21 @@ def _loop(
             made = packed(form, parts(made))
         what = "structures of loop_vars and what the body returns"
         after = [
-            convert_to_tensor(one)
-            for one in same_parts(_listed(form), _listed(made), what)
+            convert_to_tensor(part)
+            for part in same_parts(_listed(form), _listed(made), what)
         ]
-    _check(inputs, after, given)
+    _check(inputs, after, tensors)
     goes_on, first = function_from(begin, inputs, [choice])
     function, second = function_from(begin, inputs, after)
     for op in graph.ops[begin:]:
         graph.prevent_fetching(op)
     return create_op(
-        *("While", *given, *first, *second),
+        *("While", *tensors, *first, *second),
         name=scope,
         condition=goes_on,
         body=function,
         n_first=len(first),
-        dtypes=tuple(one.static.dtype for one in inputs),
+        dtypes=tuple(tensor.static.dtype for tensor in inputs),
         shapes=tuple(shapes),
         back_prop=bool(back_prop),
         begin=begin,
@@ -115,41 +115,45 @@ def _listed(form: Any) -> Any:
     return list(form) if isinstance(form, list | tuple) else [form]
 
 
-def _check(inputs: list[Any], after: list[Any], given: list[Any]) -> None:
-    for one, other, first in zip(inputs, after, given, strict=True):
-        if one.dtype.base_dtype != other.dtype.base_dtype:
+def _check(inputs: list[Any], after: list[Any], first_tensors: list[Any]) -> None:
+    for before, other, first in zip(inputs, after, first_tensors, strict=True):
+        if before.dtype.base_dtype != other.dtype.base_dtype:
             raise TypeError(
-                f"the loop variable {first.name!r} is {one.dtype.name}, and the body "
-                f"returns {other.dtype.name} for it; cast one."
+                f"the loop variable {first.name!r} is {before.dtype.name}, and the "
+                f"body returns {other.dtype.name} for it; cast one."
             )
-        is_wider = one.shape.ndims is not None and (
+        is_wider = before.shape.ndims is not None and (
             other.shape.ndims is None
-            or len(one.static.shape) != len(other.static.shape)
+            or len(before.static.shape) != len(other.static.shape)
             or any(
                 mine is not None and mine != its
-                for mine, its in zip(one.static.shape, other.static.shape, strict=True)
+                for mine, its in zip(
+                    before.static.shape, other.static.shape, strict=True
+                )
             )
         )
         if is_wider:
             raise ValueError(
                 f"The shape for {first.name} is not an invariant for the loop. It "
-                f"enters the loop with shape {one.shape}, but has shape {other.shape} "
-                f"after one iteration. Provide shape invariants using either the "
-                f"`shape_invariants` argument of tf.while_loop or set_shape() on the "
-                f"loop variables."
+                f"enters the loop with shape {before.shape}, but has shape "
+                f"{other.shape} after one iteration. Provide shape invariants using "
+                f"either the `shape_invariants` argument of tf.while_loop or "
+                f"set_shape() on the loop variables."
             )
 
 
-def _invariants(form: Any, wanted: Any, given: list[Any]) -> list[Any]:
+def _invariants(form: Any, wanted: Any, tensors: list[Any]) -> list[Any]:
     # A TensorShape is a part, though it can be taken apart; None and lists are not.
-    found = same_parts(form, wanted, "structures of loop_vars and shape_invariants")
-    shapes = [static_of(one) for one in found]
-    for one, shape in zip(given, shapes, strict=True):
-        if not agrees(shape, one.static.shape):
+    wanted_parts = same_parts(
+        form, wanted, "structures of loop_vars and shape_invariants"
+    )
+    shapes = [static_of(part) for part in wanted_parts]
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        if not agrees(shape, tensor.static.shape):
             raise ValueError(
-                f"The shape invariant specified for {one.name} is not compatible with "
-                f"the initial shape of the loop variable. It enters the loop with "
-                f"shape {one.shape}, but the specified shape invariant is {shape}."
+                f"The shape invariant specified for {tensor.name} is not compatible "
+                f"with the initial shape of the loop variable. It enters the loop with "
+                f"shape {tensor.shape}, but the specified shape invariant is {shape}."
             )
     return shapes
 

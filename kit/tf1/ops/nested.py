@@ -15,10 +15,10 @@ def _tupled(nest: Any) -> Any:
     if isinstance(nest, list):
         return tuple(map(_tupled, nest))
     if isinstance(nest, tuple):
-        parts = [_tupled(one) for one in nest]
+        parts = [_tupled(part) for part in nest]
         return type(nest)(*parts) if hasattr(nest, "_fields") else tuple(parts)
     if isinstance(nest, Mapping):
-        return {key: _tupled(one) for key, one in nest.items()}
+        return {key: _tupled(part) for key, part in nest.items()}
     return nest
 
 
@@ -30,12 +30,12 @@ def parts(nest: Any) -> list[Any]:
 def same_parts(nest: Any, other: Any, what: str) -> list[Any]:
     """Return the parts of `other`; raise `TypeError` if it has another structure."""
     try:
-        found = flatten_up_to(_tupled(nest), _tupled(other))
+        other_parts = flatten_up_to(_tupled(nest), _tupled(other))
     except TypeError as exc:
         raise TypeError(f"Incompatible {what}: {exc}") from exc
-    if any(isinstance(one, tuple | dict) for one in found):
+    if any(isinstance(part, tuple | dict) for part in other_parts):
         raise TypeError(f"Incompatible {what}: {nest!r} and {other!r}")
-    return found
+    return other_parts
 
 
 def packed(nest: Any, components: list[Any]) -> Any:
@@ -43,12 +43,12 @@ def packed(nest: Any, components: list[Any]) -> Any:
     return _as_lists(nest, packed_like(_tupled(nest), components))
 
 
-def _as_lists(nest: Any, found: Any) -> Any:
+def _as_lists(nest: Any, values: Any) -> Any:
     if isinstance(nest, list):
-        return [_as_lists(a, b) for a, b in zip(nest, found, strict=True)]
+        return [_as_lists(a, b) for a, b in zip(nest, values, strict=True)]
     if isinstance(nest, tuple):
-        parts = [_as_lists(a, b) for a, b in zip(nest, found, strict=True)]
+        parts = [_as_lists(a, b) for a, b in zip(nest, values, strict=True)]
         return type(nest)(*parts) if hasattr(nest, "_fields") else tuple(parts)
     if isinstance(nest, Mapping):
-        return {key: _as_lists(nest[key], found[key]) for key in nest}
-    return found
+        return {key: _as_lists(nest[key], values[key]) for key in nest}
+    return values

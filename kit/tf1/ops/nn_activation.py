@@ -60,17 +60,17 @@ def log_softmax(
 
 def _along(op_type: str, logits: Any, axis: Any, name: str | None) -> Any:
     x = convert_to_tensor(logits)
-    place, shape = -1 if axis is None else int(axis), x.static.shape
-    is_last = place == -1
+    position, shape = -1 if axis is None else int(axis), x.static.shape
+    is_last = position == -1
     if shape is not None and shape:
-        if not -len(shape) <= place < len(shape):
+        if not -len(shape) <= position < len(shape):
             raise InvalidArgumentError(
-                f"Dimension ({place}) must be in the range [{-len(shape)}, "
+                f"Dimension ({position}) must be in the range [{-len(shape)}, "
                 f"{len(shape)}), the axes of {x!r}."
             )
-        is_last = place % len(shape) == len(shape) - 1
+        is_last = position % len(shape) == len(shape) - 1
     if is_last:
         return write(op_type, name, attrs={"axis": -1}, logits=x)
     with x.graph.as_default():
         reserve(*_TO_THE_END, op_type, *_AND_BACK)
-    return write(op_type, name, "transpose", {"axis": place}, logits=x)
+    return write(op_type, name, "transpose", {"axis": position}, logits=x)

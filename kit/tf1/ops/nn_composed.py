@@ -78,7 +78,7 @@ def _along(pool: Any, default: str, doc: str) -> Any:
         with op_scope(name, default, [input]) as scope:
             row = 2 if data_format == "NCW" else 1
             x = expand_dims(input, row)
-            sizes, steps = ([1, np.ravel(one)[-1]] for one in (ksize, strides))
+            sizes, steps = ([1, np.ravel(size)[-1]] for size in (ksize, strides))
             form = "NCHW" if data_format == "NCW" else "NHWC"
             return squeeze(pool(x, sizes, steps, padding, form), [row], name=scope)
 
@@ -133,7 +133,8 @@ def conv1d_transpose(
         sizes = concat([sizes[:row], [1], sizes[row:]], 0)
         form = "NCHW" if data_format == "NCW" else "NHWC"
         steps, holes = (
-            [1, 1 if one is None else np.ravel(one)[-1]] for one in (strides, dilations)
+            [1, 1 if size is None else np.ravel(size)[-1]]
+            for size in (strides, dilations)
         )
         y = conv2d_transpose(
             expand_dims(input, row),

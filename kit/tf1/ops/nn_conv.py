@@ -80,26 +80,26 @@ def _how(strides: Any, padding: Any, dilations: Any, data_format: Any) -> _How:
     return _How(steps, (holes[1], holes[2]), padding, borders, is_first)
 
 
-def _along(given: Any, what: str, is_first: bool) -> tuple[int, ...]:
-    numbers = [given] if np.ndim(given) == 0 else list(given)
+def _along(value: Any, what: str, is_first: bool) -> tuple[int, ...]:
+    numbers = [value] if np.ndim(value) == 0 else list(value)
     if is_first and len(numbers) == 4:
         numbers = [numbers[i] for i in _TO_LAST]
-    found = images.four(numbers, what)
-    if min(found) < 1:
-        raise ValueError(f"{what} are {given!r}; give numbers of at least 1.")
-    return tuple(found)
+    sizes = images.four(numbers, what)
+    if min(sizes) < 1:
+        raise ValueError(f"{what} are {value!r}; give numbers of at least 1.")
+    return tuple(sizes)
 
 
-def _borders(given: Any, is_first: bool) -> tuple[tuple[int, int], ...]:
-    pairs = [tuple(one) if np.ndim(one) else () for one in given]
-    if len(pairs) != 4 or any(len(one) != 2 or min(one) < 0 for one in pairs):
+def _borders(rows: Any, is_first: bool) -> tuple[tuple[int, int], ...]:
+    pairs = [tuple(row) if np.ndim(row) else () for row in rows]
+    if len(pairs) != 4 or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise ValueError(
-            f"padding is {given!r}; give 'SAME', 'VALID' or four pairs of numbers, "
+            f"padding is {rows!r}; give 'SAME', 'VALID' or four pairs of numbers, "
             f"none below 0."
         )
     pairs = [pairs[i] for i in _TO_LAST] if is_first else pairs
     if pairs[0] != (0, 0) or pairs[3] != (0, 0):
-        raise ValueError(f"padding is {given!r}; images and channels have no borders.")
+        raise ValueError(f"padding is {rows!r}; images and channels have no borders.")
     return tuple(pairs[1:3])
 
 
@@ -155,28 +155,32 @@ def conv2d(input: Any, filter: Any = None, *, filters: Any = None, options: Any)
     two; `padding` is "SAME", "VALID" or a pair of numbers for each axis. Raises
     `ValueError` for shapes that do not go together.
     """
-    given = one_of("filters", filters, "filter", filter)
+    kernel = one_of("filters", filters, "filter", filter)
     how = options.how
-    with op_scope(options.name, "Conv2D", [input, given]) as scope:
+    with op_scope(options.name, "Conv2D", [input, kernel]) as scope:
         x = argument("Conv2D", "input", input)
-        w = argument("Conv2D", "filter", given, x.dtype.base_dtype)
+        w = argument("Conv2D", "filter", kernel, x.dtype.base_dtype)
         x, w = how.padded(how.last(x)), _with_holes(w, how.holes)
         groups = _groups(x, w)
         if groups == 1:
             y = images.conv2d(x, w, how.strides, how.padding, name=how.inner(scope))
             return how.given(y, scope)
         parts = zip(split(x, groups, 3), split(w, groups, 3), strict=True)
-        found = [images.conv2d(*part, how.strides, how.padding) for part in parts]
-        return how.given(concat(found, 3, name=how.inner(scope) or "concat"), scope)
+        outputs = [images.conv2d(*part, how.strides, how.padding) for part in parts]
+        return how.given(concat(outputs, 3, name=how.inner(scope) or "concat"), scope)
 
 
 def _groups(x: Any, w: Any) -> int:
     """Return of how many groups of channels each has its own filters."""
-    given, *_ = x.shape.with_rank(4).as_list()[3:]
+    n_inputs, *_ = x.shape.with_rank(4).as_list()[3:]
     taken, made = w.shape.with_rank(4).as_list()[2:]
-    if not (given and taken and made) or given % taken or made % (given // taken):
+    if (
+        not (n_inputs and taken and made)
+        or n_inputs % taken
+        or made % (n_inputs // taken)
+    ):
         return 1
-    return int(given // taken)
+    return int(n_inputs // taken)
 
 
 @with_options(_Options)
@@ -189,12 +193,12 @@ def conv2d_backprop_input(
     options: Any,
 ) -> Any:
     """Return the gradient of `conv2d` by images of these sizes, from its result's."""
-    given = one_of("filters", filters, "filter", filter)
+    kernel = one_of("filters", filters, "filter", filter)
     how = options.how_back
-    values = [input_sizes, given, out_backprop]
+    values = [input_sizes, kernel, out_backprop]
     with op_scope(options.name, "Conv2DBackpropInput", values) as scope:
         dy = argument("Conv2DBackpropInput", "out_backprop", out_backprop)
-        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
+        w = argument("Conv2DBackpropInput", "filter", kernel, dy.dtype.base_dtype)
         return _back(input_sizes, w, dy, how, scope)
 
 
@@ -206,7 +210,7 @@ def _back(sizes: Any, w: Any, dy: Any, how: _How, name: str) -> Any:
     w, dy, edges = _with_holes(w, how.holes), how.last(dy), how.borders
     if edges is not None:
         more = [0, *map(sum, edges), 0]
-        sizes = [sizes[i] + one for i, one in enumerate(more)]
+        sizes = [sizes[i] + amount for i, amount in enumerate(more)]
     like = zeros(sizes, dtype)
     if like.shape.ndims not in (4, None):
         raise ValueError(f"images have 4 sizes, not {text(like.static.shape)}.")
@@ -262,11 +266,11 @@ def conv2d_transpose(
     that do not go together, in a run `InvalidArgumentError`.
     """
     images_in = one_of("input", input, "value", value)
-    given = one_of("filters", filters, "filter", filter)
+    kernel = one_of("filters", filters, "filter", filter)
     how = _how(strides, padding, dilations, data_format)
-    with op_scope(name, "conv2d_transpose", [images_in, given, output_shape]) as scope:
+    with op_scope(name, "conv2d_transpose", [images_in, kernel, output_shape]) as scope:
         dy = argument("Conv2DBackpropInput", "input", images_in)
-        w = argument("Conv2DBackpropInput", "filter", given, dy.dtype.base_dtype)
+        w = argument("Conv2DBackpropInput", "filter", kernel, dy.dtype.base_dtype)
         return _back(output_shape, w, dy, how, scope)
 
 
@@ -286,11 +290,11 @@ def convolution(
     `strides` and `dilation_rate` have a number for each of these axes. Raises
     `ValueError` for three axes, and where both are above 1.
     """
-    given = one_of("filters", filters, "filter", filter)
+    kernel = one_of("filters", filters, "filter", filter)
     rates = one_of("dilations", dilations, "dilation_rate", dilation_rate)
-    with op_scope(name, "convolution", [input, given]) as scope:
+    with op_scope(name, "convolution", [input, kernel]) as scope:
         x = convert_to_tensor(input, name="input")
-        w = convert_to_tensor(given, name="filter")
+        w = convert_to_tensor(kernel, name="filter")
         rank = w.shape.ndims if x.shape.ndims is None else x.shape.ndims
         if rank not in (3, 4):
             raise ValueError(f"convolution has one or two axes, not {w.shape}.")
@@ -314,13 +318,13 @@ def convolution(
         return squeeze(y, [row], name=scope)
 
 
-def _each(given: Any, n: int, what: str) -> list[int]:
-    numbers: Any = [1] * n if given is None else given
-    found: list[int] = [numbers] * n if np.ndim(numbers) == 0 else list(numbers)
-    found = found * n if len(found) == 1 else found
-    if len(found) != n or min(found) < 1:
-        raise ValueError(f"{what} is {given!r}; give {n} numbers of at least 1.")
-    return found
+def _each(value: Any, n: int, what: str) -> list[int]:
+    numbers: Any = [1] * n if value is None else value
+    listed: list[int] = [numbers] * n if np.ndim(numbers) == 0 else list(numbers)
+    listed = listed * n if len(listed) == 1 else listed
+    if len(listed) != n or min(listed) < 1:
+        raise ValueError(f"{what} is {value!r}; give {n} numbers of at least 1.")
+    return listed
 
 
 def conv1d(
@@ -335,12 +339,12 @@ def conv1d(
     dilations: Any = None,
 ) -> Any:
     """Return the correlation of rows [row, place, channel] with filters."""
-    given = one_of("input", input, "value", value)
+    tensor = one_of("input", input, "value", value)
     formats = {None: "NWC", "NHWC": "NWC", "NCHW": "NCW"}
     form = formats.get(data_format, data_format)
-    with op_scope(name, "conv1d", [given, filters]) as scope:
+    with op_scope(name, "conv1d", [tensor, filters]) as scope:
         steps = _each(stride, 1, "stride")
-        return convolution(given, filters, padding, steps, dilations, scope, form)
+        return convolution(tensor, filters, padding, steps, dilations, scope, form)
 
 
 def atrous_conv2d(

@@ -67,8 +67,8 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any
 
 def _layer(x: Any, weights: Any, biases: Any, name: str | None) -> Any:
     x, weights, biases = (
-        convert_to_tensor(one, name=what)
-        for what, one in (("x", x), ("weights", weights), ("biases", biases))
+        convert_to_tensor(value, name=what)
+        for what, value in (("x", x), ("weights", weights), ("biases", biases))
     )
     return bias_add(matmul(x, weights), biases, name=name)
 
@@ -89,10 +89,10 @@ def max_pool(
     input: Any = None,
 ) -> Any:
     """Return the greatest of each window of the images."""
-    given = one_of("input", input, "value", value)
+    tensor = one_of("input", input, "value", value)
     _check_images(data_format, padding)
-    with op_scope(name, "MaxPool", [given]) as scope:
-        x = argument("MaxPool", "input", given)
+    with op_scope(name, "MaxPool", [tensor]) as scope:
+        x = argument("MaxPool", "input", tensor)
         return images.max_pool(x, ksize, strides, padding, name=scope)
 
 
@@ -143,10 +143,10 @@ def avg_pool(
     input: Any = None,
 ) -> Any:
     """Return the mean of each window of the images, borders left out."""
-    given = one_of("input", input, "value", value)
+    tensor = one_of("input", input, "value", value)
     _check_images(data_format, padding)
-    with op_scope(name, "AvgPool", [given]) as scope:
-        x = argument("AvgPool", "value", given)
+    with op_scope(name, "AvgPool", [tensor]) as scope:
+        x = argument("AvgPool", "value", tensor)
         return images.avg_pool(x, ksize, strides, padding, name=scope)
 
 
@@ -182,11 +182,11 @@ def dropout(
     if rate is None:
         raise ValueError("You must provide a rate to dropout.")
     with op_scope(name, "dropout", [x, rate]):
-        found = convert_to_tensor(x, name="x")
-        if not found.dtype.is_floating:
+        tensor = convert_to_tensor(x, name="x")
+        if not tensor.dtype.is_floating:
             raise ValueError(
                 f"x has to be a floating point tensor since it's going to be scaled. "
-                f"Got a {found.dtype.name} tensor instead."
+                f"Got a {tensor.dtype.name} tensor instead."
             )
         if not isinstance(rate, ArrayProtocol):
             if not 0 <= rate < 1:
@@ -195,8 +195,8 @@ def dropout(
                     f"{rate!r}"
                 )
             if rate == 0:
-                return found
-        return _dropped(found, rate, noise_shape, seed)
+                return tensor
+        return _dropped(tensor, rate, noise_shape, seed)
 
 
 def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
@@ -212,14 +212,14 @@ def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
     return made
 
 
-def _noise(x: Any, given: Any) -> Any:
-    if given is None:
+def _noise(x: Any, shape: Any) -> Any:
+    if shape is None:
         return x.static.shape if is_known(x.static.shape) else shape_of(x)
-    if isinstance(given, list | tuple | TensorShape):
-        wanted = [getattr(one, "value", one) for one in given]
+    if isinstance(shape, list | tuple | TensorShape):
+        wanted = [getattr(size, "value", size) for size in shape]
         own: Any = shape_of(x) if None in wanted else None
-        given = [own[i] if one is None else one for i, one in enumerate(wanted)]
-    return ints("RandomUniform", "shape", given)
+        shape = [own[i] if size is None else size for i, size in enumerate(wanted)]
+    return ints("RandomUniform", "shape", shape)
 
 
 def embedding_lookup(
@@ -238,20 +238,20 @@ def embedding_lookup(
     parts = _parts(params)
     with op_scope(name, "embedding_lookup", [*parts, ids]) as scope:
         tables = [
-            argument("GatherV2", f"params_{i}", one) for i, one in enumerate(parts)
+            argument("GatherV2", f"params_{i}", table) for i, table in enumerate(parts)
         ]
         wanted = index("GatherV2", "ids", ids)
         # The original's last operation is not named like the scope.
-        found = embedding.embedding_lookup(
+        rows = embedding.embedding_lookup(
             tables, wanted, partition_strategy, name=scope
         )
         if max_norm is not None:
-            n, rank = wanted.shape.ndims, found.shape.ndims
-            found = clip_by_norm(found, max_norm, axes=list(range(n, rank)))
+            n, rank = wanted.shape.ndims, rows.shape.ndims
+            rows = clip_by_norm(rows, max_norm, axes=list(range(n, rank)))
         if len(tables) == 1:
-            with found.graph.colocate_with(tables[0]):
-                return create("Identity", found, name="Identity")
-        return found
+            with rows.graph.colocate_with(tables[0]):
+                return create("Identity", rows, name="Identity")
+        return rows
 
 
 def _parts(params: Any) -> list[Any]:
@@ -319,9 +319,9 @@ def l2_normalize(
     """Return x divided by its length along some axes; epsilon guards against zero."""
     axis = one_of("axis", axis, "dim", dim)
     with op_scope(name, "l2_normalize", [x]) as scope:
-        given = convert_to_tensor(x, name="x")
-        total = reduce_sum(square(given), axis, keepdims=True)
-        return multiply(given, rsqrt(maximum(total, epsilon)), name=scope)
+        tensor = convert_to_tensor(x, name="x")
+        total = reduce_sum(square(tensor), axis, keepdims=True)
+        return multiply(tensor, rsqrt(maximum(total, epsilon)), name=scope)
 
 
 def local_response_normalization(
@@ -360,9 +360,9 @@ lrn = local_response_normalization
 def zero_fraction(value: Any, name: str | None = None) -> Any:
     """Return the share of elements that are zero."""
     with op_scope(name, "zero_fraction", [value]):
-        given = convert_to_tensor(value, name="value")
-        is_zero = given.graph.create(
-            "Equal", given, convert_to_tensor(given.dtype.as_numpy_dtype(0))
+        tensor = convert_to_tensor(value, name="value")
+        is_zero = tensor.graph.create(
+            "Equal", tensor, convert_to_tensor(tensor.dtype.as_numpy_dtype(0))
         )
         share = reduce_mean(cast(is_zero.outputs[0], float32))
         return identity(share, name="fraction")

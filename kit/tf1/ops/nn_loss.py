@@ -39,10 +39,10 @@ def softmax_cross_entropy_with_logits(
 ) -> Any:
     """Do what the second version does, without a gradient for the labels."""
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
-    place = dim if axis is None else axis
+    position = dim if axis is None else axis
     with op_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]):
         held = stop_gradient(labels, name="labels_stop_gradient")
-        return _dense(held, logits, int(place))
+        return _dense(held, logits, int(position))
 
 
 def _dense(labels: Any, logits: Any, axis: int) -> Any:
@@ -71,8 +71,8 @@ def sparse_softmax_cross_entropy_with_logits(
         x = convert_to_tensor(logits)
         if x.shape.ndims == 0:
             raise ValueError(f"Logits cannot be scalars - received shape {x.shape}.")
-        known = None not in (x.shape.ndims, y.shape.ndims)
-        if known and y.shape.ndims != x.shape.ndims - 1:
+        has_ranks = None not in (x.shape.ndims, y.shape.ndims)
+        if has_ranks and y.shape.ndims != x.shape.ndims - 1:
             raise ValueError(
                 f"Rank mismatch: Rank of labels (received {y.shape.ndims}) should "
                 f"equal rank of logits minus 1 (received {x.shape.ndims})."

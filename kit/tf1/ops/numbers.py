@@ -75,10 +75,10 @@ xdivy = _pair("xdivy", _where_x(lambda x, y: x / y), "x / y, 0 where x is 0")
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
     """Return 1 / x, and 0 where x is 0."""
     with op_scope(name, "reciprocal_no_nan", [x]) as scope:
-        found = convert_to_tensor(x, name="x")
-        is_zero = arithmetic.equal(found, zeros_like(found))
-        inverse = arithmetic.reciprocal(where(is_zero, ones_like(found), found))
-        return where(is_zero, zeros_like(found), inverse, name=scope)
+        tensor = convert_to_tensor(x, name="x")
+        is_zero = arithmetic.equal(tensor, zeros_like(tensor))
+        inverse = arithmetic.reciprocal(where(is_zero, ones_like(tensor), tensor))
+        return where(is_zero, zeros_like(tensor), inverse, name=scope)
 
 
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
@@ -89,9 +89,9 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
         at = convert_to_tensor(x, name="x")
         if not coeffs:
             return zeros_like(at, name=scope)
-        total, *rest = [convert_to_tensor(one) for one in coeffs]
-        for one in rest:
-            total = one + total * at
+        total, *rest = [convert_to_tensor(coeff) for coeff in coeffs]
+        for coefficient in rest:
+            total = coefficient + total * at
         return arithmetic.identity(total, name=scope)
 
 

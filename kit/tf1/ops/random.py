@@ -40,7 +40,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         _DEFAULT_SEED if graph.seed is None else graph.seed,
         graph.version if op_seed is None else op_seed,
     )
-    low, high = (one % _MOST for one in pair)
+    low, high = (number % _MOST for number in pair)
     return (0, _MOST) if (low, high) == (0, 0) else (low, high)
 
 
@@ -111,17 +111,17 @@ def _drawn(
     wanted = as_dtype(dtype)
     with op_scope(name, default, [shape, *settings.values()]) as scope:
         sizes = vector(default, "shape", shape)
-        given = {key: _setting(key, one, wanted) for key, one in settings.items()}
-        for one in given.values():
-            if wanted.is_integer and isinstance(one, ArrayProtocol):
-                convert_to_tensor(one).shape.assert_has_rank(0)
-        low, high = given.get("low"), given.get("high")
+        bounds = {key: _setting(key, value, wanted) for key, value in settings.items()}
+        for bound in bounds.values():
+            if wanted.is_integer and isinstance(bound, ArrayProtocol):
+                convert_to_tensor(bound).shape.assert_has_rank(0)
+        low, high = bounds.get("low"), bounds.get("high")
         is_nothing = isinstance(sizes, list) and 0 in sizes
         if wanted.is_integer and isinstance(low, int) and isinstance(high, int):
             if is_nothing:
                 return zeros(sizes, wanted, name=scope)
             _check_between(low, high)
-        return draw(sizes, **given, dtype=wanted._base, seed=seed, name=scope)
+        return draw(sizes, **bounds, dtype=wanted._base, seed=seed, name=scope)
 
 
 def _check_between(low: int, high: int) -> None:
@@ -131,9 +131,9 @@ def _check_between(low: int, high: int) -> None:
 
 def _setting(name: str, value: Any, dtype: DType) -> Any:
     """Return a number that `dtype` can hold as it is, and a tensor unchanged."""
-    found = convert_to_tensor(value, dtype, name=name)
-    known = None if isinstance(value, ArrayProtocol) else found.static.value
-    return found if known is None or known.ndim else known.item()
+    tensor = convert_to_tensor(value, dtype, name=name)
+    static_value = None if isinstance(value, ArrayProtocol) else tensor.static.value
+    return tensor if static_value is None or static_value.ndim else static_value.item()
 
 
 def multinomial(
@@ -176,8 +176,8 @@ def categorical(
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """Return the rows in random order; each run draws a new one."""
     with op_scope(name, "RandomShuffle", [value]) as scope:
-        found = argument("RandomShuffle", "value", value)
-        return native.shuffle(found, seed=seed, name=scope)
+        tensor = argument("RandomShuffle", "value", value)
+        return native.shuffle(tensor, seed=seed, name=scope)
 
 
 def random_crop(

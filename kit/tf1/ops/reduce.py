@@ -60,37 +60,39 @@ def _reduced(
 ) -> Any:
     with op_scope(name, default, [x, axis]) as scope:
         is_truth = op_type in ("All", "Any") and isinstance(x, list | tuple)
-        found = argument(op_type, "input", x, bool_ if is_truth else None)
-        check_allowed(op_type, [found])
+        tensor = argument(op_type, "input", x, bool_ if is_truth else None)
+        check_allowed(op_type, [tensor])
         chosen = None if axis is None else _along(op_type, axis)
         if isinstance(chosen, Tensor):
-            return reduce_along(op_type, found, chosen, bool(keepdims), name=scope)
+            return reduce_along(op_type, tensor, chosen, bool(keepdims), name=scope)
         if chosen is not None:
             if np.ndim(chosen) > 1:
                 raise ValueError(f"axis must be at most rank 1, not {axis!r}.")
             listed = chosen if isinstance(chosen, list) else [chosen]
-            rank = found.shape.ndims
+            rank = tensor.shape.ndims
             # An axis may be named twice.
             chosen = tuple(
                 {
-                    one if rank is None or not -rank <= one < rank else one % rank: one
-                    for one in listed
+                    number
+                    if rank is None or not -rank <= number < rank
+                    else number % rank: number
+                    for number in listed
                 }.values()
             )
         attrs: dict[str, Any] = {"axis": chosen, "keepdims": bool(keepdims)}
-        if op_type in _EXTREMES and 0 in (found.static.shape or ()):
-            return _of_nothing(op_type, found, chosen, bool(keepdims), scope)
-        return create(op_type, found, name=scope, **attrs)
+        if op_type in _EXTREMES and 0 in (tensor.static.shape or ()):
+            return _of_nothing(op_type, tensor, chosen, bool(keepdims), scope)
+        return create(op_type, tensor, name=scope, **attrs)
 
 
 def _along(op_type: str, axis: Any) -> Any:
     """Return axes as integers, or as a tensor if a run may feed others."""
-    found = ints(op_type, "reduction_indices", axis)
-    if op_type in ("Sum", "Mean") or not isinstance(found, Tensor):
-        return found
+    numbers = ints(op_type, "reduction_indices", axis)
+    if op_type in ("Sum", "Mean") or not isinstance(numbers, Tensor):
+        return numbers
     # What a run chooses has no gradient in these.
-    is_known = found.static.value is not None
-    return settled(op_type, "reduction_indices", axis) if is_known else found
+    is_known = numbers.static.value is not None
+    return settled(op_type, "reduction_indices", axis) if is_known else numbers
 
 
 _EXTREMES = {"Max": "min", "Min": "max"}
@@ -164,10 +166,10 @@ arg_min = _index_of_old("ArgMin", "the first least element")
 
 def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
     with op_scope(name, op_type, [x, axis]) as scope:
-        found = argument(op_type, "input", x)
-        (place,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)
-        attrs: dict[str, Any] = {"axis": place, "dtype": as_dtype(dtype)._base}
-        return create(op_type, found, name=scope, keepdims=False, **attrs)
+        tensor = argument(op_type, "input", x)
+        (position,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)
+        attrs: dict[str, Any] = {"axis": position, "dtype": as_dtype(dtype)._base}
+        return create(op_type, tensor, name=scope, keepdims=False, **attrs)
 
 
 def count_nonzero(
@@ -183,9 +185,9 @@ def count_nonzero(
     """Return the number of elements that are not zero, along some axes or of all."""
     axis = one_of("axis", axis, "reduction_indices", reduction_indices)
     keepdims = one_of("keepdims", keepdims, "keep_dims", keep_dims)
-    given = one_of("input", input, "input_tensor", input_tensor)
-    with op_scope(name, "count_nonzero", [given]):
-        x = argument("NotEqual", "input", given)
+    tensor = one_of("input", input, "input_tensor", input_tensor)
+    with op_scope(name, "count_nonzero", [tensor]):
+        x = argument("NotEqual", "input", tensor)
         nothing = b"" if x.dtype == string else x.dtype.as_numpy_dtype()
         zero = argument("NotEqual", "zeros", nothing, x.dtype)
         is_one = create("NotEqual", x, zero, name="NotEqual")
@@ -230,16 +232,18 @@ def _cumulated(
     op_type: str, x: Any, axis: Any, exclusive: bool, reverse: bool, name: str | None
 ) -> Any:
     with op_scope(name, op_type, [x]) as scope:
-        found = argument(op_type, "x", x)
-        check_allowed(op_type, [found])
-        place = settled(op_type, "axis", axis)
-        rank = found.shape.ndims
-        if isinstance(place, list) or (rank is not None and not -rank <= place < rank):
+        tensor = argument(op_type, "x", x)
+        check_allowed(op_type, [tensor])
+        position = settled(op_type, "axis", axis)
+        rank = tensor.shape.ndims
+        if isinstance(position, list) or (
+            rank is not None and not -rank <= position < rank
+        ):
             raise InvalidArgumentError(
                 None, None, f"{op_type} along {axis!r}: the tensor has {rank} axes."
             )
         attrs = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-        return create(op_type, found, name=scope, axis=place, **attrs)
+        return create(op_type, tensor, name=scope, axis=position, **attrs)
 
 
 class TopKV2(NamedTuple):
@@ -256,14 +260,14 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
     `ValueError` for a row that is shorter, in the run `InvalidArgumentError`.
     """
     with op_scope(name, "TopKV2", [input, k]) as scope:
-        found = argument("TopKV2", "input", input)
-        check_allowed("TopKV2", [found])
+        tensor = argument("TopKV2", "input", input)
+        check_allowed("TopKV2", [tensor])
         count = ints("TopKV2", "k", k)
         if isinstance(count, list):
             raise ValueError(f"k of TopKV2 must be one number, not {count}.")
         extra = [] if isinstance(count, int) else [count]
-        known = None if extra else count
-        op = create_op("TopKV2", found, *extra, name=scope, k=known)
+        static_count = None if extra else count
+        op = create_op("TopKV2", tensor, *extra, name=scope, k=static_count)
         return TopKV2(*op.outputs)
 
 
@@ -288,5 +292,5 @@ def invert_permutation(x: Any, name: str | None = None) -> Any:
     In the run raises `InvalidArgumentError` for anything else.
     """
     with op_scope(name, "InvertPermutation", [x]) as scope:
-        found = index("InvertPermutation", "x", x)
-        return create("InvertPermutation", found, name=scope)
+        tensor = index("InvertPermutation", "x", x)
+        return create("InvertPermutation", tensor, name=scope)

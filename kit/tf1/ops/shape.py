@@ -25,23 +25,23 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     Raises `ValueError` if the number of elements does not fit.
     """
     with op_scope(name, "Reshape", [tensor, shape]) as scope:
-        found = argument("Reshape", "tensor", tensor)
+        operand = argument("Reshape", "tensor", tensor)
         sizes = vector("Reshape", "shape", shape)
         if isinstance(sizes, list) and sizes.count(-1) > 1:
             # The original finds this out in the run: the shape must stay unknown now.
-            given = convert_to_tensor(shape, name="shape", dtype_hint=int32)
+            sizes_fed = convert_to_tensor(shape, name="shape", dtype_hint=int32)
             sizes = create(
-                "PlaceholderWithDefault", given, name=None, shape=(len(sizes),)
+                "PlaceholderWithDefault", sizes_fed, name=None, shape=(len(sizes),)
             )
         if isinstance(sizes, list) and -1 not in sizes:
-            _check_count(found.static.shape, sizes)
-        return native.reshape(found, sizes, name=scope)
+            _check_count(operand.static.shape, sizes)
+        return native.reshape(operand, sizes, name=scope)
 
 
 def _check_count(shape: Any, sizes: list[int]) -> None:
     """Raise `ValueError` if no size fits where `shape` has an unknown one."""
-    known = [size for size in shape or () if size is not None]
-    each, wanted = int(np.prod(known)), int(np.prod(sizes))
+    sizes_known = [size for size in shape or () if size is not None]
+    each, wanted = int(np.prod(sizes_known)), int(np.prod(sizes))
     if (wanted % each if each else wanted) and shape is not None:
         raise ValueError(
             f"Cannot reshape a tensor of {text(shape)} to shape {sizes} ({wanted} "
@@ -57,14 +57,14 @@ def transpose(
     Raises `ValueError` unless `perm` has one number for each axis.
     """
     with op_scope(name, "transpose", [a, perm]) as scope:
-        found = convert_to_tensor(a, name="a")
-        found = conj(found) if conjugate else found
+        operand = convert_to_tensor(a, name="a")
+        operand = conj(operand) if conjugate else operand
         order = None if perm is None else axes("Transpose", "perm", perm)
         if order is not None and len(set(order)) != len(order):
             raise InvalidArgumentError(
-                f"{order} is missing one of the axes of {found!r}."
+                f"{order} is missing one of the axes of {operand!r}."
             )
-        return native.transpose(found, order, name=scope)
+        return native.transpose(operand, order, name=scope)
 
 
 def matrix_transpose(
@@ -75,15 +75,15 @@ def matrix_transpose(
     Raises `ValueError` for a tensor that has fewer, or an unknown number of axes.
     """
     with op_scope(name, "matrix_transpose", [a]):
-        found = convert_to_tensor(a, name="a")
-        shape = found.static.shape
+        operand = convert_to_tensor(a, name="a")
+        shape = operand.static.shape
         if shape is None or len(shape) < 2:
             raise ValueError(
                 f"Argument 'a' should be a (batch) matrix, with rank >= 2. Found: "
                 f"{text(shape)}"
             )
         n = len(shape)
-        return transpose(found, [*range(n - 2), n - 1, n - 2], conjugate=conjugate)
+        return transpose(operand, [*range(n - 2), n - 1, n - 2], conjugate=conjugate)
 
 
 def expand_dims(
@@ -97,11 +97,11 @@ def expand_dims(
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
     with op_scope(name, "ExpandDims", [input, axis]) as scope:
-        found = argument("ExpandDims", "input", input)
+        operand = argument("ExpandDims", "input", input)
         places = axes("ExpandDims", "dim", axis)
         if len(places) != 1:
             raise ValueError(f"'dim' must be a tensor with a single value, not {axis}.")
-        return native.expand_dims(found, places, name=scope)
+        return native.expand_dims(operand, places, name=scope)
 
 
 def squeeze(
@@ -113,24 +113,26 @@ def squeeze(
     """Return the tensor without these axes of size 1, or without all such axes."""
     axis = one_of("axis", axis, "squeeze_dims", squeeze_dims)
     with op_scope(name, "Squeeze", [input]) as scope:
-        found = argument("Squeeze", "input", input)
+        operand = argument("Squeeze", "input", input)
         gone = None if axis is None else axes("Squeeze", "squeeze_dims", axis)
-        return native.squeeze(found, gone or None, name=scope)
+        return native.squeeze(operand, gone or None, name=scope)
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """Return the tensor repeated a number of times along each axis."""
     with op_scope(name, "Tile", [input, multiples]) as scope:
-        found = argument("Tile", "input", input)
-        return broadcast.tile(found, vector("Tile", "multiples", multiples), name=scope)
+        operand = argument("Tile", "input", input)
+        return broadcast.tile(
+            operand, vector("Tile", "multiples", multiples), name=scope
+        )
 
 
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """Return the tensor repeated so that it has this shape."""
     with op_scope(name, "BroadcastTo", [input, shape]) as scope:
-        found = argument("BroadcastTo", "input", input)
+        operand = argument("BroadcastTo", "input", input)
         return broadcast.broadcast_to(
-            found, vector("BroadcastTo", "shape", shape), name=scope
+            operand, vector("BroadcastTo", "shape", shape), name=scope
         )
 
 
@@ -143,10 +145,10 @@ def shape(
     if isinstance(input, SparseTensor | SparseTensorValue):
         return cast(input.dense_shape, out_type, name)
     with op_scope(name, "Shape", [input]) as scope:
-        found = convert_to_tensor(input)
-        known = found.static.shape
-        value = list(known) if is_known(known) else None
-        return _told("Shape", found, value, out_type, scope)
+        operand = convert_to_tensor(input)
+        sizes = operand.static.shape
+        value = list(sizes) if is_known(sizes) else None
+        return _told("Shape", operand, value, out_type, scope)
 
 
 def guarantee_const(input: Any, name: str | None = None) -> Any:
@@ -158,7 +160,7 @@ def guarantee_const(input: Any, name: str | None = None) -> Any:
 def shape_n(input: Any, out_type: Any = int32, name: str | None = None) -> Any:
     """Return the shapes of several tensors as a list of tensors."""
     with op_scope(name, "ShapeN", list(input)):
-        return [shape(one, out_type=out_type) for one in input]
+        return [shape(tensor, out_type=out_type) for tensor in input]
 
 
 def size(
@@ -172,8 +174,8 @@ def size(
         total = create("Prod", sizes, name=None, axis=None, keepdims=False)
         return cast(total, out_type, name)
     with op_scope(name, "Size", [input]) as scope:
-        found = convert_to_tensor(input)
-        return _told("Size", found, n_elements(found.static.shape), out_type, scope)
+        operand = convert_to_tensor(input)
+        return _told("Size", operand, n_elements(operand.static.shape), out_type, scope)
 
 
 def rank(input: Any, name: str | None = None) -> Any:
@@ -181,9 +183,11 @@ def rank(input: Any, name: str | None = None) -> Any:
     if isinstance(input, SparseTensor | SparseTensorValue):
         return size(input.dense_shape, name)
     with op_scope(name, "Rank", [input]) as scope:
-        found = convert_to_tensor(input)
-        known = found.static.shape
-        return _told("Rank", found, None if known is None else len(known), int32, scope)
+        operand = convert_to_tensor(input)
+        sizes = operand.static.shape
+        return _told(
+            "Rank", operand, None if sizes is None else len(sizes), int32, scope
+        )
 
 
 def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
@@ -202,14 +206,14 @@ def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Return the tensor with its elements in reverse order along some axes."""
     with op_scope(name, "ReverseV2", [tensor, axis]) as scope:
-        found = argument("ReverseV2", "tensor", tensor)
-        places, known = vector("ReverseV2", "axis", axis), found.static.shape
+        operand = argument("ReverseV2", "tensor", tensor)
+        places, sizes = vector("ReverseV2", "axis", axis), operand.static.shape
         if isinstance(places, Tensor) and places.static.value is None:
-            return fed("ReverseV2", [found], places, scope, known).outputs[0]
+            return fed("ReverseV2", [operand], places, scope, sizes).outputs[0]
         turned = axes("ReverseV2", "axis", places)
-        if known is not None:
-            turned = tuple(axis_of(one, len(known)) for one in turned)
-        return create("ReverseV2", found, name=scope, axis=turned)
+        if sizes is not None:
+            turned = tuple(axis_of(number, len(sizes)) for number in turned)
+        return create("ReverseV2", operand, name=scope, axis=turned)
 
 
 def pad(
@@ -230,26 +234,28 @@ def pad(
     is_zero = not isinstance(constant_values, Tensor) and np.all(constant_values == 0)
     default = ("Pad" if is_zero else "PadV2") if kind == "CONSTANT" else "MirrorPad"
     with op_scope(name, default, [tensor, paddings]) as scope:
-        found = argument(default, "input", tensor)
+        operand = argument(default, "input", tensor)
         rows = index(default, "paddings", paddings)
         rows.shape.assert_has_rank(2)
         rows_known = rows.static.value
-        known = None if isinstance(paddings, Tensor) else rows_known
-        if known is not None and known.shape[1] == 2:
-            rows = known.tolist()
+        static_rows = None if isinstance(paddings, Tensor) else rows_known
+        if static_rows is not None and static_rows.shape[1] == 2:
+            rows = static_rows.tolist()
         if rows_known is not None and (rows_known < 0).any():
             raise ValueError(f"paddings must be non-negative, not {paddings!r}.")
-        fill = 0 if is_zero else _fill_of(constant_values, found)
+        fill = 0 if is_zero else _fill_of(constant_values, operand)
         if kind == "CONSTANT":
-            return native_pad(found, rows, "constant", fill, name=scope)
+            return native_pad(operand, rows, "constant", fill, name=scope)
         try:
-            return native_pad(found, rows, kind.lower(), name=scope)
+            return native_pad(operand, rows, kind.lower(), name=scope)
         except ValueError as exc:
             raise InvalidArgumentError(str(exc)) from exc
 
 
-def _fill_of(given: Any, x: Any) -> Any:
-    value = value_now(argument("PadV2", "constant_values", given, x.dtype.base_dtype))
+def _fill_of(value_given: Any, x: Any) -> Any:
+    value = value_now(
+        argument("PadV2", "constant_values", value_given, x.dtype.base_dtype)
+    )
     if value is None:
         raise ValueError("pad needs to know constant_values when the line is written.")
     return value

@@ -95,9 +95,9 @@ def embedding_lookup_sparse(
         raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")
     with op_scope(name, "embedding_lookup_sparse", [sp_ids.values]):
         ids = sp_ids.values
-        found = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
-        given = ones_like(ids) if sp_weights is None else sp_weights.values
-        weights = cast(given, found.dtype)
+        rows = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
+        factors = ones_like(ids) if sp_weights is None else sp_weights.values
+        weights = cast(factors, rows.dtype)
         row = expand_dims(sp_ids.indices[:, 0], 1)
         count = cast(reduce_max(row) + 1, int64)
         sizes = expand_dims(count, 0)
@@ -105,10 +105,10 @@ def embedding_lookup_sparse(
         def summed(values: Any) -> Any:
             return scatter_nd(row, values, sizes)
 
-        lead = [-1, *[1] * (found.shape.ndims - 1)]
-        width = cast(shape_of(found)[1:], int64)
+        lead = [-1, *[1] * (rows.shape.ndims - 1)]
+        width = cast(shape_of(rows)[1:], int64)
         total = scatter_nd(
-            row, found * reshape(weights, lead), concat([sizes, width], 0)
+            row, rows * reshape(weights, lead), concat([sizes, width], 0)
         )
         if combiner == "sum":
             return total

@@ -89,13 +89,13 @@ def write(
 
 def index(op_type: str, name: str, value: Any, kinds: tuple[str, ...] = _WHOLE) -> Any:
     """Return an argument of integers as a tensor; `TypeError` for other types."""
-    found = argument(op_type, name, hinted(value, name))
-    if found.dtype.base_dtype.name not in kinds:
+    tensor = argument(op_type, name, hinted(value, name))
+    if tensor.dtype.base_dtype.name not in kinds:
         raise TypeError(
             f"Value passed to parameter {name!r} of {op_type!r} Op has type "
-            f"{found.dtype.base_dtype.name}; it must be one of {', '.join(kinds)}."
+            f"{tensor.dtype.base_dtype.name}; it must be one of {', '.join(kinds)}."
         )
-    return found
+    return tensor
 
 
 def hinted(value: Any, name: str) -> Any:
@@ -109,9 +109,9 @@ def ints(op_type: str, name: str, value: Any) -> Ints:
 
     A tensor stays one, also if its value is known: a run may feed another.
     """
-    found = index(op_type, name, value)
-    known = None if isinstance(value, ArrayProtocol) else found.static.value
-    return found if known is None else known.tolist()
+    tensor = index(op_type, name, value)
+    static_value = None if isinstance(value, ArrayProtocol) else tensor.static.value
+    return tensor if static_value is None else static_value.tolist()
 
 
 def settled(op_type: str, name: str, value: Any) -> Ints:
@@ -120,13 +120,13 @@ def settled(op_type: str, name: str, value: Any) -> Ints:
     Nothing of which they are computed can be fed any more. `ValueError` if they are
     not known.
     """
-    found = index(op_type, name, value)
-    if found.static.value is None:
+    tensor = index(op_type, name, value)
+    if tensor.static.value is None:
         raise ValueError(
             f"{op_type} needs to know {name} when the line is written; {value!r} is "
             f"known in a run only."
         )
-    return value_now(found).tolist()
+    return value_now(tensor).tolist()
 
 
 def value_now(tensor: Tensor) -> Any:
@@ -136,22 +136,22 @@ def value_now(tensor: Tensor) -> Any:
     """
     stack = [tensor]
     while stack:
-        one: Any = stack.pop()
-        if one.static.value is not None and one.graph.is_feedable(one):
-            one.graph.prevent_feeding(one)
-            stack += one.op.inputs
+        current: Any = stack.pop()
+        if current.static.value is not None and current.graph.is_feedable(current):
+            current.graph.prevent_feeding(current)
+            stack += current.op.inputs
     return tensor.static.value
 
 
 def whole(op_type: str, name: str, value: Any) -> int:
     """Return one number that must be known now; `ValueError` if it is not."""
-    found = settled(op_type, name, value)
-    if not isinstance(found, int):
+    number = settled(op_type, name, value)
+    if not isinstance(number, int):
         raise ValueError(
             f"{op_type} needs one {name}, known when the line is written, not "
             f"{value!r}."
         )
-    return found
+    return number
 
 
 def along(
@@ -166,12 +166,12 @@ def along(
 
     Where only a run knows the axis, their sizes are unknown and there is no gradient.
     """
-    given = index(op_type, "axis", axis)
-    if given.static.value is not None:
-        place = whole(op_type, "axis", given)
-        return create_op(op_type, *xs, name=name, axis=place, **attrs)
+    position = index(op_type, "axis", axis)
+    if position.static.value is not None:
+        number = whole(op_type, "axis", position)
+        return create_op(op_type, *xs, name=name, axis=number, **attrs)
     sizes = None if rank is None else (None,) * rank
-    return fed(op_type, xs, given, name, sizes, **attrs)
+    return fed(op_type, xs, position, name, sizes, **attrs)
 
 
 def fed(
@@ -184,19 +184,19 @@ def fed(
 
 def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
     """Return one number or several that must be known now; `ValueError` otherwise."""
-    found = settled(op_type, name, value)
-    if np.ndim(found) > 1:
+    numbers = settled(op_type, name, value)
+    if np.ndim(numbers) > 1:
         raise ValueError(f"{name} of {op_type} is {value!r}, which is no list.")
-    return tuple(found) if isinstance(found, list) else (found,)
+    return tuple(numbers) if isinstance(numbers, list) else (numbers,)
 
 
 def vector(op_type: str, name: str, value: Any) -> Ints:
     """Return integers as `ints` does; `ValueError` unless they are a vector."""
-    found = ints(op_type, name, value)
-    rank = found.shape.ndims if isinstance(found, Tensor) else np.ndim(found)
+    numbers = ints(op_type, name, value)
+    rank = numbers.shape.ndims if isinstance(numbers, Tensor) else np.ndim(numbers)
     if rank not in (1, None):
         raise ValueError(f"{name} of {op_type} must be rank 1 but is rank {rank}.")
-    return found
+    return numbers
 
 
 def reserve(*names: str) -> None:

@@ -71,11 +71,13 @@ def dynamic_rnn(
     """
     check_cell(cell)
     with variable_scope(scope or "rnn"):
-        given = convert_to_tensor(inputs)
+        tensor = convert_to_tensor(inputs)
         axis = 0 if time_major else 1
-        if given.shape.ndims is not None and given.shape.as_list()[axis:][:1] == [None]:
-            return _looped(cell, given, axis, initial_state, dtype, sequence_length)
-        steps = _times(given, time_major)
+        if tensor.shape.ndims is not None and tensor.shape.as_list()[axis:][:1] == [
+            None
+        ]:
+            return _looped(cell, tensor, axis, initial_state, dtype, sequence_length)
+        steps = _times(tensor, time_major)
         outputs, state = _unrolled(cell, steps, initial_state, dtype, sequence_length)
         return stack(outputs, axis=0 if time_major else 1), state
 
@@ -230,7 +232,7 @@ def _looped(
 
 def _common(first: Any, second: Any) -> TensorShape:
     pairs = zip(first.shape.as_list(), second.shape.as_list(), strict=True)
-    return TensorShape([one if one == other else None for one, other in pairs])
+    return TensorShape([size if size == other else None for size, other in pairs])
 
 
 def _before_the_end(

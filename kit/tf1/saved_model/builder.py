@@ -94,8 +94,8 @@ class SavedModelBuilder:
         if as_text:
             raise ValueError("as_text is not taken; leave it out.")
         data = b"\x08\x01"  # the version of the format
-        for one in self._graphs:
-            body = one.SerializeToString()
+        for meta_graph in self._graphs:
+            body = meta_graph.SerializeToString()
             data += block(2, body)
         path = self._folder / _FILE
         self._folder.mkdir(parents=True, exist_ok=True)

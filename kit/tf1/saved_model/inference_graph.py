@@ -69,7 +69,7 @@ def inference_graph(session: Any, outputs: Iterable[Any]) -> Any:
     ops = _needed(outputs)
     variables = [op for op in ops if op.op_def.gives_ref]
     values = session.run([op.outputs[0] for op in variables])
-    held = {op.name: one for op, one in zip(variables, values, strict=True)}
+    held = {op.name: item for op, item in zip(variables, values, strict=True)}
     made = message("GraphDef")()
     made.versions.producer = versions().producer
     for op in ops:
@@ -83,14 +83,14 @@ def inference_graph(session: Any, outputs: Iterable[Any]) -> Any:
 
 def _needed(outputs: Iterable[Any]) -> list[Any]:
     """Return the operations that compute outputs, each after those it takes from."""
-    found, waiting = set(), [one.op for one in outputs]
+    ops_needed, waiting = set(), [output.op for output in outputs]
     while waiting:
         op = waiting.pop()
-        if op not in found:
-            found.add(op)
+        if op not in ops_needed:
+            ops_needed.add(op)
             is_variable = op.op_def.gives_ref
-            waiting += [] if is_variable else [one.op for one in op.inputs]
-    return sorted(found, key=lambda op: int(op.number))
+            waiting += [] if is_variable else [tensor.op for tensor in op.inputs]
+    return sorted(ops_needed, key=lambda op: int(op.number))
 
 
 def _add(made: Any, op: Any) -> None:
@@ -104,7 +104,9 @@ def _add(made: Any, op: Any) -> None:
             f"here. Give outputs that do without it, or keep the variables: "
             f"tf.train.Saver().save(session, path)."
         )
-    own = [one.op.name + f":{one.index}" * (one.index > 0) for one in op.inputs]
+    own = [
+        tensor.op.name + f":{tensor.index}" * (tensor.index > 0) for tensor in op.inputs
+    ]
     node = made.node.add(name=op.name, op=_CALLED.get(op.type, op.type))
     node.input.extend([*own, *inputs])
     for name, (field, value) in attrs.items():
@@ -148,10 +150,10 @@ def _formed(made: Any, op: Any) -> tuple[list[str], dict[str, tuple[str, Any]]]:
 
 def _dtype(op: Any, source: str) -> tuple[str, int]:
     if source.isdigit():
-        found = op.inputs[int(source)].static.dtype
+        dtype = op.inputs[int(source)].static.dtype
     else:
-        found = op.outputs[0].static.dtype if source == "out" else np.dtype(source)
-    return "type", int(as_dtype(found).as_datatype_enum)
+        dtype = op.outputs[0].static.dtype if source == "out" else np.dtype(source)
+    return "type", int(as_dtype(dtype).as_datatype_enum)
 
 
 def _copied(name: str, value: Any) -> tuple[str, Any]:
@@ -177,15 +179,15 @@ def _slice(made: Any, op: Any) -> tuple[list[str], dict[str, tuple[str, Any]]]:
         ],
         0,
     )
-    for place, (kind, *values) in enumerate(op.attrs["spec"]):
+    for position, (kind, *values) in enumerate(op.attrs["spec"]):
         if kind == "i" and isinstance(values[0], int):
             rows.append([values[0], values[0] + 1, 1])
-            masks["shrink_axis_mask"] |= 1 << place
+            masks["shrink_axis_mask"] |= 1 << position
         elif kind == "s":
             begin, end, stride = values
             rows.append([begin or 0, end or 0, 1 if stride is None else stride])
-            masks["begin_mask"] |= (begin is None) << place
-            masks["end_mask"] |= (end is None) << place
+            masks["begin_mask"] |= (begin is None) << position
+            masks["end_mask"] |= (end is None) << position
         else:
             raise UnimplementedError(
                 f"slice {op.name!r} has no form in a SavedModel here; take numbers."

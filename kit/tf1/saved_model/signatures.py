@@ -37,8 +37,8 @@ def build_signature_def(
 ) -> Any:
     """Return a `SignatureDef` of `TensorInfo`s by name."""
     made = message("SignatureDef")()
-    for held, given in ((made.inputs, inputs), (made.outputs, outputs)):
-        for name, info in (given or {}).items():
+    for held, tensors in ((made.inputs, inputs), (made.outputs, outputs)):
+        for name, info in (tensors or {}).items():
             held[name].CopyFrom(info)
     if method_name is not None:
         made.method_name = method_name
@@ -50,8 +50,8 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
     if not inputs or not outputs:
         raise ValueError("Prediction inputs and outputs cannot be None or empty.")
     return build_signature_def(
-        {name: build_tensor_info(one) for name, one in inputs.items()},
-        {name: build_tensor_info(one) for name, one in outputs.items()},
+        {name: build_tensor_info(tensor) for name, tensor in inputs.items()},
+        {name: build_tensor_info(tensor) for name, tensor in outputs.items()},
         names.PREDICT_METHOD_NAME,
     )
 
@@ -67,15 +67,15 @@ def regression_signature_def(examples: Any, predictions: Any) -> Any:
 
 def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
     """Return the signature of a method that gives classes, scores or both."""
-    given = {
+    named = {
         names.CLASSIFY_OUTPUT_CLASSES: classes,
         names.CLASSIFY_OUTPUT_SCORES: scores,
     }
-    outputs = {name: one for name, one in given.items() if one is not None}
+    outputs = {name: tensor for name, tensor in named.items() if tensor is not None}
     if not outputs:
         raise ValueError("Classification classes and scores cannot both be None.")
     return build_signature_def(
         {names.CLASSIFY_INPUTS: build_tensor_info(examples)},
-        {name: build_tensor_info(one) for name, one in outputs.items()},
+        {name: build_tensor_info(tensor) for name, tensor in outputs.items()},
         names.CLASSIFY_METHOD_NAME,
     )

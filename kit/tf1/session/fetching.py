@@ -36,41 +36,41 @@ def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
     if isinstance(given, SparseTensor):
         return SparseTensorValue(given.indices, given.values, given.dense_shape)
     if isinstance(given, list):
-        return [fetchable(graph, one, tensors_only=tensors_only) for one in given]
+        return [fetchable(graph, item, tensors_only=tensors_only) for item in given]
     if isinstance(given, tuple):
-        parts = [fetchable(graph, one, tensors_only=tensors_only) for one in given]
+        parts = [fetchable(graph, item, tensors_only=tensors_only) for item in given]
         return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
     if isinstance(given, Mapping):
         values = [
-            fetchable(graph, one, tensors_only=tensors_only) for one in given.values()
+            fetchable(graph, item, tensors_only=tensors_only) for item in given.values()
         ]
         return mapping_like(given, dict(zip(given, values, strict=True)))
     if names := field_names(given):
         parts = [getattr(given, name) for name in names]
-        parts = [fetchable(graph, one, tensors_only=tensors_only) for one in parts]
+        parts = [fetchable(graph, part, tensors_only=tensors_only) for part in parts]
         return type(given)(**dict(zip(names, parts, strict=True)))
     _check(graph, given, tensors_only)
     return given
 
 
-def _check(graph: Graph, one: Any, tensors_only: bool) -> None:
-    is_name = isinstance(one, str | bytes)
-    if not is_name and not isinstance(one, ArrayProtocol | Op):
+def _check(graph: Graph, fetch: Any, tensors_only: bool) -> None:
+    is_name = isinstance(fetch, str | bytes)
+    if not is_name and not isinstance(fetch, ArrayProtocol | Op):
         return
     # Nearly always nothing is marked; then a run looks up no names here.
     if not tensors_only and not graph._unfetchable:
         return
     try:
-        found = graph.as_graph_element(one)
+        element = graph.as_graph_element(fetch)
     except (KeyError, TypeError, ValueError):
         return  # the session says what is wrong with it
-    if tensors_only and isinstance(found, Op):
+    if tensors_only and isinstance(element, Op):
         raise RuntimeError(
-            f"partial_run() gives values of tensors; {found.name!r} is an operation."
+            f"partial_run() gives values of tensors; {element.name!r} is an operation."
         )
-    if not graph.is_fetchable(found):
+    if not graph.is_fetchable(element):
         raise InaccessibleTensorError(
-            f"{found.name!r} has been marked as not fetchable."
+            f"{element.name!r} has been marked as not fetchable."
         )
 
 
@@ -82,11 +82,11 @@ def feedable(graph: Graph, given: Any) -> Any:
     """
     if given is None or not isinstance(given, Mapping):
         return given
-    found: dict[Any, Any] = {}
+    fed: dict[Any, Any] = {}
     for key, value in given.items():
-        for one, part in _pairs(key, value):
-            found[one] = _fed(graph, one, part)
-    return found
+        for part_key, part in _pairs(key, value):
+            fed[part_key] = _fed(graph, part_key, part)
+    return fed
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -118,17 +118,17 @@ def _fed(graph: Graph, key: Any, value: Any) -> Any:
     if not isinstance(key, ArrayProtocol | str):
         return value  # the session says what is wrong with the key
     try:
-        found = graph.as_graph_element(key, allow_operation=False)
+        tensor = graph.as_graph_element(key, allow_operation=False)
     except (KeyError, TypeError, ValueError):
         return value
-    if not graph.is_feedable(found):
+    if not graph.is_feedable(tensor):
         raise ValueError(
-            f"Tensor {found} may not be fed: prevent_feeding was called, or an "
+            f"Tensor {tensor} may not be fed: prevent_feeding was called, or an "
             f"operation had to know its value when the line was written."
         )
-    dtype = found.static.dtype
+    dtype = tensor.static.dtype
     if isinstance(value, int) and kind_of(dtype) in "biuf":
-        _check_number(found, value)
+        _check_number(tensor, value)
     if isinstance(value, list | tuple) and dtype.kind in "iu":
         return _wrapped(value, dtype)
     return value

@@ -92,9 +92,11 @@ def _fill_stats(metadata: RunMetadata, native: NativeMetadata) -> None:
         stats.append(_stats(node, begin, end))
     for name, source, destination, n_bytes, begin, end in native.transfers:
         stats = by_device.setdefault(_cpu_of(destination), [])
-        one = _stats("RecvTensor", begin, end)
-        one.timeline_label = f"[{n_bytes} B] {name} from {source} to {destination}"
-        stats.append(one)
+        stats_of_move = _stats("RecvTensor", begin, end)
+        stats_of_move.timeline_label = (
+            f"[{n_bytes} B] {name} from {source} to {destination}"
+        )
+        stats.append(stats_of_move)
     for device in sorted(by_device):
         rows = DeviceStepStats(device=device, node_stats=by_device[device])
         metadata.step_stats.dev_stats.append(rows)
@@ -125,32 +127,32 @@ Event = dict[str, Any]
 def events_of(stats: StepStats) -> list[Event]:
     """Return the events, in microseconds from the first begin."""
     nodes = [node for device in stats.dev_stats for node in device.node_stats]
-    origin = min((one.all_start_micros for one in nodes), default=0)
-    found: list[Event] = []
+    origin = min((node.all_start_micros for node in nodes), default=0)
+    events: list[Event] = []
     for pid, device in enumerate(stats.dev_stats):
-        found.append(_named(pid, device.device))
-        found += _slices(pid, device, origin)
-    return found
+        events.append(_named(pid, device.device))
+        events += _slices(pid, device, origin)
+    return events
 
 
 def _slices(pid: int, device: DeviceStepStats, origin: int) -> list[Event]:
     nodes = list(device.node_stats)
     times = [
-        (one.all_start_micros, one.all_start_micros + max(1, one.all_end_rel_micros))
-        for one in nodes
+        (node.all_start_micros, node.all_start_micros + max(1, node.all_end_rel_micros))
+        for node in nodes
     ]
     return [
         {
             "ph": "X",
             "cat": "Op",
-            "name": one.node_name,
+            "name": node.node_name,
             "pid": pid,
             "tid": lane,
             "ts": start - origin,
             "dur": end - start,
-            "args": _details(one),
+            "args": _details(node),
         }
-        for one, (start, end), lane in zip(nodes, times, lanes(times), strict=True)
+        for node, (start, end), lane in zip(nodes, times, lanes(times), strict=True)
     ]
 
 

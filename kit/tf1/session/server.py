@@ -119,40 +119,40 @@ class Server:
 
 
 def _resolved(
-    given: Any,
+    server_or_cluster: Any,
     job_name: str | None,
     task_index: int | None,
     protocol: str | None,
     config: ConfigProto | None,
 ) -> ServerDef:
-    if isinstance(given, ServerDef):
-        found = copy.deepcopy(given)
+    if isinstance(server_or_cluster, ServerDef):
+        definition = copy.deepcopy(server_or_cluster)
         chosen = {"job_name": job_name, "task_index": task_index, "protocol": protocol}
         for name, value in chosen.items():
             if value is not None:
-                setattr(found, name, value)
-        if not found.job_name:
-            found.job_name = _job(ClusterSpec(found.cluster), None)
+                setattr(definition, name, value)
+        if not definition.job_name:
+            definition.job_name = _job(ClusterSpec(definition.cluster), None)
     else:
-        spec = ClusterSpec(given)
+        spec = ClusterSpec(server_or_cluster)
         job = _job(spec, job_name)
-        found = ServerDef(
+        definition = ServerDef(
             cluster=ClusterSpec(spec).as_cluster_def(),
             job_name=job,
             task_index=_index(spec, job, task_index),
             protocol=PROTOCOL if protocol is None else protocol,
         )
     if config is not None:
-        found.default_session_config.MergeFrom(config)
-    return found
+        definition.default_session_config.MergeFrom(config)
+    return definition
 
 
 def _job(spec: ClusterSpec, job_name: str | None) -> str:
     if job_name is not None:
         return job_name
     if len(spec.jobs) != 1:
-        known = ", ".join(map(repr, spec.jobs)) or "none"
-        raise ValueError(f"the cluster has the jobs {known}; say which: job_name=....")
+        names = ", ".join(map(repr, spec.jobs)) or "none"
+        raise ValueError(f"the cluster has the jobs {names}; say which: job_name=....")
     return str(spec.as_cluster_def().job[0].name)
 
 
@@ -169,19 +169,19 @@ def _index(spec: ClusterSpec, job: str, task_index: int | None) -> int:
     return task_index
 
 
-def _listening(found: ServerDef) -> NativeServer:
+def _listening(definition: ServerDef) -> NativeServer:
     """Return a server that is bound to its address and does not serve yet."""
-    if found.protocol != PROTOCOL:
+    if definition.protocol != PROTOCOL:
         raise NotFoundError(
             f"No server factory registered for the given ServerDef: the protocol is "
-            f"{found.protocol!r}, and there is {PROTOCOL!r} only."
+            f"{definition.protocol!r}, and there is {PROTOCOL!r} only."
         )
-    cluster = ClusterSpec(found.cluster).as_dict()
-    own = _own_address(found)
-    job, index = found.job_name, found.task_index
+    cluster = ClusterSpec(definition.cluster).as_dict()
+    own = _own_address(definition)
+    job, index = definition.job_name, definition.task_index
     tasks = cluster[job]
     tasks[index] = str(own)
-    n_cpus = max(1, found.default_session_config.device_count.get("CPU", 1))
+    n_cpus = max(1, definition.default_session_config.device_count.get("CPU", 1))
     server = NativeServer(cluster, job, index, n_cpus=n_cpus, start=False)
     try:
         server.bind()
@@ -190,15 +190,15 @@ def _listening(found: ServerDef) -> NativeServer:
     return server
 
 
-def _own_address(found: ServerDef) -> TcpAddress:
+def _own_address(definition: ServerDef) -> TcpAddress:
     """Return where a task listens; ports count modulo 65536."""
-    spec = ClusterSpec(found.cluster)
-    job, index = found.job_name, found.task_index
+    spec = ClusterSpec(definition.cluster)
+    job, index = definition.job_name, definition.task_index
     if job not in spec.jobs or index not in spec.task_indices(job):
-        known = {one: spec.task_indices(one) for one in spec.jobs}
+        indices = {job_name: spec.task_indices(job_name) for job_name in spec.jobs}
         raise InternalError(
             f"the task /job:{job}/task:{index} is not in the cluster, which has "
-            f"{known}."
+            f"{indices}."
         )
     text = spec.task_address(job, index)
     host, _, port = (part.strip() for part in text.rpartition(":"))
@@ -227,10 +227,10 @@ def server_at(host: str, port: int) -> Server | None:
     """Return the server of this process at an address, None if there is none."""
     # A port is taken once on a host, so it decides; the host only has to be this one.
     with _guard:
-        found = _running.get(port)
-    if found is None or host not in _OURS | {found._place()[0]}:
+        server = _running.get(port)
+    if server is None or host not in _OURS | {server._place()[0]}:
         return None
-    return found
+    return server
 
 
 def stop_all() -> None:
@@ -238,8 +238,8 @@ def stop_all() -> None:
     with _guard:
         servers = list(_running.values())
         _running.clear()
-    for one in servers:
-        one._native.stop()
+    for server in servers:
+        server._native.stop()
 
 
 atexit.register(stop_all)

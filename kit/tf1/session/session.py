@@ -150,13 +150,13 @@ class BaseSession:
         with originals():
             self._meet(limit)
             with self._waiting(limit):
-                found = self._native.run(
+                results = self._native.run(
                     wanted, feeds, deadline_s=limit, metadata=native
                 )
         if run_metadata is not None:
             # Also without a trace: what an earlier run left in the message must go.
             fill(run_metadata, native or NativeMetadata(), options)
-        return found
+        return results
 
     def make_callable(
         self,
@@ -173,7 +173,7 @@ class BaseSession:
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError(f"`feed_list` must be a list or tuple, not {feed_list!r}.")
         self._check_not_closed()
-        keys = [self._graph.as_graph_element(one) for one in feed_list or ()]
+        keys = [self._graph.as_graph_element(feed) for feed in feed_list or ()]
         Fetches(self._graph, fetchable(self._graph, fetches))
 
         def call(*values: Any, **options: Any) -> Any:
@@ -200,7 +200,7 @@ class BaseSession:
         self._check_not_closed()
         options = copy.deepcopy(callable_options)
         feeds, fetches = self._tensors(options.feed), self._tensors(options.fetch)
-        targets = [one.op for one in self._tensors(options.target)]
+        targets = [tensor.op for tensor in self._tensors(options.target)]
         pairs = [
             self._tensors([pair.from_tensor, pair.to_tensor])
             for pair in options.tensor_connection
@@ -212,12 +212,12 @@ class BaseSession:
                     f"this callable takes {len(feeds)} values, and got {len(values)}."
                 )
             self._check_not_closed()
-            given, wanted = dict(zip(feeds, values, strict=True)), [*fetches, *targets]
+            fed, wanted = dict(zip(feeds, values, strict=True)), [*fetches, *targets]
             if pairs:
-                found = self._run_connected(wanted, given, pairs)
+                results = self._run_connected(wanted, fed, pairs)
             else:
-                found = self.run(wanted, given, options.run_options, run_metadata)
-            return list(found[: len(fetches)])
+                results = self.run(wanted, fed, options.run_options, run_metadata)
+            return list(results[: len(fetches)])
 
         return call
 
@@ -229,24 +229,28 @@ class BaseSession:
             raise InvalidArgumentError(f"callable_options: {exc}") from exc
 
     def _run_connected(
-        self, wanted: list[Any], given: dict[Any, Any], pairs: list[Any]
+        self, wanted: list[Any], fed: dict[Any, Any], pairs: list[Any]
     ) -> list[Any]:
         """Run parts of the graph where some tensors have the values of others."""
         sources = [source for source, _ in pairs]
         handle = self.partial_run_setup(
             list(dict.fromkeys([*wanted, *sources])),
-            [*given, *(target for _, target in pairs)],
+            [*fed, *(target for _, target in pairs)],
         )
         values: dict[Any, Any] = {}
         for source, target in pairs:
             if source not in values:
-                values[source] = self.partial_run(handle, source, given)
-                given = {}
-            given[target] = values[source]
-        rest = [one for one in wanted if one not in values and not isinstance(one, Op)]
-        parts = self.partial_run(handle, list(dict.fromkeys(rest)), given)
+                values[source] = self.partial_run(handle, source, fed)
+                fed = {}
+            fed[target] = values[source]
+        rest = [
+            fetch
+            for fetch in wanted
+            if fetch not in values and not isinstance(fetch, Op)
+        ]
+        parts = self.partial_run(handle, list(dict.fromkeys(rest)), fed)
         values |= zip(dict.fromkeys(rest), parts, strict=True)
-        return [values.get(one) for one in wanted]
+        return [values.get(fetch) for fetch in wanted]
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Declare a run in several parts; returns its handle for `partial_run`.
@@ -258,17 +262,17 @@ class BaseSession:
             raise InvalidArgumentError(
                 "Must specify at least one target to fetch or execute."
             )
-        keys = [self._key(one) for one in feeds or ()]
+        keys = [self._key(feed) for feed in feeds or ()]
         wanted, limit = fetchable(self._graph, fetches), self._limit_s(None)
         with originals():
             self._meet(limit)
             return self._native.partial_run_setup(wanted, keys, deadline_s=limit)
 
-    def _key(self, given: Any) -> Any:
+    def _key(self, key: Any) -> Any:
         try:
-            return self._graph.as_graph_element(given)
+            return self._graph.as_graph_element(key)
         except KeyError as exc:
-            raise ValueError(f"Cannot interpret feed key {given!r}: {exc}") from exc
+            raise ValueError(f"Cannot interpret feed key {key!r}: {exc}") from exc
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Feed some of the declared feeds and return some of the fetches.
@@ -292,8 +296,8 @@ class BaseSession:
         with originals():
             self._meet(self._limit_s(None))
         return [
-            DeviceAttributes(one.name, one.type, _NOMINAL_BYTES, incarnation)
-            for one, incarnation in self._devices
+            DeviceAttributes(device.name, device.type, _NOMINAL_BYTES, incarnation)
+            for device, incarnation in self._devices
         ]
 
     def as_default(self) -> AbstractContextManager[Any]:
@@ -339,7 +343,7 @@ class BaseSession:
             self._devices = meet(self._native, self._target.decode(), limit_s)
         is_logged = self._config.log_device_placement
         if self._n_placed < version and (is_logged or not is_first):
-            ops, devices = self._graph.ops, [one for one, _ in self._devices]
+            ops, devices = self._graph.ops, [device for device, _ in self._devices]
             placed = placed_all(ops, devices, self._config, self._looks_at_all)
             if is_logged:
                 self._log_placement(ops, placed)
@@ -442,7 +446,7 @@ class Session(BaseSession):
             return
         session = BaseSession(text, Graph(), config)
         try:
-            names = [str(one) for one in containers or [""]]
+            names = [str(container) for container in containers or [""]]
             limit = session._limit_s(None)
             with originals():
                 session._meet(limit)
@@ -488,11 +492,11 @@ class InteractiveSession(BaseSession):
 
 def _merged(target: str, config: ConfigProto | None) -> ConfigProto:
     """Return the session's config, under that of its server in this process."""
-    found = ConfigProto() if config is None else copy.deepcopy(config)
+    merged = ConfigProto() if config is None else copy.deepcopy(config)
     server = server_of(target)
     if server is not None:
-        found.MergeFrom(server.server_def.default_session_config)
-    return found
+        merged.MergeFrom(server.server_def.default_session_config)
+    return merged
 
 
 def _is_isolated(config: ConfigProto) -> bool:

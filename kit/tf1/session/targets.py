@@ -63,7 +63,7 @@ def native_target(target: str, cluster: ClusterDef) -> Any:
     """
     if not target:
         return None
-    scheme = next((one for one in _SCHEMES if target.startswith(one)), None)
+    scheme = next((item for item in _SCHEMES if target.startswith(item)), None)
     if scheme is None:
         raise NotFoundError(
             f"No session factory registered for the target {target!r}; write a "
@@ -87,15 +87,17 @@ def _joined(target: str, address: Address, cluster: ClusterDef) -> remote.Joined
         for job in cluster.job
         for index, text in job.tasks.items()
     }
-    mine = [task for task, one in where.items() if one == address]
+    mine = [task for task, task_address in where.items() if task_address == address]
     if len(mine) != 1:
-        known = ", ".join(f"{task.short} at {one}" for task, one in where.items())
+        tasks_known = ", ".join(
+            f"{task.short} at {task_address}" for task, task_address in where.items()
+        )
         raise InvalidArgumentError(
             f"the cluster_def of the session's config must have the session's target "
-            f"{target!r} as one task, and has {known}: it is there {len(mine)} times. "
-            f"Write {str(address)!r} for the task that it is to be."
+            f"{target!r} as one task, and has {tasks_known}: it is there {len(mine)} "
+            f"times. Write {str(address)!r} for the task that it is to be."
         )
-    addresses = tuple((task, str(one)) for task, one in where.items())
+    addresses = tuple((task, str(task_address)) for task, task_address in where.items())
     return remote.JoinedTarget(address, SessionCluster(mine[0], addresses))
 
 
@@ -171,7 +173,7 @@ def placed_all(
 
     With `whole`, raises `PlacementError` for the first that no device fits.
     """
-    nodes = {one.name: node_of(one) for one in ops}
+    nodes = {op.name: node_of(op) for op in ops}
     soft, refused = (
         config.allow_soft_placement,
         None if whole else dict[str, KitError](),

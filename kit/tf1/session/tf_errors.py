@@ -28,9 +28,9 @@ def originals() -> Iterator[None]:
 
 def _original(kind: type[KitError]) -> type[KitError]:
     """Return the class directly below the base that an error's class descends from."""
-    for one in kind.__mro__:
-        if KitError in one.__bases__:
-            return one
+    for base in kind.__mro__:
+        if KitError in base.__bases__:
+            return base
     return kind
 
 

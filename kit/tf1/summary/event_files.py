@@ -92,14 +92,17 @@ class FileWriter:
         """
         if graph is not None and graph_def is not None:
             raise ValueError("give one of graph and graph_def, not both.")
-        given = graph_def if graph is None else graph
-        is_graph = hasattr(given, "as_graph_def")
-        found = given.as_graph_def(add_shapes=True) if is_graph else given
-        if not isinstance(found, GraphDef):
+        graph_given = graph_def if graph is None else graph
+        is_graph = hasattr(graph_given, "as_graph_def")
+        definition = (
+            graph_given.as_graph_def(add_shapes=True) if is_graph else graph_given
+        )
+        if not isinstance(definition, GraphDef):
             raise TypeError(
-                f"{given!r} is no graph; give session.graph or tf.get_default_graph()."
+                f"{graph_given!r} is no graph; give session.graph or "
+                "tf.get_default_graph()."
             )
-        made = parsed("GraphDef", str(found))
+        made = parsed("GraphDef", str(definition))
         self._add(global_step, graph_def=made.SerializeToString())
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
@@ -195,9 +198,9 @@ class FileWriterCache:
 
 def _parsed_summary(summary: Any) -> Any:
     """Return the message of what a run gave."""
-    given = getattr(summary, "item", lambda: summary)()
+    serialized = getattr(summary, "item", lambda: summary)()
     try:
-        return message("Summary").FromString(given)
+        return message("Summary").FromString(serialized)
     except Exception as exc:
         raise InvalidArgumentError(
             f"{summary!r:.80} is no summary; give what session.run returned for an "

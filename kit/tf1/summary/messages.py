@@ -84,12 +84,17 @@ def check_installed() -> None:
 
 def _spec() -> ModuleSpec | None:
     """Return where the package is, which a file of that name may hide."""
-    found = find_spec("tensorboard")
-    if found is None or found.submodule_search_locations:
-        return found
-    behind = (PathFinder.find_spec("tensorboard", [one or "."]) for one in sys.path)
+    spec = find_spec("tensorboard")
+    if spec is None or spec.submodule_search_locations:
+        return spec
+    behind = (PathFinder.find_spec("tensorboard", [entry or "."]) for entry in sys.path)
     return next(
-        (one for one in behind if one and one.has_location and one.parent), None
+        (
+            spec_behind
+            for spec_behind in behind
+            if spec_behind and spec_behind.has_location and spec_behind.parent
+        ),
+        None,
     )
 
 
@@ -97,8 +102,8 @@ def _spec() -> ModuleSpec | None:
 def _imports() -> Iterator[None]:
     """Let the imports of a block find the package, and others what they did."""
     held = sys.modules.get("tensorboard")
-    found = find_spec("tensorboard")
-    if found is None or found.submodule_search_locations:
+    spec = find_spec("tensorboard")
+    if spec is None or spec.submodule_search_locations:
         yield
         return
     sys.modules["tensorboard"] = _package()

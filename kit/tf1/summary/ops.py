@@ -65,12 +65,12 @@ def text(name: str, tensor: Any, collections: Any = None) -> Any:
     Raises `ValueError` for a tensor that is not of strings.
     """
     if isinstance(tensor, str | bytes | list | tuple | np.ndarray):
-        found = None
+        dtype = None
     else:
-        found = getattr(tensor, "dtype", None)
-    if found is not None and found.base_dtype.name != "string":
+        dtype = getattr(tensor, "dtype", None)
+    if dtype is not None and dtype.base_dtype.name != "string":
         raise ValueError(
-            f"Expected tensor {tensor.name} to have dtype string, got {found.name}; "
+            f"Expected tensor {tensor.name} to have dtype string, got {dtype.name}; "
             f"use tf.summary.scalar for numbers."
         )
     return _summary("TensorSummaryV2", "tag", name, collections, None, tensor=tensor)
@@ -81,16 +81,16 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
 
     In a run: `InvalidArgumentError` if two have the same tag.
     """
-    given = list(inputs)
-    if not given:
+    summaries = list(inputs)
+    if not summaries:
         raise ValueError(
             "there is no summary to merge; give at least one, or use merge_all."
         )
-    graph = graph_for(given)
+    graph = graph_for(summaries)
     with graph.as_default(), graph.name_scope(name or "Merge"):
         tensors = [
-            argument("MergeSummary", f"inputs_{number}", one)
-            for number, one in enumerate(given)
+            argument("MergeSummary", f"inputs_{number}", summary)
+            for number, summary in enumerate(summaries)
         ]
         made = create("MergeSummary", *tensors, name="MergeSummary")
     add_to_collections(collections or [], made)
@@ -101,8 +101,8 @@ def merge_all(
     key: Any = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None
 ) -> Any:
     """Return one summary of all in a collection; None if there are none."""
-    found = get_collection(key, scope=scope)
-    return merge(found, name=name) if found else None
+    summaries = get_collection(key, scope=scope)
+    return merge(summaries, name=name) if summaries else None
 
 
 def _summary(

@@ -21,10 +21,10 @@ def check_allowed(
     `takes` is for what is several operations here.
     """
     kinds = lookup(op_type).takes if takes is None else takes
-    for one in inputs:
-        dtype = one.static.dtype
+    for tensor in inputs:
+        dtype = tensor.static.dtype
         if kinds and kind_of(dtype) not in kinds:
             raise TypeError(
-                f"{op_type} does not take {one.name!r} of {name_of(dtype)}; cast it "
+                f"{op_type} does not take {tensor.name!r} of {name_of(dtype)}; cast it "
                 f"with tf.cast first."
             )

@@ -100,7 +100,7 @@ def _as(array: Array, dtype: DType, value: Any) -> Array:
 
 def _holds_none(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(
-        one is None or _holds_none(one) for one in value
+        item is None or _holds_none(item) for item in value
     )
 
 
@@ -109,5 +109,5 @@ def _without_dimensions(value: Any) -> Any:
     if isinstance(value, Dimension):
         return value.value
     if isinstance(value, list | tuple):
-        return [_without_dimensions(one) for one in value]
+        return [_without_dimensions(item) for item in value]
     return value

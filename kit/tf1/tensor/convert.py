@@ -33,18 +33,20 @@ def graph_for(values: Any) -> Graph:
     That is the default graph if there are none. Raises `ValueError` if they belong to
     several.
     """
-    found: Graph | None = None
-    for one in _flat(values):
-        graph = getattr(one, "graph", None) if isinstance(one, _OF_A_GRAPH) else None
+    common: Graph | None = None
+    for value in _flat(values):
+        graph = (
+            getattr(value, "graph", None) if isinstance(value, _OF_A_GRAPH) else None
+        )
         if not isinstance(graph, Graph):
             continue
-        if found is not None and graph is not found:
+        if common is not None and graph is not common:
             raise ValueError(
-                f"{one!r} must be from the same graph as the other inputs; build all "
+                f"{value!r} must be from the same graph as the other inputs; build all "
                 f"of them inside one graph.as_default()."
             )
-        found = graph
-    return get_default_graph() if found is None else found
+        common = graph
+    return get_default_graph() if common is None else common
 
 
 @contextmanager
@@ -111,11 +113,11 @@ def arguments(op_type: str, **values: Any) -> list[Any]:
     The first one decides, the others follow; the constants among them are named like
     the arguments. Raises `TypeError` when one is of another dtype.
     """
-    found: list[Any] = []
+    tensors: list[Any] = []
     for name, value in values.items():
-        dtype = found[0].dtype.base_dtype if found else None
-        found.append(argument(op_type, name, value, dtype))
-    return found
+        dtype = tensors[0].dtype.base_dtype if tensors else None
+        tensors.append(argument(op_type, name, value, dtype))
+    return tensors
 
 
 def argument(op_type: str, name: str, value: Any, dtype: Any = None) -> Any:
@@ -125,9 +127,9 @@ def argument(op_type: str, name: str, value: Any, dtype: Any = None) -> Any:
     except ValueError as exc:
         if not isinstance(value, ArrayProtocol):
             raise
-        given = convert_to_tensor(value)
+        tensor = convert_to_tensor(value)
         raise TypeError(
-            f"Input {name!r} of {op_type!r} Op has type {given.dtype.name} that does "
+            f"Input {name!r} of {op_type!r} Op has type {tensor.dtype.name} that does "
             f"not match the expected type of {as_dtype(dtype).name}."
         ) from exc
 
@@ -147,10 +149,10 @@ def _converted(value: Any, dtype: DType | None, name: str | None) -> Any:
     if isinstance(value, IndexedSlices):
         return _checked(dense(value), dtype)
     if holds_tensor(value):
-        found = _first_dtype(value)
-        if dtype is not None and dtype != found:
+        first_dtype = _first_dtype(value)
+        if dtype is not None and dtype != first_dtype:
             value = _cast(value, dtype)
-        return _packed(value, dtype or found, name or "packed")
+        return _packed(value, dtype or first_dtype, name or "packed")
     if isinstance(value, TensorShape | Dimension):
         return _shape_constant(value, dtype, name or "shape_as_tensor")
     if isinstance(value, Op):
@@ -179,7 +181,7 @@ def _checked(tensor: NativeTensor, dtype: DType | None) -> Any:
 def _cast(values: Any, dtype: DType) -> Any:
     """Return nested lists with the tensors in them cast to a type."""
     if isinstance(values, list | tuple):
-        return [_cast(one, dtype) for one in values]
+        return [_cast(value, dtype) for value in values]
     if not isinstance(values, ArrayProtocol):
         return values
     tensor = _checked(values._as_tensor(), None)
@@ -191,10 +193,10 @@ def _cast(values: Any, dtype: DType) -> Any:
 def _packed(values: Any, dtype: DType | None, name: str) -> Any:
     with op_scope(name, None, values) as scope:
         parts = [
-            _packed(one, dtype, str(i))
-            if holds_tensor(one)
-            else argument("Pack", str(i), one, dtype)
-            for i, one in enumerate(values)
+            _packed(value, dtype, str(i))
+            if holds_tensor(value)
+            else argument("Pack", str(i), value, dtype)
+            for i, value in enumerate(values)
         ]
         return create("Pack", *parts, name=scope, axis=0)
 
@@ -202,11 +204,11 @@ def _packed(values: Any, dtype: DType | None, name: str) -> Any:
 def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
     if isinstance(value, Dimension):
         sizes: Any = value.value
-        known = sizes is not None
+        is_whole = sizes is not None
     else:
-        known = value.is_fully_defined()
-        sizes = value.as_list() if known else None
-    if not known:
+        is_whole = value.is_fully_defined()
+        sizes = value.as_list() if is_whole else None
+    if not is_whole:
         raise ValueError(
             f"Cannot convert a partially known {type(value).__name__} to a Tensor: "
             f"{value}"
@@ -226,9 +228,9 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
 def _first_dtype(values: Any) -> DType | None:
     return next(
         (
-            as_dtype(one._as_tensor().static.dtype)
-            for one in _flat(values)
-            if isinstance(one, ArrayProtocol)
+            as_dtype(value._as_tensor().static.dtype)
+            for value in _flat(values)
+            if isinstance(value, ArrayProtocol)
         ),
         None,
     )
@@ -236,8 +238,8 @@ def _first_dtype(values: Any) -> DType | None:
 
 def _flat(values: Any) -> Iterator[Any]:
     if isinstance(values, list | tuple):
-        for one in values:
-            yield from _flat(one)
+        for value in values:
+            yield from _flat(value)
     else:
         yield values
 

@@ -144,17 +144,17 @@ class DType:
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether values of `other` may be used for this; a reference is read."""
-        found = as_dtype(other)
-        return self in (found, found.base_dtype)
+        dtype = as_dtype(other)
+        return self in (dtype, dtype.base_dtype)
 
     def __eq__(self, other: object) -> bool:
         if other is None:
             return False
         try:
-            found = as_dtype(other)
+            dtype = as_dtype(other)
         except TypeError:
             return False
-        return self._name == found._name
+        return self._name == dtype._name
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -179,15 +179,15 @@ _ALL = tuple(DType(np.dtype(object if one == "string" else one)) for one in _ENU
 float32, float64, int32, uint8, int16, int8, string, complex64, *_more = _ALL
 int64, bool_, bfloat16, uint16, complex128, float16, uint32, uint64 = _more
 half, double = float16, float64
-_BASES: dict[_Numpy, DType] = {one._base: one for one in _ALL}
-_REFS: dict[_Numpy, DType] = {one._base: DType(one._base, True) for one in _ALL}
+_BASES: dict[_Numpy, DType] = {dtype._base: dtype for dtype in _ALL}
+_REFS: dict[_Numpy, DType] = {dtype._base: DType(dtype._base, True) for dtype in _ALL}
 _BY_NAME: dict[str, DType] = {
-    **{one.name: one for one in (*_BASES.values(), *_REFS.values())},
+    **{dtype.name: dtype for dtype in (*_BASES.values(), *_REFS.values())},
     **{"half": half, "double": double, "float": float32},
 }
 # numpy has a dtype for each of these; the original has none.
 _NO_TYPES = (None, int, complex, str, bytes)
-_BY_ENUM = {one.as_datatype_enum: one for one in _BY_NAME.values()}
+_BY_ENUM = {dtype.as_datatype_enum: dtype for dtype in _BY_NAME.values()}
 
 
 def as_dtype(type_value: Any) -> DType:
@@ -200,32 +200,32 @@ def as_dtype(type_value: Any) -> DType:
     """
     if isinstance(type_value, DType):
         return type_value
-    found = None
+    dtype = None
     if type(type_value) is int:
-        found = _BY_ENUM.get(type_value)
+        dtype = _BY_ENUM.get(type_value)
     elif isinstance(type_value, str):
-        found = _BY_NAME.get(type_value)
+        dtype = _BY_NAME.get(type_value)
     elif type_value is float:
-        found = float32
+        dtype = float32
     elif not isinstance(type_value, bytes) and not _is_no_type(type_value):
-        found = _of_numpy(type_value)
-    if found is None:
+        dtype = _of_numpy(type_value)
+    if dtype is None:
         raise TypeError(
             f"Cannot convert value {type_value!r} to a TensorFlow DType; the types are "
-            f"{', '.join(one.name for one in _ALL)}."
+            f"{', '.join(item.name for item in _ALL)}."
         )
-    return found
+    return dtype
 
 
-def _is_no_type(given: Any) -> bool:
-    return any(given is one for one in _NO_TYPES)  # numpy's dtypes equal some of them
+def _is_no_type(value: Any) -> bool:
+    return any(value is kind for kind in _NO_TYPES)  # numpy's dtypes equal some of them
 
 
-def _of_numpy(given: Any) -> DType | None:
+def _of_numpy(value: Any) -> DType | None:
     # A class's `dtype` is not a dtype, but what gives one to its objects.
-    found = given if isinstance(given, type) else getattr(given, "dtype", given)
+    kind = value if isinstance(value, type) else getattr(value, "dtype", value)
     try:
-        dtype = np.dtype(found)
+        dtype = np.dtype(kind)
     except TypeError:
         return None
     return string if dtype.kind in "US" else _BASES.get(dtype)

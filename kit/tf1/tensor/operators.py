@@ -66,15 +66,17 @@ def absolute(x: Any, name: str | None = None) -> Any:
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, absolute(x.values, name), x.dense_shape)
     with op_scope(name, "Abs", [x]) as scope:
-        found = argument("Abs", "x", x)
+        tensor = argument("Abs", "x", x)
         return create(
-            "ComplexAbs" if found.dtype.is_complex else "Abs", found, name=scope
+            "ComplexAbs" if tensor.dtype.is_complex else "Abs", tensor, name=scope
         )
 
 
 def exclusive_or(x: Any, y: Any, name: str | None) -> Any:
     """Return whether exactly one of two bools is true."""
-    either, both = (binary(one, x, y, None) for one in ("LogicalOr", "LogicalAnd"))
+    either, both = (
+        binary(op_type, x, y, None) for op_type in ("LogicalOr", "LogicalAnd")
+    )
     return binary("LogicalAnd", either, unary("LogicalNot", both), name)
 
 
@@ -89,7 +91,7 @@ def true_divide(x: Any, y: Any, name: str | None) -> Any:
         y = argument("RealDiv", "y", y, x.dtype.base_dtype)
         dtype = _quotient(x.dtype.base_dtype)
         if dtype != x.dtype.base_dtype:
-            x, y = (_cast(one, dtype) for one in (x, y))
+            x, y = (_cast(value, dtype) for value in (x, y))
         return create("RealDiv", x, y, name=scope)
 
 
@@ -173,7 +175,7 @@ def get_item(x: Any, key: Any) -> Any:
     if _is_mask(key):
         return MASKED[0](x, key)
     parts = list(key) if isinstance(key, tuple) else [key]
-    parts = [_index(one) for one in parts]
+    parts = [_index(part) for part in parts]
     with op_scope(None, "strided_slice", [x, *parts]) as scope:
         made: Any = strided_slice(convert_to_tensor(x), tuple(parts), name=scope)
     made.assign = partial(_assign_slice, x, made.op)
@@ -186,9 +188,9 @@ def _assign_slice(x: Any, op: Any, value: Any, name: str | None = None) -> Any:
     if ref is None:
         raise ValueError(f"Sliced assignment is only supported for variables, not {x}.")
     with op_scope(name, f"{op.name.split('/')[-1]}_assign", [ref, value]) as scope:
-        given = argument("StridedSliceAssign", "value", value, ref.dtype.base_dtype)
+        values = argument("StridedSliceAssign", "value", value, ref.dtype.base_dtype)
         bounds, how = op.inputs[1:], {"spec": op.attrs["spec"]}
-        return create("StridedSliceAssign", ref, given, *bounds, name=scope, **how)
+        return create("StridedSliceAssign", ref, values, *bounds, name=scope, **how)
 
 
 # What `t[mask]` gives; `kit.tf1.ops.index` enters it, which needs this module.
@@ -202,24 +204,24 @@ def _is_mask(key: Any) -> bool:
     return isinstance(key, np.ndarray) and key.dtype == bool and key.ndim > 0
 
 
-def _index(one: Any) -> Any:
-    if isinstance(one, slice):
-        return slice(*[_number(part) for part in (one.start, one.stop, one.step)])
-    if one is None or one is Ellipsis:
-        return one
-    return _number(one, needed=True)
+def _index(index: Any) -> Any:
+    if isinstance(index, slice):
+        return slice(*[_number(part) for part in (index.start, index.stop, index.step)])
+    if index is None or index is Ellipsis:
+        return index
+    return _number(index, needed=True)
 
 
-def _number(one: Any, needed: bool = False) -> Any:
-    one = dimension_value(one)
-    if isinstance(one, ArrayProtocol) or (one is None and not needed):
-        return one
-    if isinstance(one, bool) or not hasattr(one, "__index__") or np.ndim(one):
+def _number(number: Any, needed: bool = False) -> Any:
+    number = dimension_value(number)
+    if isinstance(number, ArrayProtocol) or (number is None and not needed):
+        return number
+    if isinstance(number, bool) or not hasattr(number, "__index__") or np.ndim(number):
         raise TypeError(
             f"Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and "
-            f"scalar integer tensors are valid indices, got {one!r}."
+            f"scalar integer tensors are valid indices, got {number!r}."
         )
-    return int(one.__index__())
+    return int(number.__index__())
 
 
 OPERATORS["getitem"] = get_item

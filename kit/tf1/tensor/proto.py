@@ -41,7 +41,7 @@ def make_tensor_proto(
     array = to_constant(values, wanted)
     if shape is None:
         return tensor_proto(array)
-    sizes = [int(one) for one in shape]
+    sizes = [int(size) for size in shape]
     if verify_shape and list(array.shape) != sizes:
         raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
     whole = spread(array, sizes)
@@ -52,7 +52,7 @@ def make_tensor_proto(
 
 def make_ndarray(tensor: TensorProto) -> Any:
     """Return the values of a message; raises `TypeError` for a type without any."""
-    shape = [one.size for one in tensor.tensor_shape.dim]
+    shape = [dimension.size for dimension in tensor.tensor_shape.dim]
     dtype = as_dtype(tensor.dtype)
     base = dtype._base
     if tensor.tensor_content:
@@ -76,17 +76,17 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     With `partial`, of a stack those parts that are known, and None for others. What is
     not a tensor is returned as it is.
     """
-    found = _as_tensor(tensor)
-    if found is None:
+    found_tensor = _as_tensor(tensor)
+    if found_tensor is None:
         return tensor
-    op = found.op
+    op = found_tensor.op
     if partial and op.type == "Pack" and op.attrs["axis"] == 0:
         parts = np.empty(len(op.inputs), object)
-        for i, one in enumerate(op.inputs):
-            parts[i] = get_static_value(one)
-        if any(one is None for one in parts):
+        for i, operand in enumerate(op.inputs):
+            parts[i] = get_static_value(operand)
+        if any(part is None for part in parts):
             return parts
-    return _value(found)
+    return _value(found_tensor)
 
 
 # Of what larger values are computed here too; the graph itself folds small ones only.
@@ -94,14 +94,14 @@ _FOLDED = ("Cast", "ConcatV2", "Fill", "Pack", "Equal", "NotEqual")
 
 
 def _value(tensor: Any) -> Any:
-    op, known = tensor.op, tensor.static.value
+    op, value = tensor.op, tensor.static.value
     if op.type == "Const":
-        known = op.attrs["value"]
-    elif known is None and op.type in _FOLDED and op.attrs.get("axis", 0) in (0, -1):
-        values = [_value(one) for one in op.inputs]
-        if not any(one is None for one in values):
-            known = op.op_def.kernel(np, op.attrs)(*values)
-    return None if known is None else np.array(known)
+        value = op.attrs["value"]
+    elif value is None and op.type in _FOLDED and op.attrs.get("axis", 0) in (0, -1):
+        values = [_value(operand) for operand in op.inputs]
+        if not any(item is None for item in values):
+            value = op.op_def.kernel(np, op.attrs)(*values)
+    return None if value is None else np.array(value)
 
 
 def constant_value_as_shape(tensor: Any) -> TensorShape:
@@ -109,17 +109,23 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
 
     Raises `ValueError` for what is not a vector.
     """
-    known = tensor.static
-    if known.shape is None:
+    static = tensor.static
+    if static.shape is None:
         return TensorShape(None)
-    if len(known.shape) != 1:
+    if len(static.shape) != 1:
         raise ValueError(f"a shape is a vector, not {tensor!r}.")
-    sizes = known.value if known.value is not None else known.partial
+    sizes = static.value if static.value is not None else static.partial
     if sizes is None and tensor.op.type == "Pack":
-        sizes = [-1 if (one := _value(x)) is None else one for x in tensor.op.inputs]
+        sizes = [
+            -1 if (value := _value(x)) is None else value for x in tensor.op.inputs
+        ]
     if sizes is None:
-        return TensorShape(None if known.shape[0] is None else [None] * known.shape[0])
-    return TensorShape([None if one != one or one < 0 else int(one) for one in sizes])
+        return TensorShape(
+            None if static.shape[0] is None else [None] * static.shape[0]
+        )
+    return TensorShape(
+        [None if size != size or size < 0 else int(size) for size in sizes]
+    )
 
 
 def is_tensor(x: Any) -> bool:

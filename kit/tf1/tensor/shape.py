@@ -30,10 +30,10 @@ def _known(combine: Callable[[Any, Any], Any]) -> Any:
 
 def _sized(combine: Callable[[Any, Any], Any]) -> Any:
     """Return a method for two sizes, which gives another size."""
-    found = _known(combine)
+    merge = _known(combine)
 
     def method(self: Dimension, other: Any) -> Any:
-        result = found(self, other)
+        result = merge(self, other)
         return result if result is NotImplemented else Dimension(result)
 
     return method
@@ -164,11 +164,14 @@ class TensorShape:
         elif isinstance(dims, TensorShape):
             self._dims = dims.dims
         elif isinstance(dims, TensorShapeProto):
-            sizes = [None if one.size == -1 else one.size for one in dims.dim]
-            known = [as_dimension(one) for one in sizes]
-            self._dims = None if dims.unknown_rank else known
+            sizes = [
+                None if dimension.size == -1 else dimension.size
+                for dimension in dims.dim
+            ]
+            dimensions = [as_dimension(size) for size in sizes]
+            self._dims = None if dims.unknown_rank else dimensions
         elif isinstance(dims, Iterable) and not isinstance(dims, str | bytes):
-            self._dims = [as_dimension(one) for one in dims]
+            self._dims = [as_dimension(dim) for dim in dims]
         else:
             self._dims = [as_dimension(dims)]
 
@@ -188,7 +191,7 @@ class TensorShape:
         """Return the sizes; raises `ValueError` if the rank is unknown."""
         if self._dims is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
-        return [one.value for one in self._dims]
+        return [dim.value for dim in self._dims]
 
     def num_elements(self) -> int | None:
         """Return the number of elements, None while a size is unknown."""
@@ -202,7 +205,7 @@ class TensorShape:
     def is_fully_defined(self) -> bool:
         """Whether every size is known."""
         return self._dims is not None and all(
-            one.value is not None for one in self._dims
+            dim.value is not None for dim in self._dims
         )
 
     def is_compatible_with(self, other: Any) -> bool:
@@ -217,18 +220,18 @@ class TensorShape:
 
     def merge_with(self, other: Any) -> TensorShape:
         """Return the merged shape; raises `ValueError` if the two contradict."""
-        found = as_shape(other)
+        shape = as_shape(other)
         if self._dims is None:
-            return found
-        if found._dims is None:
+            return shape
+        if shape._dims is None:
             return self
-        self.assert_same_rank(found)
+        self.assert_same_rank(shape)
         try:
             return TensorShape(
-                [x.merge_with(y) for x, y in zip(self._dims, found._dims, strict=True)]
+                [x.merge_with(y) for x, y in zip(self._dims, shape._dims, strict=True)]
             )
         except ValueError:
-            raise ValueError(f"Shapes {self} and {found} are not compatible") from None
+            raise ValueError(f"Shapes {self} and {shape} are not compatible") from None
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
         """Return the sizes in which both shapes agree."""
@@ -296,8 +299,8 @@ class TensorShape:
 
     def __getitem__(self, key: Any) -> Any:
         if self._dims is not None:
-            found = self._dims[key]
-            return TensorShape(found) if isinstance(key, slice) else found
+            dims = self._dims[key]
+            return TensorShape(dims) if isinstance(key, slice) else dims
         if not isinstance(key, slice):
             return Dimension(None)
         return _slice_of_unknown(key)
@@ -317,20 +320,20 @@ class TensorShape:
 
     def __eq__(self, other: object) -> bool:
         try:
-            found = as_shape(other)
+            shape = as_shape(other)
         except (TypeError, ValueError):
             return NotImplemented
         # Two unknown sizes are equal only where they are one and the same.
-        return bool(self._dims == found._dims)
+        return bool(self._dims == shape._dims)
 
     def __ne__(self, other: object) -> bool:
         try:
-            found = as_shape(other)
+            shape = as_shape(other)
         except (TypeError, ValueError):
             return NotImplemented
-        if self._dims is None or found._dims is None:
+        if self._dims is None or shape._dims is None:
             raise ValueError("The inequality of unknown TensorShapes is undefined.")
-        return self._dims != found._dims
+        return self._dims != shape._dims
 
     def __hash__(self) -> int:
         if not self.is_fully_defined():
@@ -340,7 +343,7 @@ class TensorShape:
     def __str__(self) -> str:
         if self._dims is None:
             return "<unknown>"
-        sizes = [str(one) for one in self._dims]
+        sizes = [str(dim) for dim in self._dims]
         return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
     def __repr__(self) -> str:
@@ -361,8 +364,8 @@ def static_of(shape: Any) -> tuple[int | None, ...] | None:
     >>> static_of([2, None]), static_of(None)
     ((2, None), None)
     """
-    known = as_shape(shape)
-    return None if known.ndims is None else tuple(known.as_list())
+    static_shape = as_shape(shape)
+    return None if static_shape.ndims is None else tuple(static_shape.as_list())
 
 
 def unknown_shape(rank: int | None = None) -> TensorShape:

@@ -37,16 +37,16 @@ class SparseTensor:
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
         """Return the parts of a `SparseTensorValue` as tensors."""
-        given = sparse_tensor_value
-        if not isinstance(given, SparseTensor | SparseTensorValue):
-            raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {given!r}.")
-        return cls(given.indices, given.values, given.dense_shape)
+        value = sparse_tensor_value
+        if not isinstance(value, SparseTensor | SparseTensorValue):
+            raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {value!r}.")
+        return cls(value.indices, value.values, value.dense_shape)
 
     @property
     def graph(self) -> Graph:
         """The graph it belongs to."""
-        found: Graph = self.values.graph
-        return found
+        graph: Graph = self.values.graph
+        return graph
 
     @property
     def op(self) -> Any:
@@ -56,16 +56,16 @@ class SparseTensor:
     @property
     def dtype(self) -> DType:
         """The dtype of the values."""
-        found: DType = self.values.dtype
-        return found
+        dtype: DType = self.values.dtype
+        return dtype
 
     @property
     def shape(self) -> TensorShape:
         """The shape of the whole, as far as it is known."""
-        known = self.dense_shape.static.value
-        if known is None:
+        sizes = self.dense_shape.static.value
+        if sizes is None:
             return TensorShape([None] * (self.dense_shape.shape[0].value or 0))
-        return TensorShape([None if size < 0 else int(size) for size in known])
+        return TensorShape([None if size < 0 else int(size) for size in sizes])
 
     def get_shape(self) -> TensorShape:
         """Return the shape of the whole, as far as it is known."""
@@ -79,8 +79,8 @@ def sparse_placeholder(
     dtype: Any, shape: Any = None, name: str | None = None
 ) -> SparseTensor:
     """Return a sparse tensor whose value each run is fed."""
-    known = TensorShape(shape)
-    sizes = None if known.ndims is None else known.as_list()
+    static_shape = TensorShape(shape)
+    sizes = None if static_shape.ndims is None else static_shape.as_list()
     prefix = f"{name}/" if name else ""
 
     def part(of: str, kind: Any, parts: tuple[int | None, ...]) -> Any:

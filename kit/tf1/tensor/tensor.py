@@ -61,8 +61,8 @@ class Tensor(Operators, NativeTensor):
     def shape(self) -> TensorShape:
         """The shape, as far as it is known."""
         # One object while nothing more is known: an unknown size equals itself alone.
-        known, made = self._public_shape
-        if known is not self.static.shape:
+        shape_seen, made = self._public_shape
+        if shape_seen is not self.static.shape:
             made = TensorShape(self.static.shape)
             self._public_shape = self.static.shape, made
         return made
@@ -83,7 +83,7 @@ class Tensor(Operators, NativeTensor):
     def consumers(self) -> list[Any]:
         """Return the operations that take it, once for each time they do."""
         later = self.graph.ops[self.op.number + 1 :]
-        return [op for op in later for one in op.inputs if one is self]
+        return [op for op in later for tensor in op.inputs if tensor is self]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Return its value, computed by `session` or the default one.

@@ -19,11 +19,11 @@ class _List:
     def __init__(self, value: Iterable[Any] = ()) -> None:
         """Take the values; raises `TypeError` for those of another kind."""
         self.value = list(value)
-        for one in self.value:
-            if not isinstance(one, self.takes):
+        for item in self.value:
+            if not isinstance(item, self.takes):
                 wanted = ", ".join(kind.__name__ for kind in self.takes)
                 raise TypeError(
-                    f"{one!r} has type {type(one).__name__}, but expected one of: "
+                    f"{item!r} has type {type(item).__name__}, but expected one of: "
                     f"{wanted}"
                 )
 
@@ -63,12 +63,14 @@ class Feature:
         float_list: FloatList | None = None,
         int64_list: Int64List | None = None,
     ) -> None:
-        given = {
+        kinds = {
             "bytes_list": bytes_list,
             "float_list": float_list,
             "int64_list": int64_list,
         }
-        self._chosen = next((name for name, one in given.items() if one), None)
+        self._chosen = next(
+            (name for name, kind_given in kinds.items() if kind_given), None
+        )
         self.bytes_list = bytes_list or BytesList()
         self.float_list = float_list or FloatList()
         self.int64_list = int64_list or Int64List()
@@ -119,8 +121,8 @@ class Example:
 
     def SerializeToString(self) -> bytes:
         """Return it as the bytes of a record."""
-        given = self.features.feature.items()
-        return encode({name: one._listed() for name, one in given})
+        items = self.features.feature.items()
+        return encode({name: feature._listed() for name, feature in items})
 
     def ParseFromString(self, record: bytes) -> int:
         """Take what a record holds, and return its size.

@@ -40,12 +40,12 @@ def get_global_step(graph: Any = None) -> Any:
     `TypeError` for one that is not a whole number.
     """
     where = graph or get_default_graph()
-    found = where.get_collection(GraphKeys.GLOBAL_STEP)
-    if len(found) > 1:
+    steps = where.get_collection(GraphKeys.GLOBAL_STEP)
+    if len(steps) > 1:
         logging.error("Multiple tensors in global_step collection.")
         return None
-    if found:
-        step = found[0]
+    if steps:
+        step = steps[0]
     else:
         try:
             step = where.get_tensor_by_name("global_step:0")
@@ -58,8 +58,8 @@ def get_global_step(graph: Any = None) -> Any:
 def get_or_create_global_step(graph: Any = None) -> Any:
     """Return the graph's global step, a new one if it has none."""
     where = graph or get_default_graph()
-    found = get_global_step(where)
-    return create_global_step(where) if found is None else found
+    step = get_global_step(where)
+    return create_global_step(where) if step is None else step
 
 
 def assert_global_step(global_step_tensor: Any) -> None:

@@ -24,19 +24,23 @@ def write_graph(
     which TensorBoard must be installed. Raises `TypeError` for what is no graph.
     """
     graph = graph_or_graph_def
-    found = graph.as_graph_def() if hasattr(graph, "as_graph_def") else graph
+    definition = graph.as_graph_def() if hasattr(graph, "as_graph_def") else graph
     is_message = hasattr(
-        found, "SerializeToString"
+        definition, "SerializeToString"
     )  # of convert_variables_to_constants
-    if not is_message and not isinstance(found, GraphDef | MetaGraphDef):
+    if not is_message and not isinstance(definition, GraphDef | MetaGraphDef):
         raise TypeError(
             f"{graph!r} is no graph; give session.graph or tf.get_default_graph()."
         )
     path = Path(logdir, name)
     if as_text:
-        data = str(found).encode()
+        data = str(definition).encode()
     else:
-        kept = found if is_message else parsed(type(found).__name__, str(found))
+        kept = (
+            definition
+            if is_message
+            else parsed(type(definition).__name__, str(definition))
+        )
         data = kept.SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, data)

@@ -165,34 +165,34 @@ def from_initial_values(value: Tensor, initial: Mapping[Op, Any]) -> Tensor:
     can be initialized before those from which its own initial value is computed.
     """
     behind = _behind(value.op)
-    if initial.keys().isdisjoint(behind) or any(one.guards for one in behind):
+    if initial.keys().isdisjoint(behind) or any(item.guards for item in behind):
         return value
     made: dict[Any, Any] = {}
-    for op in sorted(behind, key=lambda one: one.number):
+    for op in sorted(behind, key=lambda item: item.number):
         inputs = list(op.inputs)
-        for i, one in enumerate(inputs):
-            if one.op in initial and i not in op.op_def.refs:
-                if one not in made:
-                    made[one] = value_or(one, initial[one.op])
-                inputs[i] = made[one]
-            elif one.op not in initial:
-                inputs[i] = made.get(one, one)
+        for i, tensor in enumerate(inputs):
+            if tensor.op in initial and i not in op.op_def.refs:
+                if tensor not in made:
+                    made[tensor] = value_or(tensor, initial[tensor.op])
+                inputs[i] = made[tensor]
+            elif tensor.op not in initial:
+                inputs[i] = made.get(tensor, tensor)
         if inputs != list(op.inputs):
             name = op.name.split("/")[-1]
             copy = create_op(op.type, *inputs, name=name, **op.attrs)
             made |= zip(op.outputs, copy.outputs, strict=True)
-    found: Tensor = made.get(value, value)
-    return found
+    replacement: Tensor = made.get(value, value)
+    return replacement
 
 
 def _behind(op: Op) -> set[Op]:
-    found, stack = set[Op](), [op]
+    ops_behind, stack = set[Op](), [op]
     while stack:
-        one = stack.pop()
-        if one not in found:
-            found.add(one)
-            stack += [x.op for x in one.inputs]
-    return found
+        op_behind = stack.pop()
+        if op_behind not in ops_behind:
+            ops_behind.add(op_behind)
+            stack += [x.op for x in op_behind.inputs]
+    return ops_behind
 
 
 def ref_of(ref: Any, op_type: str) -> Tensor:
@@ -200,12 +200,12 @@ def ref_of(ref: Any, op_type: str) -> Tensor:
 
     Raises `AttributeError`, as the original does, for anything that is not a variable.
     """
-    found = getattr(ref, "ref", ref)
-    if isinstance(found, Tensor) and found.op.op_def.gives_ref:
-        return found
+    target = getattr(ref, "ref", ref)
+    if isinstance(target, Tensor) and target.op.op_def.gives_ref:
+        return target
     # The result of a change stands for the variable too.
-    if isinstance(found, Tensor) and found.op.type in PASS_ON:
-        return ref_of(found.op.inputs[0], op_type)
+    if isinstance(target, Tensor) and target.op.type in PASS_ON:
+        return ref_of(target.op.inputs[0], op_type)
     raise AttributeError(
         f"{op_type} changes a variable, and {ref!r} is not one; give the tf.Variable."
     )
@@ -216,8 +216,8 @@ def _changed(
 ) -> Any:
     target = ref_of(ref, op_type)
     with op_scope(name, op_type, [target, value]) as scope:
-        given = argument(op_type, "value", value, target.dtype.base_dtype)
-        return _after(ref, op_type, target, given, name=scope, **attrs)
+        operand = argument(op_type, "value", value, target.dtype.base_dtype)
+        return _after(ref, op_type, target, operand, name=scope, **attrs)
 
 
 def _after(ref: Any, op_type: str, target: Tensor, *inputs: Any, **more: Any) -> Any:

@@ -284,10 +284,10 @@ class Identity(Initializer):
 
 def floating(dtype: Any) -> DType:
     """Return a type of floating point numbers; `ValueError` for others."""
-    found = as_dtype(dtype)
-    if not found.is_floating:
-        raise ValueError(f"Expected floating point type, got {found!r}.")
-    return found
+    float_dtype = as_dtype(dtype)
+    if not float_dtype.is_floating:
+        raise ValueError(f"Expected floating point type, got {float_dtype!r}.")
+    return float_dtype
 
 
 def default_initializer(dtype: DType) -> Initializer:
@@ -313,9 +313,9 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
 
 
 def _sizes(shape: Any) -> list[int]:
-    known = TensorShape(shape)
-    known.assert_is_fully_defined()
-    return [size or 0 for size in known.as_list()]
+    static_shape = TensorShape(shape)
+    static_shape.assert_is_fully_defined()
+    return [size or 0 for size in static_shape.as_list()]
 
 
 def _filled(shape: list[int], value: Any, dtype: DType, name: str) -> Any:

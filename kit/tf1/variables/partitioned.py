@@ -36,8 +36,8 @@ class PartitionedVariable(Operators, ArrayProtocol):
     @property
     def dtype(self) -> DType:
         """The dtype of the elements."""
-        found: DType = self._parts[0].dtype.base_dtype
-        return found
+        dtype: DType = self._parts[0].dtype.base_dtype
+        return dtype
 
     @property
     def shape(self) -> TensorShape:
@@ -61,7 +61,7 @@ class PartitionedVariable(Operators, ArrayProtocol):
             # Reading waits for nothing, as with a variable in one part.
             named = op_scope(f"{self._name}/ConcatPartitions/", None, self._parts)
             with named, self.graph.control_dependencies(None):
-                values = [one.value() for one in self._parts]
+                values = [part.value() for part in self._parts]
                 whole = create("ConcatV2", *values, axis=self._axis, name="concat")
         with self.graph.name_scope(None), self.graph.control_dependencies(None):
             return create("Identity", whole, name=self._name)
@@ -95,11 +95,11 @@ class PartitionedVariable(Operators, ArrayProtocol):
 
     def _changed(self, method: str, value: Any, options: Any) -> list[Any]:
         if not isinstance(value, list | PartitionedVariable):
-            sizes = [one.shape.as_list()[self._axis] for one in self._parts]
+            sizes = [part.shape.as_list()[self._axis] for part in self._parts]
             value = split(convert_to_tensor(value, self.dtype), sizes, self._axis)
         return [
-            getattr(part, method)(one, **vars(options))
-            for part, one in zip(self._parts, value, strict=True)
+            getattr(part, method)(piece, **vars(options))
+            for part, piece in zip(self._parts, value, strict=True)
         ]
 
     def __iter__(self) -> Iterator[Variable]:
@@ -133,31 +133,37 @@ def partitioned(
         raise ValueError(
             f"A partitioner was provided, but the variable {name} is not in parts."
         )
-    known = TensorShape(shape)
+    static_shape = TensorShape(shape)
     if isinstance(initializer, Tensor):
-        known = known.merge_with(initializer.shape)
+        static_shape = static_shape.merge_with(initializer.shape)
     wanted = float32 if dtype is None else as_dtype(dtype)
-    counts = None if partitioner is None else _counts(name, partitioner, known, wanted)
-    found = store.partitioned.get(name)
-    if found is not None:
+    counts = (
+        None
+        if partitioner is None
+        else _counts(name, partitioner, static_shape, wanted)
+    )
+    variable = store.partitioned.get(name)
+    if variable is not None:
         if reuse is False:
             raise ValueError(
                 f"Partitioned variable {name} already exists. Did you mean to set "
                 f"reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
             )
-        check_same(found, name, known, wanted)
-        if counts not in (None, found._get_partitions()):
+        check_same(variable, name, static_shape, wanted)
+        if counts not in (None, variable._get_partitions()):
             raise ValueError(
                 f"Trying to reuse partitioned variable {name}, but specified "
-                f"partitions {counts} and found {found._get_partitions()}."
+                f"partitions {counts} and found {variable._get_partitions()}."
             )
-        return found
+        return variable
     if reuse is True:
         raise ValueError(
             f"Partitioned variable {name} does not exist, or was not created with "
             f"tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
         )
-    made = _made(store, name, known, counts or [1], wanted, initializer, reuse, how)
+    made = _made(
+        store, name, static_shape, counts or [1], wanted, initializer, reuse, how
+    )
     store.partitioned[name] = made
     return made
 
@@ -176,12 +182,12 @@ def _counts(name: str, partitioner: Any, shape: TensorShape, dtype: DType) -> li
         )
     counts = partitioner(shape=shape, dtype=dtype)
     is_list = isinstance(counts, list | tuple)
-    if not is_list or len(counts) != shape.ndims or any(one < 1 for one in counts):
+    if not is_list or len(counts) != shape.ndims or any(count < 1 for count in counts):
         raise ValueError(
             f"the partitioner of {name} returned {counts!r} for the shape {shape}: it "
             f"gives the number of parts, 1 or more, for each axis."
         )
-    if sum(one > 1 for one in counts) > 1:
+    if sum(count > 1 for count in counts) > 1:
         raise ValueError(
             f"the partitioner of {name} returned {counts!r} for the shape {shape}: "
             f"only one axis can be cut."
@@ -206,7 +212,7 @@ def _made(
         part = [*sizes[:axis], size, *sizes[axis + 1 :]]
         chosen = _of_part(initializer, dtype, axis, begin, size)
         has_value = chosen is not initializer
-        offset = [begin if one == axis else 0 for one in range(len(sizes))]
+        offset = [begin if item == axis else 0 for item in range(len(sizes))]
         made = store.get(
             f"{name}/part_{number}",
             None if has_value else part,

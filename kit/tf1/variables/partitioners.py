@@ -95,15 +95,15 @@ def min_max_variable_partitioner(
 
 
 def _sizes(shape: Any) -> list[int]:
-    known = TensorShape(shape)
-    if not known.is_fully_defined():
-        raise ValueError(f"shape is not fully defined: {known}")
-    return [size or 0 for size in known.as_list()]
+    static_shape = TensorShape(shape)
+    if not static_shape.is_fully_defined():
+        raise ValueError(f"shape is not fully defined: {static_shape}")
+    return [size or 0 for size in static_shape.as_list()]
 
 
 def _bytes(dtype: Any, of_string: int) -> int:
-    found = as_dtype(dtype)
-    return of_string if found.name == "string" else found.size
+    dtype_known = as_dtype(dtype)
+    return of_string if dtype_known.name == "string" else dtype_known.size
 
 
 class PartitionInfo:
@@ -175,10 +175,10 @@ class PartitionInfo:
         return cut[0] if cut else None
 
 
-def _sequence(name: str, given: Sequence[int]) -> Sequence[int]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
+def _sequence(name: str, numbers: Sequence[int]) -> Sequence[int]:
+    if isinstance(numbers, str) or not isinstance(numbers, Sequence):
         raise TypeError(
             f"`{name}` must be a sequence (like tuple or list) instead of "
-            f"{type(given).__name__}"
+            f"{type(numbers).__name__}"
         )
-    return given
+    return numbers

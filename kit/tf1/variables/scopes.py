@@ -434,9 +434,12 @@ def get_variable(name: str, options: Any) -> Any:
 @wraps(get_variable, assigned=())
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     """Return a variable as `get_variable` does: a local one that is not trained."""
-    given = signature(get_variable).bind(name, *args, **kwargs).arguments
-    given["collections"] = [*(given.get("collections") or []), "local_variables"]
-    return get_variable(**{**given, "trainable": False})
+    arguments = signature(get_variable).bind(name, *args, **kwargs).arguments
+    arguments["collections"] = [
+        *(arguments.get("collections") or []),
+        "local_variables",
+    ]
+    return get_variable(**{**arguments, "trainable": False})
 
 
 def no_regularizer(_: Any) -> None:

@@ -41,7 +41,7 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
     """Return an operation that gives variables their initial values, in no order."""
     if not var_list:
         return no_op(name=name)
-    return group(*[one.initializer for one in var_list], name=name)
+    return group(*[variable.initializer for variable in var_list], name=name)
 
 
 def global_variables_initializer() -> Any:
@@ -69,7 +69,7 @@ def report_uninitialized_variables(
     """
     chosen = [*global_variables(), *local_variables()] if var_list is None else var_list
     with op_scope(name, None, [*chosen]) as scope:
-        names = convert_to_tensor([one.op.name for one in chosen], string)
+        names = convert_to_tensor([variable.op.name for variable in chosen], string)
         if not chosen:
             return names
         ready = create("Pack", *map(is_variable_initialized, chosen), axis=0, name=None)
@@ -81,7 +81,7 @@ def report_uninitialized_variables(
 def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Any:
     """Return an operation that raises `FailedPreconditionError` if one has no value."""
     chosen = [*global_variables(), *local_variables()] if var_list is None else var_list
-    return group(*[one.read_value() for one in chosen]) if chosen else None
+    return group(*[variable.read_value() for variable in chosen]) if chosen else None
 
 
 # The names of the first versions.

@@ -36,9 +36,9 @@ class VariableStore:
 
     def close_subscopes(self, name: str) -> None:
         """Reset the counts of the scopes within a scope."""
-        for one in self._opened:
-            if not name or one.startswith(name + "/"):
-                self._opened[one] = 0
+        for scope in self._opened:
+            if not name or scope.startswith(name + "/"):
+                self._opened[scope] = 0
 
     def opened(self) -> dict[str, int]:
         """Return how often each scope was opened."""
@@ -77,15 +77,15 @@ class VariableStore:
             made = _new(name, TensorShape(shape), wanted, shape is not None, **how)
             self.variables[name] = made
             return made
-        found = self.variables[name]
+        variable = self.variables[name]
         if not reuse:
             raise ValueError(
                 f"Variable {name} already exists, disallowed. Did you mean to set "
                 f"reuse=True or reuse=tf.AUTO_REUSE in VarScope? It was made at "
-                f"{found.op.place}."
+                f"{variable.op.place}."
             )
-        check_same(found, name, TensorShape(shape), wanted)
-        return found
+        check_same(variable, name, TensorShape(shape), wanted)
+        return variable
 
 
 def store_of(graph: Graph) -> VariableStore:
@@ -134,9 +134,9 @@ def _new(
         initializer = initializer()
     of_variable: DType | None = None
     if not callable(initializer) or isinstance(initializer, ArrayProtocol):
-        given = _value(name, initializer, dtype, has_shape)
+        initial = _value(name, initializer, dtype, has_shape)
     elif shape.is_fully_defined():
-        given = _of_shape(initializer, shape, chosen, part)
+        initial = _of_shape(initializer, shape, chosen, part)
         of_variable = chosen.base_dtype
     elif validate_shape and _required(initializer):
         raise ValueError(
@@ -144,9 +144,9 @@ def _new(
             f"{shape}."
         )
     else:
-        given = initializer
+        initial = initializer
     made = Variable(
-        given,
+        initial,
         trainable=trainable,
         collections=collections,
         validate_shape=validate_shape,
@@ -175,7 +175,7 @@ def _of_shape(
 def _required(function: Callable[..., Any]) -> list[str]:
     """Return the names of a function's required arguments."""
     parameters = inspect.signature(function).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty]
+    return [param.name for param in parameters if param.default is param.empty]
 
 
 def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:
@@ -184,15 +184,15 @@ def _value(name: str, value: Any, dtype: DType | None, has_shape: bool) -> Any:
         raise ValueError("If initializer is a constant, do not specify shape.")
     if dtype is not None:
         is_tensor = isinstance(value, ArrayProtocol)
-        found = (
+        initial_dtype = (
             convert_to_tensor(value).dtype
             if is_tensor
             else as_dtype(to_constant(value).dtype)
         )
-        if not dtype.is_compatible_with(found):
+        if not dtype.is_compatible_with(initial_dtype):
             raise ValueError(
-                f"Initializer type '{found.name}' and explicit dtype '{dtype.name}' of "
-                f"{name} don't match."
+                f"Initializer type '{initial_dtype.name}' and explicit dtype "
+                f"'{dtype.name}' of {name} don't match."
             )
     return value if dtype is None else convert_to_tensor(value, dtype)
 

@@ -163,12 +163,12 @@ class Variable(Operators, NativeVariable):
             graph.name_scope("Variable" if name is None else name) as scope,
         ):
             self._build(scope, initial_value, wanted, validate_shape, shape)
-            place = (
+            scope_context = (
                 graph.colocate_with(self.op)
                 if caching_device is None
                 else graph.device(caching_device)
             )
-            with place:
+            with scope_context:
                 self._snapshot = create("Identity", self.ref, name="read")
         if self.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
             keys = [*keys, GraphKeys.TRAINABLE_VARIABLES]
@@ -176,10 +176,10 @@ class Variable(Operators, NativeVariable):
         graph.variables.append(self)
 
     def _build(
-        self, scope: str, given: Any, dtype: Any, validate: bool, wanted: Any
+        self, scope: str, value: Any, dtype: Any, validate: bool, wanted: Any
     ) -> None:
         graph = self._graph
-        initial = _initial(graph, scope[:-1], given, dtype)
+        initial = _initial(graph, scope[:-1], value, dtype)
         shape = initial.static.shape
         if validate and not is_known(shape):
             raise ValueError(
@@ -194,33 +194,35 @@ class Variable(Operators, NativeVariable):
         )
         self.ref: Tensor = self.op.outputs[0]
         self._initial_value = initial
-        others = {one.op: one._safe_initial_value for one in graph.variables}
+        others = {var.op: var._safe_initial_value for var in graph.variables}
         self._safe_initial_value = assigning.from_initial_values(initial, others)
         self.initializer = assigning.assign(
             self.ref, self._safe_initial_value, validate_shape=validate
         ).op
 
-    def _read(self, given: VariableDef, initial_value: Any, scope: str | None) -> None:
+    def _read(
+        self, definition: VariableDef, initial_value: Any, scope: str | None
+    ) -> None:
         """Take over the operations, in the default graph, that a message names."""
         if initial_value is not None:
             raise ValueError("variable_def and initial_value are mutually exclusive.")
-        if not isinstance(given, VariableDef):
-            raise TypeError(f"variable_def must be a VariableDef, not {given!r}.")
+        if not isinstance(definition, VariableDef):
+            raise TypeError(f"variable_def must be a VariableDef, not {definition!r}.")
         self._graph = graph = get_default_graph()
 
         def find(name: str) -> Any:
             return graph.as_graph_element(f"{scope}/{name}" if scope else name)
 
-        self.ref = find(given.variable_name)
-        self.op, self.initializer = self.ref.op, find(given.initializer_name)
-        self._snapshot = find(given.snapshot_name)
+        self.ref = find(definition.variable_name)
+        self.op, self.initializer = self.ref.op, find(definition.initializer_name)
+        self._snapshot = find(definition.snapshot_name)
         initial: Any = self.initializer.inputs[1]
         self._safe_initial_value = initial
-        self._initial_value = find(given.initial_value_name)
-        self.trainable, self.constraint = given.trainable, None
-        self.synchronization = VariableSynchronization(given.synchronization)
-        self.aggregation = VariableAggregation(given.aggregation)
-        part = given.save_slice_info_def
+        self._initial_value = find(definition.initial_value_name)
+        self.trainable, self.constraint = definition.trainable, None
+        self.synchronization = VariableSynchronization(definition.synchronization)
+        self.aggregation = VariableAggregation(definition.aggregation)
+        part = definition.save_slice_info_def
         names = ("full_shape", "var_offset", "var_shape")
         whole = f"{scope}/{part.full_name}" if scope else part.full_name
         self._save_slice_info = (
@@ -371,38 +373,38 @@ class Variable(Operators, NativeVariable):
         return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
 
 
-def _mode(kind: type[enum.Enum], given: Any) -> Any:
+def _mode(kind: type[enum.Enum], value: Any) -> Any:
     """Return one of the modes; None is the usual one.
 
     Raises `ValueError` for what is none of them.
     """
     try:
-        return kind(0 if given is None else given)
+        return kind(0 if value is None else value)
     except ValueError as exc:
         what = kind.__name__.removeprefix("Variable").lower()
-        known = ", ".join(one.name for one in kind)
+        names = ", ".join(mode.name for mode in kind)
         raise ValueError(
-            f"Invalid variable {what} mode: {given!r}; the modes are {known}."
+            f"Invalid variable {what} mode: {value!r}; the modes are {names}."
         ) from exc
 
 
-def _collections(given: Any) -> list[Any]:
-    if given is None:
+def _collections(keys: Any) -> list[Any]:
+    if keys is None:
         return [GraphKeys.GLOBAL_VARIABLES]
-    if not isinstance(given, list | tuple | set):
+    if not isinstance(keys, list | tuple | set):
         raise ValueError(
             f"collections argument to Variable constructor must be a list, tuple, or "
-            f"set, not {given!r} of type {type(given).__name__}."
+            f"set, not {keys!r} of type {type(keys).__name__}."
         )
-    return list(given)
+    return list(keys)
 
 
-def _initial(graph: Graph, name: str, given: Any, dtype: Any) -> Any:
-    if not callable(given):
-        return convert_to_tensor(given, dtype, name="initial_value")
+def _initial(graph: Graph, name: str, value: Any, dtype: Any) -> Any:
+    if not callable(value):
+        return convert_to_tensor(value, dtype, name="initial_value")
     before = graph.version
     with graph.name_scope("Initializer"), graph.device(None):
-        made = convert_to_tensor(given(), dtype, name="initial_value")
+        made = convert_to_tensor(value(), dtype, name="initial_value")
     # These are made before the variable, and live where it will.
     for op in graph.ops[before:]:
         op.colocation = tuple(sorted({*op.colocation, name}))

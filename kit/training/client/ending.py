@@ -35,8 +35,8 @@ class Ending:
         """Whether nothing is waited for any more; ask regularly."""
         if now - self._looked > job.settings.suspect_after_s:
             # This process was stopped: it could hear nobody, and nobody is to blame.
-            for one in watched:
-                one.since = now
+            for member in watched:
+                member.since = now
         self._looked = now
         # Anew each time: one that was silent may be heard again, as it was only slow.
         is_decided = self._is_decided(job, watched, now)
@@ -47,8 +47,8 @@ class Ending:
         self._give_up = self._give_up or self._until(job, watched, now)
         is_done, limit_s = self.is_done(job, watched), job.settings.suspect_after_s
         awaited = (
-            not one.is_concluded and (is_done or one.silent_s(now) <= limit_s)
-            for one in watched
+            not item.is_concluded and (is_done or item.silent_s(now) <= limit_s)
+            for item in watched
         )
         return now > self._give_up or not any(awaited)
 
@@ -58,7 +58,9 @@ class Ending:
         Any member of an elastic training may say so: the trusted one may have been lost
         right after it.
         """
-        if job.generation is not None and any(one.state == "done" for one in watched):
+        if job.generation is not None and any(
+            member.state == "done" for member in watched
+        ):
             return True
         return watched[self._trusted].state == "done"
 
@@ -70,8 +72,8 @@ class Ending:
             return False
         lost = [
             number
-            for number, one in enumerate(watched)
-            if isinstance(one.error, PeerLost | LinkLost)
+            for number, member in enumerate(watched)
+            if isinstance(member.error, PeerLost | LinkLost)
         ]
         if lost and not job.schedule.spares(lost):
             return True
@@ -86,9 +88,10 @@ class Ending:
         limits = job.settings
         lost_at = min(
             (
-                one.last_heard
-                for one in watched
-                if one.state == "lost" or one.silent_s(now) > limits.suspect_after_s
+                member.last_heard
+                for member in watched
+                if member.state == "lost"
+                or member.silent_s(now) > limits.suspect_after_s
             ),
             default=now,
         )
@@ -104,12 +107,12 @@ def note_silent(
     Where nobody has said why it ended it was the silence of the `trusted` one.
     """
     leads = None if job.is_elastic else job.coordinator
-    is_unexplained = all(one.error is None for one in watched)
-    for number, one in enumerate(watched):
-        silent_s = one.silent_s(now)
+    is_unexplained = all(item.error is None for item in watched)
+    for number, member in enumerate(watched):
+        silent_s = member.silent_s(now)
         is_silent = silent_s > job.settings.suspect_after_s
         is_cause = is_unexplained and number == trusted
-        if one.is_over or one.error or not (is_silent or is_cause):
+        if member.is_over or member.error or not (is_silent or is_cause):
             continue
         error = DeadlineExceededError(f"it was not heard for {silent_s:.1f} s.")
-        one.unheard(str(job.tasks[number]), error, leads=number == leads)
+        member.unheard(str(job.tasks[number]), error, leads=number == leads)

@@ -80,7 +80,7 @@ class TrainingFacts:
 
     def epochs(self) -> tuple[EpochRow, ...]:
         """Return the configurations so far."""
-        return max((tuple(one.epochs) for one in self._watched), key=len)
+        return max((tuple(member.epochs) for member in self._watched), key=len)
 
     def pending(self) -> str:
         """Return the topology that is requested and does not hold yet."""
@@ -96,7 +96,7 @@ class TrainingFacts:
 
     def step(self) -> int:
         """Return the number of committed steps."""
-        return max(one.step for one in self._watched)
+        return max(member.step for member in self._watched)
 
     def state(self) -> str:
         """Return running, paused, done or failed."""
@@ -113,30 +113,33 @@ class TrainingFacts:
 
         Epochs and totals are always whole.
         """
-        found = self.recorded.since(cursors)
-        return self._trace(found), found.cursors
+        tables = self.recorded.since(cursors)
+        return self._trace(tables), tables.cursors
 
-    def _trace(self, found: Tables) -> Trace:
-        totals = np.concatenate([one.totals for one in self._watched])
-        transfers, spans, steps, measures = found.tables
+    def _trace(self, read: Tables) -> Trace:
+        totals = np.concatenate([member.totals for member in self._watched])
+        transfers, spans, steps, measures = read.tables
         tasks = tuple(map(str, self._job.tasks))
         tables = (transfers, spans, steps, totals)
         saves = self.coordinator.saves
-        trace = Trace(tasks, self.epochs(), *tables, saves, measures, found.kept)
+        trace = Trace(tasks, self.epochs(), *tables, saves, measures, read.kept)
         return replace(trace, insecure=self._job.settings.insecure)
 
     def n_steps(self) -> dict[tuple[int, int], int]:
         """Return by member and epoch how many steps it has done, exact."""
         return {
             (member, epoch): n_steps
-            for member, one in enumerate(self._watched)
-            for epoch, n_steps in one.n_steps.items()
+            for member, item in enumerate(self._watched)
+            for epoch, n_steps in item.n_steps.items()
         }
 
     def flight(self) -> Flight:
         """Return what all members do and wait for, as far as is known here."""
         pairs = zip(self._job.tasks, self._watched, strict=True)
-        seen = [one.seen(task.short, is_worker=task.job != "ps") for task, one in pairs]
+        seen = [
+            member.seen(task.short, is_worker=task.job != "ps")
+            for task, member in pairs
+        ]
         error = self.finished.exception() if self.state() == "failed" else None
         return flight(
             *(seen, self.trace(), time.monotonic_ns()),
@@ -175,10 +178,12 @@ class TrainingFacts:
         """
         if any(row.is_asynchronous for row in self.epochs()):
             return {}
-        found = {
-            n: one.once.differs_at for n, one in enumerate(self._watched) if one.once
+        steps_differing = {
+            n: member.once.differs_at
+            for n, member in enumerate(self._watched)
+            if member.once
         }
-        return {member: step for member, step in found.items() if step >= 0}
+        return {member: step for member, step in steps_differing.items() if step >= 0}
 
     def wait(self, timeout: float | None) -> None:
         """Block until the training is over; see `Run.wait`."""

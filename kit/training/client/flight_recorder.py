@@ -140,7 +140,9 @@ def flight(
 
     `error` is what the training failed with. Costs some milliseconds.
     """
-    waits = {number: _waits(one, missing, number) for number, one in enumerate(seen)}
+    waits = {
+        number: _waits(member, missing, number) for number, member in enumerate(seen)
+    }
     cause, said = -1, "Nobody has waited for long."
     if error is not None:
         cause, said = _failed(seen, waits, error, now)
@@ -152,13 +154,13 @@ def flight(
         said = f"Nobody has waited for long. {_goes_on(seen[longest], now)}."
     rows = tuple(
         FlightRow(
-            *(one.name, _does(one, now), int(one.doing.get("step", 0))),
-            *(tuple(seen[peer].name for peer in waits[number]), _seconds(one, now)),
-            str(one.doing.get("where", "")),
+            *(member.name, _does(member, now), int(member.doing.get("step", 0))),
+            *(tuple(seen[peer].name for peer in waits[number]), _seconds(member, now)),
+            str(member.doing.get("where", "")),
             *_last(trace, number, now),
             number == cause,
         )
-        for number, one in enumerate(seen)
+        for number, member in enumerate(seen)
     )
     return Flight(rows, seen[cause].name if cause >= 0 else "", said)
 
@@ -167,29 +169,29 @@ def flight(
 # Who waits for whom.
 
 
-def _waits(one: Seen, missing: Sequence[int], number: int) -> tuple[int, ...]:
-    if one.state == "lost":
+def _waits(member: Seen, missing: Sequence[int], number: int) -> tuple[int, ...]:
+    if member.state == "lost":
         return ()
-    what = one.doing.get("what")
+    what = member.doing.get("what")
     if what == "meeting":
         return tuple(peer for peer in missing if peer != number)
-    return tuple(one.doing["members"]) if what == "waiting" else ()
+    return tuple(member.doing["members"]) if what == "waiting" else ()
 
 
-def _does(one: Seen, now: int) -> str:
-    if one.state in ("lost", "failed"):
-        return one.state
-    if one.state == "done":
+def _does(member: Seen, now: int) -> str:
+    if member.state in ("lost", "failed"):
+        return member.state
+    if member.state == "done":
         return "over"
-    if one.heard_at and now - one.heard_at > _SILENT_S * 1e9:
+    if member.heard_at and now - member.heard_at > _SILENT_S * 1e9:
         return "silent"
-    return str(one.doing.get("what", "starting"))
+    return str(member.doing.get("what", "starting"))
 
 
-def _seconds(one: Seen, now: int) -> float:
+def _seconds(member: Seen, now: int) -> float:
     """Return for how long it has done what it does; until it failed, if it has."""
-    since = int(one.doing.get("since", 0))
-    until = one.heard_at if one.state != "running" else now
+    since = int(member.doing.get("since", 0))
+    until = member.heard_at if member.state != "running" else now
     return max(0.0, (until - since) / 1e9) if since else float("nan")
 
 
@@ -198,12 +200,12 @@ def _held_up(seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], now: int)
 
     A server that takes no part in the steps waits for the workers all the time.
     """
-    found = [
-        (_seconds(one, now), number)
-        for number, one in enumerate(seen)
-        if waits[number] and (one.is_worker or one.doing["what"] == "waiting")
+    waits_long = [
+        (_seconds(member, now), number)
+        for number, member in enumerate(seen)
+        if waits[number] and (member.is_worker or member.doing["what"] == "waiting")
     ]
-    seconds, number = max(found, default=(0.0, -1))
+    seconds, number = max(waits_long, default=(0.0, -1))
     return number if seconds >= LEAST_S else -1
 
 
@@ -229,40 +231,40 @@ def _root(
     if cause in chain[:-1]:
         names = listed(sorted({seen[n].name for n in chain[chain.index(cause) :]}))
         return -1, f"{names} wait for each other: a message between them is missing."
-    one, waiting = seen[cause], [seen[n].name for n in waits if cause in waits[n]]
+    first, waiting = seen[cause], [seen[n].name for n in waits if cause in waits[n]]
     verb = "waits" if len(waiting) == 1 else "wait"
-    said = f"{one.name} is the first cause: {_goes_on(one, now, 'it')}"
+    said = f"{first.name} is the first cause: {_goes_on(first, now, 'it')}"
     return cause, f"{said}. {listed(waiting)} {verb} for it."
 
 
 def _longest(seen: Sequence[Seen], now: int) -> int:
     """Return whose own part of a step takes longest, if that is long; -1 if none."""
-    found = [
-        (_seconds(one, now), number)
-        for number, one in enumerate(seen)
-        if one.state == "running" and one.doing.get("where")
+    running_long = [
+        (_seconds(member, now), number)
+        for number, member in enumerate(seen)
+        if member.state == "running" and member.doing.get("where")
     ]
-    return max(found, default=(0.0, -1))[1]
+    return max(running_long, default=(0.0, -1))[1]
 
 
-def _goes_on(one: Seen, now: int, name: str = "") -> str:
+def _goes_on(member: Seen, now: int, name: str = "") -> str:
     """Say what a task has been doing since when, and at which line."""
-    what, seconds, said = _does(one, now), _seconds(one, now), name or one.name
-    if one.state == "failed":  # what it did when the training failed
-        what = str(one.doing.get("what", what))
+    what, seconds, said = _does(member, now), _seconds(member, now), name or member.name
+    if member.state == "failed":  # what it did when the training failed
+        what = str(member.doing.get("what", what))
     if what == "silent":
-        said += f" has not been heard for {(now - one.heard_at) / 1e9:.1f} s"
+        said += f" has not been heard for {(now - member.heard_at) / 1e9:.1f} s"
     else:
         long = "" if np.isnan(seconds) else f" for {seconds:.1f} s"
-        said += f" has been {what} in step {one.doing.get('step', 0):,}{long}"
-    return said + (f", at {one.doing['where']}" if one.doing.get("where") else "")
+        said += f" has been {what} in step {member.doing.get('step', 0):,}{long}"
+    return said + (f", at {member.doing['where']}" if member.doing.get("where") else "")
 
 
 def _failed(
     seen: Sequence[Seen], waits: Mapping[int, Sequence[int]], error: KitError, now: int
 ) -> tuple[int, str]:
     """Return the task that the error names, or whom that one waited for."""
-    names = [one.name for one in seen]
+    names = [member.name for member in seen]
     short = str(error.task or "").removeprefix("/job:").replace("/task:", ":")
     if short not in names:
         return -1, f"The training failed: {error.message}"
@@ -290,25 +292,24 @@ def _last(
         _message(Transfer(*row), trace.names, number, now)
         for row in _newest(moved[mine]).tolist()
     ]
-    told = [
+    lines = [
         f"{Phase(phase).name.lower()} of step {step} ({_ago(now, end)})"
         for _, phase, step, _, end in _newest(spans[spans["task"] == number]).tolist()
     ]
-    return tuple(messages), tuple(told)
+    return tuple(messages), tuple(lines)
 
 
 def _newest(table: Rows) -> Rows:
     return table[np.argsort(table["end"], kind="stable")[::-1][:_NEWEST]]
 
 
-def _message(one: Transfer, names: Sequence[str], number: int, now: int) -> str:
-    way = f"to {names[one.destination]}"
-    if one.destination == number:
-        way = f"from {names[one.source]}"
-    kind = TransferKind(one.kind).name.lower()
-    return (
-        f"{kind} of {one.bytes:,} bytes {way} in step {one.step} ({_ago(now, one.end)})"
-    )
+def _message(move: Transfer, names: Sequence[str], number: int, now: int) -> str:
+    way = f"to {names[move.destination]}"
+    if move.destination == number:
+        way = f"from {names[move.source]}"
+    kind = TransferKind(move.kind).name.lower()
+    what = f"{kind} of {move.bytes:,} bytes {way} in step {move.step}"
+    return f"{what} ({_ago(now, move.end)})"
 
 
 def _ago(now: int, then: int) -> str:

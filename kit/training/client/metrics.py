@@ -72,11 +72,11 @@ def account(
         number = row.number
         steps = (last_step if after is None else after.first_step) - row.first_step
         if after is not None and after.generation != row.generation:
-            steps = max(n_steps.get((one, number), 0) for one in job.workers)
+            steps = max(n_steps.get((worker, number), 0) for worker in job.workers)
         # One gradient a step, if all must send theirs.
         times = dict.fromkeys(job.workers, steps)
         if schedule.is_served:
-            times = {one: n_steps.get((one, number), 0) for one in job.workers}
+            times = {worker: n_steps.get((worker, number), 0) for worker in job.workers}
         formula = job.traffic(by_name(row.topology))
         moved = {
             (source, target, kind): size * times.get(source, times.get(target, 0))
@@ -91,7 +91,7 @@ def account(
 
 def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
     """Return (epoch, measured, formula) of the bytes that move once, at its start."""
-    found = []
+    rows_once = []
     owned: tuple[Owned, ...] = ()
     before, generation = job.start, 0
     for row in trace.epochs:
@@ -112,11 +112,11 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())
-        found.append(
+        rows_once.append(
             (row.number, measured, sum(state_transfer.traffic(moved).values()))
         )
         before, owned = epoch, owners
-    return found
+    return rows_once
 
 
 # --------------------------------------------------------------------------------------
@@ -161,9 +161,9 @@ def records(trace: Trace) -> list[StepRecord]:
     pushed = _pushed(trace)
     epochs = {row.number: row for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
-    found: list[StepRecord] = []
+    rows_of_steps: list[StepRecord] = []
     if not len(table):
-        return found
+        return rows_of_steps
     began: dict[int, int] = {}  # step, nanoseconds
     for step, rows in zip(steps, np.split(table, first[1:]), strict=True):
         examples = int(rows["examples"].sum())
@@ -172,7 +172,7 @@ def records(trace: Trace) -> list[StepRecord]:
         began[int(step)] = start = int(rows["start"].min())
         before = began.get(int(step) - 1)
         who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
-        found.append(
+        rows_of_steps.append(
             StepRecord(
                 step=int(step),
                 epoch=epoch,
@@ -190,7 +190,7 @@ def records(trace: Trace) -> list[StepRecord]:
                 dropped=late[step],
             )
         )
-    return found
+    return rows_of_steps
 
 
 _N_MEASURED = 20  # of the newest steps of each worker
@@ -214,16 +214,16 @@ def measured_shares(job: Job, trace: Trace) -> dict[str, float]:
     table = trace.steps[np.isin(trace.steps["epoch"], epochs)]
     nanoseconds: dict[str, list[float]] = {}
     for worker in job.workers:
-        found = table["compute"][table["task"] == worker][-_N_MEASURED:]
-        if len(found) < _FEWEST_MEASURED:
+        recent = table["compute"][table["task"] == worker][-_N_MEASURED:]
+        if len(recent) < _FEWEST_MEASURED:
             raise FailedPreconditionError(
-                f"{job.tasks[worker].short} has done {len(found)} steps since the "
+                f"{job.tasks[worker].short} has done {len(recent)} steps since the "
                 f"tasks changed, which says too little of its speed; wait for "
                 f"{_FEWEST_MEASURED}, or give shares."
             )
-        took = max(1.0, float(np.median(found)))
+        took = max(1.0, float(np.median(recent)))
         nanoseconds.setdefault(generation.places[worker], []).append(took)
-    means = {name: float(np.mean(found)) for name, found in nanoseconds.items()}
+    means = {name: float(np.mean(values)) for name, values in nanoseconds.items()}
     longest = max(means.values())
     return {name: round(min(longest / mean, 100.0), 2) for name, mean in means.items()}
 
@@ -236,7 +236,7 @@ def _pushed(trace: Trace) -> dict[int, set[int]]:
     if not (trace.totals["kind"] == TransferKind.LATE).any():
         return {}
     table = trace.transfers[trace.transfers["kind"] == TransferKind.PUSH]
-    found: dict[int, set[int]] = {}
+    pushed_by: dict[int, set[int]] = {}
     for step, source in np.unique(table[["step", "source"]]).tolist():
-        found.setdefault(step, set()).add(source)
-    return found
+        pushed_by.setdefault(step, set()).add(source)
+    return pushed_by

@@ -112,7 +112,9 @@ class Observer(TrainingFacts):
     def catch_up(self, timeout: float) -> None:
         """Wait until all that members had recorded is here, or they are over."""
         give_up = time.monotonic() + timeout
-        while not all(one.is_caught_up or one.is_over for one in self._watched):
+        while not all(
+            member.is_caught_up or member.is_over for member in self._watched
+        ):
             if time.monotonic() > give_up or self._over.wait(_FIRST_POLL_S):
                 return
 
@@ -160,12 +162,12 @@ class Observer(TrainingFacts):
             about = {"run": self._job.run, "seen": self.step()}
             limit_s = self._job.settings.call_deadline_s
             try:
-                told, _ = self._requests.call("run.command", limit_s, about | question)
+                reply, _ = self._requests.call("run.command", limit_s, about | question)
             except UnavailableError as error:
                 if self.finished.done():
                     raise over() from error
                 raise
-            self.coordinator.leads = told
+            self.coordinator.leads = reply
 
         self._in_some_generation(send)
 
@@ -282,7 +284,7 @@ class Observer(TrainingFacts):
 
     def _has_failed(self) -> bool:
         """Whether somebody has failed or is gone without whom it cannot go on."""
-        bad = [n for n, one in enumerate(self._watched) if one.error is not None]
+        bad = [n for n, member in enumerate(self._watched) if member.error is not None]
         return bool(bad) and not self._job.schedule.spares(bad)
 
     def _follow(
@@ -300,7 +302,7 @@ class Observer(TrainingFacts):
             limit = limits.suspect_after_s if others else limits.dead_after_s
             question = {"run": job.run, "cursors": watched.ends}
             if others:
-                wanted = [[number, one.ends] for number, one in others.items()]
+                wanted = [[number, item.ends] for number, item in others.items()]
                 question["others"] = wanted
             asked = time.monotonic_ns()
             try:
@@ -322,14 +324,14 @@ class Observer(TrainingFacts):
             for news in take_gathered(watched, others, reply, blob):
                 self.recorded.add(news)
             self._show_printed()
-            for one in (watched, *others.values()):
-                one.is_caught_up = one.heard_at > 0 and not one.more
-                if one.error is not None:
+            for member in (watched, *others.values()):
+                member.is_caught_up = member.heard_at > 0 and not member.more
+                if member.error is not None:
                     self._stirred.set()
             self._let_go_of_ended(others, job)
             unreached = reply.get("unreached", ())
             if self._may_begin(job):
-                unreached = [one for one in unreached if others[one].has_begun]
+                unreached = [number for number in unreached if others[number].has_begun]
             self._watch_directly(others, job, unreached)
             if watched.is_over:
                 # The others end at about the same time, and can be asked through it a
@@ -338,7 +340,7 @@ class Observer(TrainingFacts):
                 if not others or watched.error or time.monotonic() > last_news_by:
                     return
                 pause_s = _FIRST_POLL_S
-            if not watched.more and not any(one.more for one in others.values()):
+            if not watched.more and not any(other.more for other in others.values()):
                 self._over.wait(pause_s)
                 # Longer each time: a wait for the end lasts at most half as long again
                 # as the training, however short that was.
@@ -353,17 +355,17 @@ class Observer(TrainingFacts):
 
     def _show_printed(self) -> None:
         watched, teller = self._watched, self._teller
-        if teller is not None and any(one.printed for one in watched):
+        if teller is not None and any(member.printed for member in watched):
             with self._guard:  # threads that watch members directly take turns
                 lines = list(task_lines(self._job, watched))
             teller.add(lines)
 
     def _let_go_of_ended(self, others: Others, job: Job) -> None:
-        for number, one in list(others.items()):
-            if one.is_over and one.error is None:
+        for number, member in list(others.items()):
+            if member.is_over and member.error is None:
                 del others[number]
-                self._conclude(one)
-            elif one.is_over:  # it failed: its own words say what that means
+                self._conclude(member)
+            elif member.is_over:  # it failed: its own words say what that means
                 self._watch_directly(others, job, [number])
 
     def _watch_directly(self, others: Others, job: Job, members: Sequence[int]) -> None:
@@ -420,7 +422,7 @@ class Observer(TrainingFacts):
         job = replace(job, generation=job.generation.remembering(self.changes()))
         with self._guard:
             n_epochs = max((row.number for row in self.epochs()), default=0)
-            self._watched = [one.move_on(n_epochs) for one in self._watched]
+            self._watched = [member.move_on(n_epochs) for member in self._watched]
             self._job, self._dial = job, dial_in(job, self._process)
             self._begins_by = time.monotonic() + job.settings.start_deadline_s
             kept = self._requests

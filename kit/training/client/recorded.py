@@ -67,8 +67,10 @@ class Recorded:
         """Return what came after `cursors`, by default all that is kept: views."""
         with self._lock:
             begun = cursors or (0,) * len(self._tables)
-            found = [one.since(at) for one, at in zip(self._tables, begun, strict=True)]
-            news, ends = zip(*found, strict=True)
+            parts = [
+                table.since(at) for table, at in zip(self._tables, begun, strict=True)
+            ]
+            news, ends = zip(*parts, strict=True)
             return Tables(news, self._kept(), ends)
 
     @property
@@ -87,8 +89,8 @@ class Recorded:
         weight = latest["examples"].astype(np.float64)
         # In the order and by the means of `Trace.losses`: both are equal to the bit.
         total, count = (
-            float(np.bincount(np.zeros(len(latest), np.intp), one)[0])
-            for one in (latest["loss"] * weight, weight)
+            float(np.bincount(np.zeros(len(latest), np.intp), column)[0])
+            for column in (latest["loss"] * weight, weight)
         )
         return total / count
 
@@ -98,10 +100,10 @@ class Recorded:
             return
         # Members report at different times: keep the rows of the newest step so far.
         newest = int(steps["step"].max())
-        known = int(self._latest["step"][0]) if len(self._latest) else -1
-        if newest < known:
+        newest_before = int(self._latest["step"][0]) if len(self._latest) else -1
+        if newest < newest_before:
             return
-        before = [self._latest] if newest == known else []
+        before = [self._latest] if newest == newest_before else []
         self._latest = np.concatenate([*before, steps[steps["step"] == newest]])
 
     def _kept(self) -> Kept:

@@ -97,30 +97,30 @@ _UNTIL = "run.params are older, until the step in which all agree again"
 
 def _agreed_before(epochs: Sequence[EpochRow]) -> int | None:
     """Return the step since which workers do not agree; None where they do."""
-    found = None
+    agreed = None
     for row in epochs:
-        known = maybe_by_name(row.topology)
-        if known is None or known.agrees:
-            found = None
-        elif found is None:
-            found = row.first_step
-    return found
+        topology = maybe_by_name(row.topology)
+        if topology is None or topology.agrees:
+            agreed = None
+        elif agreed is None:
+            agreed = row.first_step
+    return agreed
 
 
-def _changes(found: Sequence[Change]) -> Html:
+def _changes(changes: Sequence[Change]) -> Html:
     heads = (
         *("change", "at step", "steps done again"),
         *("seconds to agree", "what was noticed"),
     )
     rows = (
         (
-            one.label,
-            f"{one.step:,}",
-            f"{one.repeated:,}",
-            f"{one.seconds:.2f}",
-            one.reason,
+            change.label,
+            f"{change.step:,}",
+            f"{change.repeated:,}",
+            f"{change.seconds:.2f}",
+            change.reason,
         )
-        for one in found
+        for change in changes
     )
     return rows_table("Tasks lost, joined and left", heads, rows)
 

@@ -651,23 +651,23 @@ class Run:
         import pandas as pd
 
         trace, columns = self.trace, list(StepRecord.__annotations__)
-        found = pd.DataFrame(records(trace), columns=columns).set_index("step")
-        names = sorted({one.decode() for one in trace.measures["name"].tolist()})
+        table = pd.DataFrame(records(trace), columns=columns).set_index("step")
+        names = sorted({item.decode() for item in trace.measures["name"].tolist()})
         measured = pd.Index(trace.measures["step"]).unique()
         # Also the steps of which nothing else is kept, but not those still under way.
-        known = measured[measured < found.index.max()] if len(found) else measured[:0]
+        known = measured[measured < table.index.max()] if len(table) else measured[:0]
         before = self.curves_before
         if before is not None:
             known = known.union(before.step)
-        found = found.reindex(found.index.union(known))
+        table = table.reindex(table.index.union(known))
         for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
-            found[column] = pd.Series(values, index=steps)
+            table[column] = pd.Series(values, index=steps)
         if before is not None:
-            found.loc[before.step, "loss"] = before.loss
+            table.loc[before.step, "loss"] = before.loss
             for name, values in before.measures.items():
-                found.loc[before.step, name] = values
-        return found
+                table.loc[before.step, name] = values
+        return table
 
     @property
     def trace(self) -> Trace:
@@ -730,8 +730,10 @@ class Run:
         A worker that has come back is not among them; `run.trace.epochs` says since
         when it has taken part again.
         """
-        found = self._observer.lost()
-        return {self.job.tasks[number].short: text for number, text in found.items()}
+        lost_members = self._observer.lost()
+        return {
+            self.job.tasks[number].short: text for number, text in lost_members.items()
+        }
 
     @property
     def copied(self) -> int:
@@ -740,8 +742,8 @@ class Run:
         -1 as long as there is none since the last change: of two tasks that are lost
         now, one may have held the other's part.
         """
-        found = self._observer.leads().get("copied")
-        return -1 if found is None else int(found)
+        moment = self._observer.leads().get("copied")
+        return -1 if moment is None else int(moment)
 
     @property
     def losses(self) -> tuple[Change, ...]:
@@ -751,7 +753,7 @@ class Run:
         seconds from the last step before it until the tasks had agreed how to go on.
         `history` has those that joined too.
         """
-        return tuple(one for one in self.history() if one.lost)
+        return tuple(record for record in self.history() if record.lost)
 
     @property
     def unrepeatable(self) -> dict[str, int]:
@@ -761,8 +763,8 @@ class Run:
         often it was called. Then the result of an elastic training is not that of the
         undisturbed run. `wait` warns of it.
         """
-        found = self._observer.unrepeatable()
-        return {self.job.tasks[number].short: step for number, step in found.items()}
+        steps_of = self._observer.unrepeatable()
+        return {self.job.tasks[number].short: step for number, step in steps_of.items()}
 
     def history(self) -> tuple[Change, ...]:
         """Return the tasks that an elastic training has lost or taken in, in order."""
@@ -891,10 +893,10 @@ class Run:
         # Asked before they are fetched: if the training ends meanwhile, these may be
         # older than its last ones, and must not be kept.
         is_final = self._has_ended
-        found = unflatten(self.job.layout, self._observer.params())
+        values = unflatten(self.job.layout, self._observer.params())
         if is_final:
-            self._params = found
-        return {name: value.copy() for name, value in found.items()}
+            self._params = values
+        return {name: value.copy() for name, value in values.items()}
 
     def __repr__(self) -> str:
         job = self.job
@@ -958,9 +960,9 @@ def view(name: str) -> Callable[..., Any] | None:
 
     Costs a search through the installed packages, once.
     """
-    for found in entry_points(group=GROUP, name=name):
+    for entry_point in entry_points(group=GROUP, name=name):
         try:
-            return cast("Callable[..., Any]", found.load())
+            return cast("Callable[..., Any]", entry_point.load())
         except ImportError:  # what it draws with is not installed
             continue
     return None

@@ -97,8 +97,8 @@ class SavedCheckpoints:
     @property
     def saving(self) -> int | None:
         """The step of the one that is being written, None if none is."""
-        found: int | None = self._look().get("saving")
-        return found
+        step: int | None = self._look().get("saving")
+        return step
 
     @property
     def refused(self) -> str:
@@ -118,8 +118,8 @@ class SavedCheckpoints:
     @property
     def resumed(self) -> Resumed | None:
         """Where the training went on, None if it began at step 0."""
-        found = self._look().get("resumed")
-        return Resumed.from_plain(found) if found else None
+        resumed = self._look().get("resumed")
+        return Resumed.from_plain(resumed) if resumed else None
 
     def __str__(self) -> str:
         """Return one line for the notebook; empty without a folder."""

@@ -50,5 +50,5 @@ class StuckTasks:
 
 def hosts_of(job: Job, watched: Sequence[Watched]) -> list[Task]:
     """Return the tasks in whose processes members of a training are stuck."""
-    stuck = [number for number, one in enumerate(watched) if one.stuck]
+    stuck = [number for number, member in enumerate(watched) if member.stuck]
     return [*dict.fromkeys(map(job.process_of, stuck))]

@@ -14,10 +14,10 @@ from kit.training.core.printed import ERROR, MORE
 def task_lines(job: Job, watched: Sequence[Watched]) -> Iterator[Line]:
     """Yield the lines that have come from the members, and forget them."""
     width = max(len(task.short) for task in job.tasks)
-    for member, one in enumerate(watched):
+    for member, watch in enumerate(watched):
         label = f"{job.tasks[member].short:<{width}} │ "
-        while one.printed:
-            yield labelled(label, one.printed.popleft(), job.process_of(member).short)
+        while watch.printed:
+            yield labelled(label, watch.printed.popleft(), job.process_of(member).short)
 
 
 def labelled(label: str, printed: Sequence[Any], log: str) -> Line:

@@ -105,11 +105,11 @@ class Once:
         is_new = np.zeros(len(table), bool)
         with self._guard:
             for name in np.unique(names).tolist():
-                found = np.flatnonzero(names == name)
-                steps = table["step"][found]
-                told = self._told_of(name, int(steps.max()))
-                is_new[found] = ~told[steps]
-                told[steps] = True
+                where = np.flatnonzero(names == name)
+                steps = table["step"][where]
+                is_reported = self._told_of(name, int(steps.max()))
+                is_new[where] = ~is_reported[steps]
+                is_reported[steps] = True
             if is_step:
                 self._compare(table, is_new)
         return table[is_new]
@@ -128,11 +128,11 @@ class Once:
             self.differs_at = int(differ.min())
 
     def _told_of(self, name: bytes, step: int) -> npt.NDArray[np.bool_]:
-        told = self._told.get(name, np.zeros(_N_STEPS, bool))
-        if step >= len(told):
-            told = np.concatenate([told, np.zeros(step + 1, bool)])
-        self._told[name] = told
-        return told
+        reported = self._told.get(name, np.zeros(_N_STEPS, bool))
+        if step >= len(reported):
+            reported = np.concatenate([reported, np.zeros(step + 1, bool)])
+        self._told[name] = reported
+        return reported
 
 
 @dataclass
@@ -202,8 +202,8 @@ class Watched:
         tables = [self.clock.here(table) for table in tables]
         # A copy: else all of the blob would stay.
         self.totals = np.concatenate([self._earlier, self._counted(totals)])
-        told = zip(reply["cursors"], self.cursors, tables, strict=True)
-        unread = [end - begin - len(new) for end, begin, new in told]
+        triples = zip(reply["cursors"], self.cursors, tables, strict=True)
+        unread = [end - begin - len(new) for end, begin, new in triples]
         tables = [self._counted(table) for table in tables]
         if self.once is not None:
             tables = [self.once.new(table) for table in tables]
@@ -244,11 +244,11 @@ class Watched:
     @property
     def saves(self) -> tuple[SaveRow, ...]:
         """The newest attempts to write a checkpoint."""
-        found = (self.leads.get("saves") or {}).get("rows", ())
+        rows_saved = (self.leads.get("saves") or {}).get("rows", ())
         ahead = self.clock.ahead
         return tuple(
             SaveRow(step, begin - ahead, end - ahead, error)
-            for step, begin, end, error in found
+            for step, begin, end, error in rows_saved
         )
 
     @property
@@ -323,13 +323,13 @@ def take_gathered(
 
     What it gathered was asked and heard by its own clock.
     """
-    told, ahead = reply.get("others", ()), coordinator.clock.ahead
-    start = len(blob) - sum(n_bytes for *_, n_bytes, _ in told)
+    statuses, ahead = reply.get("others", ()), coordinator.clock.ahead
+    start = len(blob) - sum(n_bytes for *_, n_bytes, _ in statuses)
     yield coordinator.take(reply, blob[:start])
-    for number, asked, heard, n_bytes, status in told:
-        one, end = others[number], start + n_bytes
-        one.clock.hear(asked - ahead, int(status["now"]), heard - ahead)
-        yield one.take(status, blob[start:end])
+    for number, asked, heard, n_bytes, status in statuses:
+        member, end = others[number], start + n_bytes
+        member.clock.hear(asked - ahead, int(status["now"]), heard - ahead)
+        yield member.take(status, blob[start:end])
         start = end
 
 
@@ -339,17 +339,17 @@ def unwatchable(task: Task, step: int, error: Exception) -> InternalError:
         f"{task} cannot be watched any more (step {step}): "
         f"{type(error).__name__}: {error}"
     )
-    found = InternalError(text, task=str(task), step=step)
-    found.__cause__ = error
-    return found
+    internal = InternalError(text, task=str(task), step=step)
+    internal.__cause__ = error
+    return internal
 
 
 def cause(members: Sequence[Watched], trusted: int) -> KitError:
     """Return the error of the trusted member, else of a lost one, else of any."""
     first = members[trusted]
     by_state = sorted(
-        (one for one in members if one.error is not None),
-        key=lambda one: (one is not first, one.state != "lost"),
+        (member for member in members if member.error is not None),
+        key=lambda member: (member is not first, member.state != "lost"),
     )
     error = by_state[0].error if by_state else None
     return error or PeerLost("the training was lost.")
@@ -366,7 +366,7 @@ def gone(
     took part until its end, and may have left since.
     """
     return {
-        number: one.error.message if one.error else told.get(str(number), "lost")
-        for number, one in enumerate(members)
-        if str(number) in told or (one.state == "lost" and not is_done)
+        number: member.error.message if member.error else told.get(str(number), "lost")
+        for number, member in enumerate(members)
+        if str(number) in told or (member.state == "lost" and not is_done)
     }

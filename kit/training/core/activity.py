@@ -69,7 +69,7 @@ def where(thread: int | None) -> str:
     frame = sys._current_frames().get(thread or -1)
     while frame is not None:
         if frame.f_code.co_filename.endswith((_CALLER, _SOURCES)):
-            places = [_place(one) for one in (*inner[-1:], *inner[:1])]
+            places = [_place(item) for item in (*inner[-1:], *inner[:1])]
             return ", in ".join(dict.fromkeys(places))
         inner.append(frame)
         frame = frame.f_back

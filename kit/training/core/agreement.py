@@ -197,7 +197,10 @@ class Agreement:
     def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
         """Note a request; one that is repeated, by its `nonce`, counts once."""
         if what == "pause" and values.get("steps"):
-            met = [max(one.arrived.values(), default=0) for one in self.rounds.values()]
+            met = [
+                max(proposal.arrived.values(), default=0)
+                for proposal in self.rounds.values()
+            ]
             values["to"] = max([self.now.reached, *met]) + values["steps"]
         self.append("command", nonce, what=what, values=values)
 
@@ -283,7 +286,9 @@ class Agreement:
         """
         self._check(member)
         wait = Verdict.WAIT
-        decided = [n for n, one in self.rounds.items() if one.verdict is not wait]
+        decided = [
+            n for n, proposal in self.rounds.items() if proposal.verdict is not wait
+        ]
         # The boundary before is open too: a slow member may ask there again, because
         # its answer was lost, when a fast one has come to the next already.
         due = max(decided, default=-1) + 1
@@ -307,7 +312,7 @@ class Agreement:
     @property
     def awaited(self) -> frozenset[int]:
         """The members for which others wait at the newest boundary that any is at."""
-        begun = [number for number, one in self.rounds.items() if one.arrived]
+        begun = [number for number, proposal in self.rounds.items() if proposal.arrived]
         return self.missing(max(begun)) if begun else frozenset()
 
     def _missing(self, meeting: Round) -> frozenset[int]:

@@ -137,14 +137,14 @@ CONFLICTS: Final = (
         lambda job, to: (
             f"topology {to.name!r} needs a parameter server and there is none; start "
             f"the cluster with ps=1, or use "
-            f"topology={first(lambda one: not one.needs_ps)!r}."
+            f"topology={first(lambda t: not t.needs_ps)!r}."
         ),
     ),
     Conflict(
         lambda job, to: not to.schedule.in_step and not to.topology.may_be_asynchronous,
         lambda job, to: (
             f"asynchronous training meets at parameter servers, not on {to.name!r}; "
-            f"use topology={first(lambda one: one.may_be_asynchronous)!r}, or "
+            f"use topology={first(lambda t: t.may_be_asynchronous)!r}, or "
             f"sync=True (run.synchronous = True)."
         ),
     ),
@@ -194,7 +194,7 @@ CONFLICTS: Final = (
             f"topology {to.name!r} needs the gradient of every worker in every step, "
             f"and this training takes the first {job.aggregate} of {len(job.workers)} "
             f"(aggregate={job.aggregate}); only the servers of "
-            f"topology={first(lambda one: one.may_have_backups)!r} can leave some out."
+            f"topology={first(lambda t: t.may_have_backups)!r} can leave some out."
         ),
     ),
     Conflict(
@@ -205,7 +205,7 @@ CONFLICTS: Final = (
             f"topology {to.name!r} says that it may be asynchronous or have backups, "
             f"where workers meet at the parameter servers; but these do not own all "
             f"that they hold. Fix its plan or owners, or use "
-            f"topology={first(lambda one: one.needs_ps)!r} with parameter servers."
+            f"topology={first(lambda t: t.needs_ps)!r} with parameter servers."
         ),
     ),
     Conflict(
@@ -262,7 +262,7 @@ def check_change(
 ) -> None:
     """Check a change from step `at` on together with what is `foreseen` for then."""
     job.check_step(at)
-    given = {name: value for name, value in changes.items() if value is not None}
-    then = replace(foreseen(at), **given)
+    changed = {name: value for name, value in changes.items() if value is not None}
+    then = replace(foreseen(at), **changed)
     LinkSettings.parse(then.link)
-    check(job, then.topology, then.synchronous, is_switch="topology" in given)
+    check(job, then.topology, then.synchronous, is_switch="topology" in changed)

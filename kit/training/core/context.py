@@ -193,11 +193,11 @@ class MeasureRecorder(StepObserver):
 
     def after(self, step: int, loss: float) -> None:
         """See `StepObserver`."""
-        found, examples = self._worker.measured()
-        if found:
+        measures, examples = self._worker.measured()
+        if measures:
             context = self._context
             end = context.endpoint.clock()
-            for name, value in found.items():
+            for name, value in measures.items():
                 row = (context.me, step, name, value, examples, end)
                 if not context.meter.measured(MeasureRow(*row)) and not self._has_told:
                     self._has_told = True

@@ -204,9 +204,9 @@ class TrainingCoordinator:
         """
         with self._changed:
             for report in reports if member not in self._agreement.lost else ():
-                found = self._data.note(member, report)
-                if found is not None and self._agreement.error is None:
-                    self.fail(failures.other_data(self._job, member, *found))
+                difference_seen = self._data.note(member, report)
+                if difference_seen is not None and self._agreement.error is None:
+                    self.fail(failures.other_data(self._job, member, *difference_seen))
 
     def _judge(self, *, at_once: bool = False) -> None:
         """End the training when parameters differ; wait a moment for all reports."""
@@ -320,8 +320,8 @@ class TrainingCoordinator:
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
             if self._agreement.is_over or has_begun:
                 return None
-            if found := difference(terms_of(self._job), terms):
-                error = failures.mismatch(self._job, member, found)
+            if difference_seen := difference(terms_of(self._job), terms):
+                error = failures.mismatch(self._job, member, difference_seen)
                 self._end(error)
                 raise error
             return self._job.run
@@ -544,7 +544,9 @@ class TrainingCoordinator:
                 "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
                 "abandoned": agreement.now.abandoned,
-                "lost": {str(one): text for one, text in agreement.now.gone.items()},
+                "lost": {
+                    str(member): text for member, text in agreement.now.gone.items()
+                },
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],

@@ -93,10 +93,10 @@ class Digests:
 
     def take(self) -> list[DigestReport]:
         """Return what is not reported yet, oldest first; from any thread."""
-        found = []
+        news = []
         while self._untold:  # `note` may append meanwhile, in the thread of the steps
-            found.append(self._untold.popleft())
-        return found
+            news.append(self._untold.popleft())
+        return news
 
 
 class Divergence(NamedTuple):
@@ -135,19 +135,23 @@ class DigestComparison:
         state, everybody = (report.epoch, report.step), frozenset(holders)
         if state in self._agreed:  # reported once more, later in the life of the state
             agreed = self._agreed[state]
-            if any(agreed.get(one, value) != value for one, value in report.digests):
+            if any(agreed.get(item, value) != value for item, value in report.digests):
                 self._differ(report.step, frozenset({member}), everybody, everybody)
             return
         shares = self._open.setdefault(state, {})
         for writer, value in report.digests:
             shares.setdefault(writer, {}).setdefault(value, set()).add(member)
-        told = _members(who for values in shares.values() for who in values.values())
+        heard_from = _members(
+            who for values in shares.values() for who in values.values()
+        )
         differ = [values for values in shares.values() if len(values) > 1]
         if differ:
-            self._differ(report.step, _members(map(_wrong, differ)), told, everybody)
-        elif told >= everybody:
+            self._differ(
+                report.step, _members(map(_wrong, differ)), heard_from, everybody
+            )
+        elif heard_from >= everybody:
             del self._open[state]
-            self._agreed[state] = {one: min(values) for one, values in shares.items()}
+            self._agreed[state] = {item: min(values) for item, values in shares.items()}
             self._n_agreed += 1
             _bound(self._agreed)
             if self.difference is None or report.step < self.difference.step:
@@ -162,14 +166,16 @@ class DigestComparison:
         """
         new = max(0, min(self._n_agreed - since, len(self._agreed)))
         states = list(self._agreed.items())[len(self._agreed) - new :]
-        plain = [[*state, sorted(found.items())] for state, found in states]
+        plain = [[*state, sorted(values.items())] for state, values in states]
         return plain, self._n_agreed
 
-    def _differ(self, step: int, wrong: Members, told: Members, of: Members) -> None:
+    def _differ(
+        self, step: int, wrong: Members, heard_from: Members, of: Members
+    ) -> None:
         # The earliest counts: all states after it differ because of that one.
         if self.difference is None or step <= self.difference.step:
-            self.difference = Divergence(step, wrong, told - wrong)
-            self.is_complete = told >= of
+            self.difference = Divergence(step, wrong, heard_from - wrong)
+            self.is_complete = heard_from >= of
 
 
 def _members(groups: Iterable[Iterable[int]]) -> Members:

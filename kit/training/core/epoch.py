@@ -169,15 +169,15 @@ class EpochRunner:
 
     def _count_from(self, before: Epoch, epoch: Epoch) -> None:
         """Count the mini-batches taken so far, so that no worker takes one twice."""
-        job, place, step = self._context.job, self._place, epoch.first_step
+        job, taken_from, step = self._context.job, self._place, epoch.first_step
         if epoch.number == 1 and step:
             self._context.history.note("restored", step=step)
-            if place is not None:
+            if taken_from is not None:
                 # How many each had taken at its own pace is not saved: assume that all
                 # were equally fast.
-                place.taken = -(-step // len(job.workers))
-        elif before.synchronous and not epoch.synchronous and place is not None:
-            place.taken = step  # as many as are behind us
+                taken_from.taken = -(-step // len(job.workers))
+        elif before.synchronous and not epoch.synchronous and taken_from is not None:
+            taken_from.taken = step  # as many as are behind us
 
     def _fill(self, owners: tuple[Owned, ...]) -> None:
         """Write the state to begin with: a restored one, or the initial one."""
@@ -187,7 +187,7 @@ class EpochRunner:
             context.restore(context.memory, context.now, own)
             context.restore = None
         else:
-            mine = [one.range for one in owners if context.me in one.members]
+            mine = [item.range for item in owners if context.me in item.members]
             # Only our own: pages of slots that others keep are never touched, and cost
             # no memory.
             for number, slot in enumerate(job.optimizer.slots):
@@ -196,8 +196,8 @@ class EpochRunner:
             if context.me == job.coordinator:
                 assert self._work is not None
                 values: dict[str, Any] = self._work.params or {}
-                for name, place in context.memory.leaves(context.now).items():
-                    np.copyto(place, to_numpy(values[name]))
+                for name, target in context.memory.leaves(context.now).items():
+                    np.copyto(target, to_numpy(values[name]))
         if self._work is not None and self._work.params is not None:
             self._work.params = None  # they are in the arenas now
             give_back_freed()
@@ -266,8 +266,8 @@ def first_partners(job: Job, me: int) -> frozenset[int]:
 
 def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     """Return the members that deal with `me` in an epoch, and while it begins."""
-    found = {one.target for one in moved if one.source == me}
-    found |= {one.source for one in moved if one.target == me}
+    found = {move.target for move in moved if move.source == me}
+    found |= {move.source for move in moved if move.target == me}
     plan = job.plan(by_name(epoch.topology), me)
     found |= job.schedule_of(epoch.synchronous).partners(plan, me)
     return frozenset(found - {me} - job.absent)

@@ -60,8 +60,8 @@ class Suspicions:
         names = [str(task) for task in self._job.tasks]
         if by is None or type(error) is not PeerLost or error.task not in names:
             return None
-        found = names.index(error.task)
-        return None if found == by else found
+        suspect = names.index(error.task)
+        return None if suspect == by else suspect
 
     def explain(self, member: int) -> bool:
         """Whether a member ended because of a loss that it has reported."""
@@ -70,7 +70,7 @@ class Suspicions:
     @property
     def errors(self) -> list[KitError]:
         """What the reports said."""
-        return [found.error for found in self._by.values()]
+        return [suspicion.error for suspicion in self._by.values()]
 
     def verdict(
         self, gone: Collection[int], heard: Mapping[int, float], now: float
@@ -85,22 +85,24 @@ class Suspicions:
         if not self._by:
             return None
         patience_s = self._job.settings.suspect_after_s
-        member, found = next(iter(self._by.items()))
+        member, suspicion = next(iter(self._by.items()))
         passed = {member}
-        while found.other in self._by:
-            if found.other in passed:  # they report each other, so both are alive
-                return self._line_cut(member, found)
-            member, found = found.other, self._by[found.other]
+        while suspicion.other in self._by:
+            if suspicion.other in passed:  # they report each other, so both are alive
+                return self._line_cut(member, suspicion)
+            member, suspicion = suspicion.other, self._by[suspicion.other]
             passed.add(member)
-        is_silent = now - heard.get(found.other, float("-inf")) > patience_s
-        if found.other in gone or is_silent:
-            return found.error  # of the member next to the cause: it names the cause
-        if now - found.since > patience_s:
-            return self._line_cut(member, found)
+        is_silent = now - heard.get(suspicion.other, float("-inf")) > patience_s
+        if suspicion.other in gone or is_silent:
+            return (
+                suspicion.error
+            )  # of the member next to the cause: it names the cause
+        if now - suspicion.since > patience_s:
+            return self._line_cut(member, suspicion)
         return None
 
-    def _line_cut(self, member: int, found: Suspicion) -> KitError:
-        return line_cut(self._job, member, found.other, found.error)
+    def _line_cut(self, member: int, suspicion: Suspicion) -> KitError:
+        return line_cut(self._job, member, suspicion.other, suspicion.error)
 
 
 # --------------------------------------------------------------------------------------
@@ -126,8 +128,8 @@ class Damage:
     @property
     def error(self) -> KitError | None:
         """What the training has to end with; None as long as nothing differs."""
-        found, agreed_at = self._comparison.difference, self._comparison.agreed_at
-        return differ(self._job, found, agreed_at) if found else None
+        divergence, agreed_at = self._comparison.difference, self._comparison.agreed_at
+        return differ(self._job, divergence, agreed_at) if divergence else None
 
     def is_certain(self, now: float) -> bool:
         """Whether all have reported the state that differs, or had time to do so."""
@@ -283,21 +285,21 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
 
 def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
     """Say that two members that both answer the coordinator do not reach each other."""
-    one, two, coordinator = (
+    first, two, coordinator = (
         job.tasks[number] for number in (member, other, job.coordinator)
     )
     return LinkLost(
-        f"the line between {one} and {two} is cut: {coordinator} hears both, but they "
-        f"do not hear each other ({error.message})",
+        f"the line between {first} and {two} is cut: {coordinator} hears both, but "
+        f"they do not hear each other ({error.message})",
         step=error.step,
     )
 
 
 def differ(job: Job, found: Divergence, agreed_at: int | None) -> DataLossError:
     """Say whose parameters are not those of the others."""
-    wrong = ", ".join(str(job.tasks[one]) for one in sorted(found.members))
+    wrong = ", ".join(str(job.tasks[member]) for member in sorted(found.members))
     if found.others:
-        others = ", ".join(str(job.tasks[one]) for one in sorted(found.others))
+        others = ", ".join(str(job.tasks[other]) for other in sorted(found.others))
         text = f"{wrong} held other parameters before step {found.step} than {others}"
     else:
         text = f"{wrong} held different parameters before step {found.step}"

@@ -165,8 +165,8 @@ class Job:
         from there. A worker's place decides its data and its turn in the sums, so the
         bits are the same wherever the tasks are.
         """
-        found = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
-        return by_host(found, self.hosts) if self.hosts else tuple(found)
+        numbers = [n for n, task in enumerate(self.tasks) if task.job != "ps"]
+        return by_host(numbers, self.hosts) if self.hosts else tuple(numbers)
 
     @property
     def states(self) -> dict[str, int]:
@@ -251,9 +251,11 @@ class Job:
 
     def at(self, *addresses: Mapping[int, str]) -> Job:
         """Return the job with the addresses of its members, by their numbers."""
-        known = {member: text for some in addresses for member, text in some.items()}
-        told = tuple(known[member] for member in range(len(self.tasks)))
-        return replace(self, generation=replace(self.generation, addresses=told))
+        address_of = {
+            member: text for some in addresses for member, text in some.items()
+        }
+        texts = tuple(address_of[member] for member in range(len(self.tasks)))
+        return replace(self, generation=replace(self.generation, addresses=texts))
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -339,8 +341,8 @@ class Job:
         values["hosts"] = tuple(values["hosts"])
         values["specs"] = _specs(values["specs"])
         values["stage_specs"] = tuple(_specs(stage) for stage in values["stage_specs"])
-        found = [*values["specs"], *chain.from_iterable(values["stage_specs"])]
-        n_bytes = sum(ITEMSIZE[one.dtype] * math.prod(one.shape) for one in found)
+        specs = [*values["specs"], *chain.from_iterable(values["stage_specs"])]
+        n_bytes = sum(ITEMSIZE[spec.dtype] * math.prod(spec.shape) for spec in specs)
         if n_bytes > (limit := machine.memory().limit_mib * 2**20):
             raise NotEnoughMemory(
                 f"the parameters of a training have {n_bytes} bytes at least, and this "
@@ -420,7 +422,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "placement": job.placement,
         "state": str(job.keeps_state),
         "compress": job.compress or "none",
-        "compressed bytes": str([one.payload_bytes for one in job.layout.stages]),
+        "compressed bytes": str([stage.payload_bytes for stage in job.layout.stages]),
         # Where it begins is the coordinator's affair.
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.is_elastic),
@@ -443,13 +445,13 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     'steps is 20 instead of 10'
     """
     names = dict.fromkeys([*ours, *theirs])
-    found = [
+    complaints = [
         f"{name} is {theirs.get(name, 'missing')} "
         f"instead of {ours.get(name, 'missing')}"
         for name in names
         if ours.get(name) != theirs.get(name)
     ]
-    return first_few(found)
+    return first_few(complaints)
 
 
 def first_few(found: Sequence[str]) -> str:

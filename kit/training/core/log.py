@@ -193,11 +193,11 @@ class Decisions:
 
     def foreseen(self, at: int = 0) -> Epoch:
         """Return the configuration asked for from step `at` on, as far as is known."""
-        found = self.requested
+        epoch = self.requested
         for step, changes in self.later:
             if step <= at:
-                found = replace(found, **changes)
-        return found
+                epoch = replace(epoch, **changes)
+        return epoch
 
     def is_apart(self, step: int) -> bool:
         """Whether workers still have to agree on parameters, before `step`."""
@@ -226,7 +226,7 @@ def _configure(now: Decisions, at: int = 0, **changes: str | bool | None) -> Dec
     later = dict(now.later)
     asked = {name: value for name, value in changes.items() if value is not None}
     later[at] = {**later.get(at, {}), **asked}
-    return replace(now, later=tuple(sorted(later.items(), key=lambda one: one[0])))
+    return replace(now, later=tuple(sorted(later.items(), key=lambda entry: entry[0])))
 
 
 def _pause(now: Decisions, steps: int = 0, to: int = 0) -> Decisions:
@@ -261,7 +261,7 @@ def _taken(now: Decisions, step: int, stands: bool) -> Decisions:
     A budget counts from there, and is a step from then on: a halt for something else on
     the way does not use it up.
     """
-    later = tuple(one for one in now.later if one[0] > step)
+    later = tuple(entry for entry in now.later if entry[0] > step)
     now = replace(now, requested=now.foreseen(step), later=later)
     if not stands or not now.budget:
         return now
@@ -509,8 +509,8 @@ def check_command(what: str, values: object) -> dict[str, Any]:
     {'steps': 3}
     """
     if what not in COMMANDS:
-        known = ", ".join(COMMANDS)
+        commands = ", ".join(COMMANDS)
         raise InvalidArgumentError(
-            f"{shown(what)} is not a command; there are {known}."
+            f"{shown(what)} is not a command; there are {commands}."
         )
     return check(what, COMMANDS[what], values)

@@ -143,9 +143,9 @@ def serve(account: Account) -> Loop:
             yield ADVANCE, (step, account.counted)
             workers = account.complete()
         lost = yield RESPOND, (workers, step, account.is_ending)
-        for one in lost:
-            account.lose(one)
-            yield FORGET, (one,)
+        for gone in lost:
+            account.lose(gone)
+            yield FORGET, (gone,)
         if fate is Fate.FILLS:
             yield BEGIN, (account.step,)
 
@@ -192,8 +192,8 @@ def live(part: Any, step: int, check: Callable[[], None]) -> None:
         if phase is BEGIN or phase is LISTEN:
             check()
         # Not by `do`: this is the hot path of small steps.
-        found = methods[phase](*values)
+        result = methods[phase](*values)
         try:
-            wanted = send(found)
+            wanted = send(result)
         except StopIteration:
             return

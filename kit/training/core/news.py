@@ -52,7 +52,7 @@ def poll(
         (log.since(cursor, most) if log else (rows_of(MEASURE), 0))
         for log, cursor in zip(logs, begun, strict=True)
     ]
-    rows = [found for found, _ in news] + [meter.totals()]
+    rows = [rows_new for rows_new, _ in news] + [meter.totals()]
     status = {
         "now": time.monotonic_ns(),
         "state": "failed" if is_stuck else member.state if is_over else "running",
@@ -61,7 +61,7 @@ def poll(
         "error": to_plain(verdict) if verdict else None,
         "epochs": [list(epoch) for epoch in member.epochs],
         "cursors": [cursor for _, cursor in news],
-        "counts": [len(found) for found in rows],
+        "counts": [len(row) for row in rows],
         "n_steps": list(meter.n_steps.copy().items()),
         "more": any(
             log is not None and cursor < log.added
@@ -73,17 +73,17 @@ def poll(
     lines, n_lines = member.printed.since(n_printed)
     if lines:
         status["printed"] = {"lines": lines, "end": n_lines}
-    return status, b"".join(found.tobytes() for found in rows)
+    return status, b"".join(row.tobytes() for row in rows)
 
 
 def unpack_news(counts: list[int], blob: bytes | bytearray) -> list[Rows]:
     """Return the arrays that `poll` put into its blob."""
-    found: list[Rows] = []
+    tables: list[Rows] = []
     start = 0
     for dtype, count in zip(_DTYPES, counts, strict=True):
-        found.append(np.frombuffer(blob, dtype, count, start))
+        tables.append(np.frombuffer(blob, dtype, count, start))
         start += count * dtype.itemsize
-    return found
+    return tables
 
 
 def parameters(

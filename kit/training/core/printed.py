@@ -129,5 +129,5 @@ def _visible(line: str) -> str:
 
 def of_this_thread() -> PrintedLines | None:
     """Return what takes the lines of this thread, None if it is not a member's."""
-    found: PrintedLines | None = getattr(_this_thread, "printed", None)
-    return found
+    printed: PrintedLines | None = getattr(_this_thread, "printed", None)
+    return printed

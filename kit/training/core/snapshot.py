@@ -85,8 +85,8 @@ class Held(NamedTuple):
 
 def is_whole(shards: Collection[Held | Shard], without: Collection[int] = ()) -> bool:
     """Whether shards of one moment make a whole snapshot, without lost members."""
-    there = {one.member for one in shards}
-    return bool(there) and there >= {n for one in shards for n in one.writers} - {
+    there = {shard.member for shard in shards}
+    return bool(there) and there >= {n for shard in shards for n in shard.writers} - {
         *without
     }
 
@@ -433,7 +433,7 @@ class Buffers:
             old = [self._held.pop(moment)] if moment in self._held else []
             self._held[moment] = buffer
             # The process that keeps the shards keeps as many: older buffers are free.
-            old += [self._held.pop(one) for one in sorted(self._held)[:-N_KEPT]]
+            old += [self._held.pop(item) for item in sorted(self._held)[:-N_KEPT]]
             self._give_back(old)
 
     def lost(self, buffer: Buffer) -> None:

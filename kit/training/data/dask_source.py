@@ -83,8 +83,8 @@ class BlockSource:
         a block that does not have the rows that its array announced.
         """
         check_step(step)
-        pass_index, place = divmod(step, self._per_pass)
-        lo = place * self._share
+        pass_index, index = divmod(step, self._per_pass)
+        lo = index * self._share
         pieces = [
             tuple(part.take(rows, axis=0) for part in self._load(block))
             for block, rows in self._rows(pass_index, lo, lo + self._share)
@@ -159,14 +159,14 @@ def _checked(arrays: Sequence[object]) -> tuple[Any, ...]:
             f"the data are {kinds}, but all must be dask arrays; convert data frames "
             f"with .to_dask_array(lengths=True), arrays with dask.array.from_array."
         )
-    found: tuple[Any, ...] = tuple(arrays)
-    cuts = [array.chunks[0] if array.ndim else () for array in found]
+    checked: tuple[Any, ...] = tuple(arrays)
+    cuts = [array.chunks[0] if array.ndim else () for array in checked]
     if () in cuts or len(set(cuts)) > 1 or any(map(math.isnan, cuts[0])):
         raise InvalidArgumentError(
             f"the dask arrays are cut along their first axis into {cuts}; all must "
             f"have the same known blocks: use .rechunk, .compute_chunk_sizes() for nan."
         )
-    return found
+    return checked
 
 
 def _steps_per_pass(sizes: Indexes, batch: int, n_workers: int) -> int:

@@ -115,8 +115,8 @@ class ArraySource:
     def batch(self, step: int) -> Batch:
         """Return this worker's rows of mini-batch `step`, copied."""
         check_step(step)
-        pass_index, place = divmod(step, self._n // self._batch)
-        start = place * self._batch
+        pass_index, index = divmod(step, self._n // self._batch)
+        start = index * self._batch
         rows = self._rows(pass_index, start + self._lo, start + self._hi)
         return tuple(array.take(rows, axis=0) for array in self._arrays)
 
@@ -131,10 +131,10 @@ class ArraySource:
             return None
         self._has_reported = True
         per_pass = self._n // self._batch
-        pass_index, place = divmod(step, per_pass)
-        rows = self._rows(pass_index, place * self._batch, (place + 1) * self._batch)
+        pass_index, index = divmod(step, per_pass)
+        rows = self._rows(pass_index, index * self._batch, (index + 1) * self._batch)
         whole = batch_digest([array.take(rows, axis=0) for array in self._arrays])
-        return DataReport(step, pass_index, step - place, self._n, whole)
+        return DataReport(step, pass_index, step - index, self._n, whole)
 
     def _rows(self, pass_index: int, lo: int, hi: int) -> npt.NDArray[np.intp]:
         if not self._shuffle:

@@ -29,7 +29,7 @@ class UnevenData:
         parts = arrays if isinstance(arrays, tuple | list) else (arrays,)
         self._arrays = tuple(map(to_numpy, parts))
         self._labels = self._arrays[-1] if labels is None else to_numpy(labels)
-        lengths = {len(one) for one in (*self._arrays, self._labels)}
+        lengths = {len(array) for array in (*self._arrays, self._labels)}
         if self._labels.ndim != 1 or len(lengths) != 1:
             raise InvalidArgumentError(
                 f"the labels have the shape {self._labels.shape}, and the arrays have "
@@ -152,15 +152,15 @@ def dirichlet(
     check_seed(seed)
 
     def cut(labels: npt.NDArray[Any], n_workers: int) -> list[Rows]:
-        found: list[list[Rows]] = [[] for _ in range(n_workers)]
+        parts_of: list[list[Rows]] = [[] for _ in range(n_workers)]
         dice = np.random.default_rng(seed)
         for number, label in enumerate(np.unique(labels)):
             rows = np.flatnonzero(labels == label)
             rows = rows[shuffled(len(rows), seed, number)]
             shares = dice.dirichlet([alpha] * n_workers)
             ends = np.round(np.cumsum(shares[:-1]) * len(rows)).astype(int)
-            for mine, part in zip(found, np.split(rows, ends), strict=True):
+            for mine, part in zip(parts_of, np.split(rows, ends), strict=True):
                 mine.append(part)
-        return [np.sort(np.concatenate(parts)) for parts in found]
+        return [np.sort(np.concatenate(parts)) for parts in parts_of]
 
     return UnevenData(data, labels, cut)

@@ -169,12 +169,12 @@ class EvolutionStep:
         return total / (2 * len(share.pairs)), gradient
 
     def _judge(self, network: Params, judges: list[Any], step: int) -> float:
-        found = self.loss(network, *judges)
+        loss = self.loss(network, *judges)
         try:
-            value = float(found)
+            value = float(loss)
         except (TypeError, ValueError) as error:
             raise StepFailed(
-                f"step {step}: loss() returned {found!r}; return one number, which "
+                f"step {step}: loss() returned {loss!r}; return one number, which "
                 f"says how bad a network is.",
                 step=step,
             ) from error

@@ -120,14 +120,14 @@ class LocalSteps(OwnGradient):
             whole = Range(0, memory.layout.n_bytes)
             self._own.data[:] = memory.raw(self._places.stamp.where(NOW), whole)
             return
-        found, shapes = (
+        shapes_now, shapes = (
             {name: np.shape(value) for name, value in some.items()}
             for some in (held, self._own_named)
         )
-        if found != shapes:
+        if shapes_now != shapes:
             raise InvalidArgumentError(
                 f"{self._places.task}: this worker's own parameters were kept as "
-                f"{', '.join(sorted(found))}, and the model has "
+                f"{', '.join(sorted(shapes_now))}, and the model has "
                 f"{', '.join(sorted(shapes))}; go on with the same model, or begin in "
                 f"another folder."
             )
@@ -179,8 +179,8 @@ class LocalSteps(OwnGradient):
         if not self._named and not held:
             return
         shapes = {name: np.shape(own) for name, own in self._slots_by_name().items()}
-        found = {name: np.shape(self._state[name]) for name in held}
-        if self._state and found != shapes:
+        shapes_held = {name: np.shape(self._state[name]) for name in held}
+        if self._state and shapes_held != shapes:
             there, here = (
                 ", ".join(sorted(some)) or "nothing" for some in (held, shapes)
             )

@@ -75,13 +75,15 @@ def _apply(
     chosen = _rule(rule)
     powers, values = values[: len(chosen.powers)], values[len(chosen.powers) :]
     if fed:
-        given = zip(fed, values, strict=False)
-        chosen = replace(chosen, **{name: float(value) for name, value in given})
+        pairs = zip(fed, values, strict=False)
+        chosen = replace(chosen, **{name: float(value) for name, value in pairs})
     gradient = values[len(fed) :]
 
     # Called under the variable's lock, so its slots are read and written under it too.
     def change(old: Any) -> Any:
-        rate = chosen.rate(old.dtype, [old.dtype.type(float(one)) for one in powers])
+        rate = chosen.rate(
+            old.dtype, [old.dtype.type(float(power)) for power in powers]
+        )
         kept = [slot.read() for slot in slots]
         update = update_rows if sparse else update_whole
         new, moved = update(chosen, call.xp, old, kept, gradient, rate)

@@ -53,8 +53,8 @@ class Minimizes:
         floating point, and when there are no variables.
         """
         computed = load(f"{_GRAPH}:compute_gradients")
-        found: list[Pair] = computed(loss, variables, grad_loss, colocate=colocate)
-        return found
+        pairs: list[Pair] = computed(loss, variables, grad_loss, colocate=colocate)
+        return pairs
 
     def apply_gradients(
         self,
@@ -73,13 +73,13 @@ class Minimizes:
         `NotImplementedError` for anything that is not a variable.
         """
         checked = load(f"{_GRAPH}:applicable")(pairs)
-        found: Op = self._in(checked[0][1].graph).apply(checked, global_step, name)
-        return found
+        op: Op = self._in(checked[0][1].graph).apply(checked, global_step, name)
+        return op
 
     def slot(self, variable: Variable, name: str) -> Variable | None:
         """Return the variable that it keeps beside another one, None if none."""
-        found: Variable | None = self._in(variable.graph).slot(variable, name)
-        return found
+        variable_slot: Variable | None = self._in(variable.graph).slot(variable, name)
+        return variable_slot
 
     def _in(self, graph: Graph) -> Any:
         return load(f"{_GRAPH}:minimizer_of")(self, graph)

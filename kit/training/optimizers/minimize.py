@@ -76,9 +76,9 @@ class Minimizer:
 
     def variables(self, graph: Graph) -> list[Any]:
         """Return all that it keeps in a graph, slots and powers, sorted by name."""
-        slots = [one for found in self._slots.values() for one in found.values()]
-        mine = [one for one in slots if one.graph is graph]
-        return sorted([*mine, *self.powers(graph)], key=lambda one: str(one.name))
+        slots = [var for slot in self._slots.values() for var in slot.values()]
+        mine = [slot for slot in slots if slot.graph is graph]
+        return sorted([*mine, *self.powers(graph)], key=lambda var: str(var.name))
 
     def apply(
         self, pairs: Iterable[Pair], global_step: Any = None, name: str | None = None
@@ -111,7 +111,7 @@ class Minimizer:
 
     def _make_powers(self, graph: Graph, variables: Sequence[Any]) -> list[Any]:
         """Put them beside the variable whose name sorts first."""
-        first = min(variables, key=lambda one: str(one.name))
+        first = min(variables, key=lambda variable: str(variable.name))
         dtype = first.ref.static.dtype
         with graph.colocate_with(first.op, ignore_existing=True):
             return [
@@ -132,8 +132,8 @@ class Minimizer:
         return moved
 
     def _slot(self, variable: Any, slot: Slot) -> Any:
-        found = self._slots.setdefault(slot.name, {})
-        if variable not in found:
+        slots = self._slots.setdefault(slot.name, {})
+        if variable not in slots:
             graph: Graph = variable.graph
             with (
                 graph.name_scope(None),
@@ -147,8 +147,8 @@ class Minimizer:
                 else:
                     initial = full_like(variable.initial_value, value)
                 name = f"{variable.op.name}/{self.title}"
-                found[variable] = self._variable(initial, name)
-        return found[variable]
+                slots[variable] = self._variable(initial, name)
+        return slots[variable]
 
     def _update(self, gradient: Any, variable: Any, slots: Sequence[Any]) -> Op:
         graph: Graph = variable.graph
@@ -161,9 +161,9 @@ class Minimizer:
             graph.colocate_with(variable.op, ignore_existing=True),
         ):
             inputs = [
-                *(one.ref for one in (variable, *slots)),
-                *(one.value() for one in self.powers(graph)),
-                *(tensor(one) for one in fed.values()),
+                *(variable_changed.ref for variable_changed in (variable, *slots)),
+                *(power.value() for power in self.powers(graph)),
+                *(tensor(setting) for setting in fed.values()),
                 *parts,
             ]
             return graph.create(kind, *inputs, rule=settings, fed=tuple(fed))
@@ -171,16 +171,16 @@ class Minimizer:
 
 def applicable(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the pairs that have a gradient, as tensors or rows; raises for misuse."""
-    given = list(pairs)
-    checked = [(_gradient(g, v), _variable(v)) for g, v in given]
-    found = [(g, v) for g, v in checked if g is not None]
-    if not found:
+    pairs_given = list(pairs)
+    checked = [(_gradient(g, v), _variable(v)) for g, v in pairs_given]
+    pairs_left = [(g, v) for g, v in checked if g is not None]
+    if not pairs_left:
         names = ", ".join(repr(v.name) for _, v in checked) or "no variables"
         raise ValueError(
             f"there is no gradient to apply: none was given for {names}; does the loss "
             f"depend on these variables?"
         )
-    return found
+    return pairs_left
 
 
 def together(graph: Graph, ops: Sequence[Op], name: str) -> Op:
@@ -203,25 +203,25 @@ def _join(graph: Graph, ops: Sequence[Op], name: str, beside: Op | None = None) 
             return graph.create("NoOp", name=name)
 
 
-def _gradient(given: Any, variable: Any) -> Any:
+def _gradient(gradient: Any, variable: Any) -> Any:
     """Return a gradient as a tensor or as rows; None stays."""
-    if given is None or isinstance(given, IndexedSlices):
-        return given
+    if gradient is None or isinstance(gradient, IndexedSlices):
+        return gradient
     try:
-        return tensor(given, name="gradient")
+        return tensor(gradient, name="gradient")
     except (TypeError, ValueError) as exc:
         raise TypeError(
-            f"{given!r} is not a gradient of {variable!r}: {exc} Give a tensor, an "
+            f"{gradient!r} is not a gradient of {variable!r}: {exc} Give a tensor, an "
             f"array, an IndexedSlices, or None."
         ) from exc
 
 
-def _variable(given: Any) -> Any:
-    if isinstance(getattr(given, "ref", None), Tensor):
-        return given
+def _variable(variable: Any) -> Any:
+    if isinstance(getattr(variable, "ref", None), Tensor):
+        return variable
     raise NotImplementedError(
-        f"{given!r} of type {type(given).__name__} cannot be updated; only a variable "
-        f"can: kit.Variable(...)."
+        f"{variable!r} of type {type(variable).__name__} cannot be updated; only a "
+        f"variable can: kit.Variable(...)."
     )
 
 
@@ -239,9 +239,13 @@ def settings_of(rule: Rule) -> tuple[tuple[tuple[str, Any], ...], dict[str, Any]
             f"{rule.name}: the learning rate is {rule.learning_rate!r}, a function of "
             f"the step, which is for kit.train; in a graph give a tensor."
         )
-    fed = {name: one for name, one in values.items() if isinstance(one, ArrayProtocol)}
+    fed = {
+        name: setting
+        for name, setting in values.items()
+        if isinstance(setting, ArrayProtocol)
+    }
     # Any number that every setting may have stands for those that are fed.
-    plain = {name: 0.5 if name in fed else one for name, one in values.items()}
+    plain = {name: 0.5 if name in fed else setting for name, setting in values.items()}
     return (("name", rule.name), *plain.items()), fed
 
 
@@ -265,7 +269,7 @@ def minimizer_of(rule: Rule, graph: Graph) -> Minimizer:
 
 def trainable(graph: Graph) -> list[Any]:
     """Return the variables of a graph that are there to be trained."""
-    return [one for one in graph.variables if one.trainable]
+    return [variable for variable in graph.variables if variable.trainable]
 
 
 def compute_gradients(
@@ -288,8 +292,8 @@ def compute_gradients(
             "there are no variables to train; make one with kit.Variable(...), or give "
             "variables=[...]."
         )
-    found = gradients(target, chosen, grad_loss, colocate=colocate)
-    return list(zip(found, chosen, strict=True))
+    slopes = gradients(target, chosen, grad_loss, colocate=colocate)
+    return list(zip(slopes, chosen, strict=True))
 
 
 def check_connected(loss: Any, pairs: Sequence[Pair]) -> None:

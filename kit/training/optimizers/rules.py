@@ -343,8 +343,8 @@ class Adam(Rule):
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the rate, corrected for what beta1^t and beta2^t still miss of 0."""
-        one, lr = dtype.type(1), dtype.type(self.learning_rate)
-        first, second = (one - dtype.type(power) for power in powers)
+        unit, lr = dtype.type(1), dtype.type(self.learning_rate)
+        first, second = (unit - dtype.type(power) for power in powers)
         return lr * np.sqrt(second) / first
 
     def _update(
@@ -409,9 +409,9 @@ class AdamW(Adam):
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the factors of decay, of the mean, and of its root mean square."""
-        one, lr = dtype.type(1), dtype.type(self.learning_rate)
-        first, second = (one - dtype.type(power) for power in powers)
-        return lr * dtype.type(self.weight_decay), lr / first, one / np.sqrt(second)
+        unit, lr = dtype.type(1), dtype.type(self.learning_rate)
+        first, second = (unit - dtype.type(power) for power in powers)
+        return lr * dtype.type(self.weight_decay), lr / first, unit / np.sqrt(second)
 
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
@@ -490,15 +490,15 @@ class Lion(Rule):
     ) -> None:
         number = v.dtype.type
         (m,) = slots
-        one = number(1)
+        unit = number(1)
         direction = g - m
-        np.multiply(direction, one - number(self.beta1), out=work)
+        np.multiply(direction, unit - number(self.beta1), out=work)
         work += m
-        direction *= one - number(self.beta2)
+        direction *= unit - number(self.beta2)
         m += direction
         np.sign(work, out=work)
         work *= rate
-        np.multiply(v, one - rate * number(self.weight_decay), out=out)
+        np.multiply(v, unit - rate * number(self.weight_decay), out=out)
         out -= work
 
 

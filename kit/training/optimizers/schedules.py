@@ -198,7 +198,7 @@ def schedule_from(plain: Any) -> Any:
     """
     if not (isinstance(plain, Mapping) and plain.get(_KEY) in _SCHEDULES):
         return plain
-    settings = {str(name): one for name, one in plain.items() if name != _KEY}
+    settings = {str(name): value for name, value in plain.items() if name != _KEY}
     try:
         return _SCHEDULES[plain[_KEY]](**settings)
     except TypeError as error:

@@ -113,7 +113,9 @@ class Means:
         >>> means.found()
         {b'accuracy': 0.625}
         """
-        return {name: one / self._examples[name] for name, one in self._sums.items()}
+        return {
+            name: total / self._examples[name] for name, total in self._sums.items()
+        }
 
 
 def _pieces(total: int, n: int) -> Iterator[slice]:

@@ -91,7 +91,7 @@ class GradientBuffer:
         self._task = task
         self._places = memory.leaves(region)
         self._given = GradientViews(self._places)
-        self._flat = {name: place.ravel() for name, place in self._places.items()}
+        self._flat = {name: target.ravel() for name, target in self._places.items()}
         self._names = list(self._places)
         self._marks = Marks(memory, region)
         self._pieces = _pieces_of(memory, region)
@@ -200,9 +200,9 @@ class GradientBuffer:
 
     def _put(self, name: str, gradient: Any) -> None:
         """Copy, weigh and check one gradient, all while it is in the cache."""
-        place, flat = self._places[name], self._flat[name]
+        target, flat = self._places[name], self._flat[name]
         try:
-            copy_into(place, gradient, what=f"the gradient of {name!r}")
+            copy_into(target, gradient, what=f"the gradient of {name!r}")
         except GradientMismatch as error:
             raise self._named(error) from error
         except InvalidArgumentError as error:
@@ -242,8 +242,8 @@ class GradientBuffer:
         if name not in self._missing:
             text = f"the gradient of {name!r} was handed over twice in one step."
             if name not in self._places:
-                known = ", ".join(map(repr, self._places))
-                text = f"a gradient was given for {name!r}; the parameters are {known}."
+                names = ", ".join(map(repr, self._places))
+                text = f"a gradient was given for {name!r}; the parameters are {names}."
             raise self._named(GradientMismatch(text))
         self._missing.discard(name)
 
@@ -318,7 +318,7 @@ def _piece(
 def _buckets_of(memory: Memory) -> dict[str, list[int]]:
     layout = memory.layout
     starts = [bucket.range.lo for bucket in layout.buckets]  # in their order
-    found = {
+    buckets_of = {
         leaf.spec.name: [
             number
             for number in range(
@@ -330,7 +330,9 @@ def _buckets_of(memory: Memory) -> dict[str, list[int]]:
         for leaf in layout.leaves
     }
     # A parameter without elements completes nothing; let it count for the last bucket.
-    return {name: where or [len(layout.buckets) - 1] for name, where in found.items()}
+    return {
+        name: where or [len(layout.buckets) - 1] for name, where in buckets_of.items()
+    }
 
 
 def _describe(name: str, flat: Any) -> str:
@@ -350,5 +352,5 @@ def _difference(missing: list[str], extra: list[str]) -> str:
         parts.append(f"no gradient for {', '.join(map(repr, missing))}")
     if extra:
         parts.append(f"a gradient for {', '.join(map(repr, extra))}, unknown here")
-    found = " and ".join(parts)
-    return f"step returned {found}; it must return one for each parameter."
+    returned = " and ".join(parts)
+    return f"step returned {returned}; it must return one for each parameter."

@@ -38,8 +38,8 @@ class GradientViews(dict[str, Array]):
     def __setitem__(self, name: str, gradient: Any) -> None:
         """Copy a gradient in; `GradientMismatch` if name, shape or dtype differ."""
         if name not in self:
-            known = ", ".join(map(repr, self))
-            raise KeyError(f"no parameter is called {name!r}; there are {known}.")
+            names = ", ".join(map(repr, self))
+            raise KeyError(f"no parameter is called {name!r}; there are {names}.")
         # An augmented assignment (grads["w"] += ...) assigns the array to itself.
         if gradient is not self[name]:
             copy_into(self[name], gradient, what=f"the gradient of {name!r}")

@@ -118,12 +118,12 @@ def unpack(data: Any) -> dict[str, Any]:
     """
     if not len(data):
         return {}
-    whole, found = memoryview(bytes(data)), dict[str, Any]()
+    whole, content = memoryview(bytes(data)), dict[str, Any]()
     try:
         at = _HEAD + int.from_bytes(whole[:_HEAD], "little")
         for kind, name, dtype, shape, order in json.loads(bytes(whole[_HEAD:at])):
             array = _array(whole[at:], str(dtype), shape, order)
-            found[str(name)] = array if kind == _ARRAY else _number(kind, array)
+            content[str(name)] = array if kind == _ARRAY else _number(kind, array)
             at += array.nbytes
     except _NOT_PACKED as exc:
         raise DataLossError(
@@ -135,7 +135,7 @@ def unpack(data: Any) -> dict[str, Any]:
             f"what a step function had kept is damaged: it has {len(whole)} bytes "
             f"instead of {at}."
         )
-    return found
+    return content
 
 
 def _kind(value: Any) -> str:

@@ -51,7 +51,7 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
     >>> named("worker:0", 7, {"accuracy": 1})
     {b'accuracy': 1.0}
     """
-    wrong, found = partial(_wrong, StepFailed, task, step), dict[bytes, float]()
+    wrong, measures = partial(_wrong, StepFailed, task, step), dict[bytes, float]()
     if not isinstance(given, Mapping) or len(given) > _MOST:
         what = f"{len(given)} of them" if isinstance(given, Mapping) else repr(given)
         raise wrong(
@@ -66,13 +66,13 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
                 f"{LONGEST_NAME} printable letters."
             )
         try:
-            found[encoded] = float(value)
+            measures[encoded] = float(value)
         except (TypeError, ValueError) as error:
             raise wrong(
                 f"step() gave {value!r} as {name!r}; give one number, the mean over "
                 f"this worker's examples."
             ) from error
-    return found
+    return measures
 
 
 def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
@@ -118,13 +118,13 @@ def requested(step: Any) -> frozenset[str]:
     ['grads', 'rng']
     """
     try:
-        found = inspect.signature(step).parameters
+        parameters = inspect.signature(step).parameters
     except (TypeError, ValueError):  # a built-in function has no signature
         return frozenset()
     return frozenset(
         name
         for name in (*OFFERED, _NUMBER)
-        if name in found and found[name].kind in _BY_NAME
+        if name in parameters and parameters[name].kind in _BY_NAME
     )
 
 
@@ -142,7 +142,7 @@ def generator(seed: int, number: int, rank: int, piece: int = 0) -> np.random.Ge
     # examples (0) and from the noise of `kit.evolve` (1). What is drawn counts up the
     # first word, and no piece draws so much that it comes to the second.
     words = [seed, number], [0, piece, 2, rank]
-    key, counter = (np.array(one, np.uint64) for one in words)
+    key, counter = (np.array(word, np.uint64) for word in words)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
@@ -271,21 +271,21 @@ class Compute:
         if loss is None and self._is_generator:
             return math.nan  # it does not say
         try:
-            found = float(loss)
+            number = float(loss)
         except (TypeError, ValueError) as error:
             text = (
                 f"step() returned {loss!r} as the loss; return one number, the mean "
                 f"over this worker's examples."
             )
             raise _wrong(StepFailed, self._task, step, text) from error
-        if math.isnan(found) and not self._nan_loss:
+        if math.isnan(number) and not self._nan_loss:
             text = (
                 "step() returned NaN as the loss; lower the learning rate, clip the "
                 "gradients, or look at the data of that step. With "
                 "kit.settings(nan_loss=True) a training goes on."
             )
             raise _wrong(NotFinite, self._task, step, text)
-        return found
+        return number
 
     def _alone(self, step: int, result: Any) -> Any:
         if not isinstance(result, tuple):

@@ -148,7 +148,7 @@ class Acceptor:
     def n_new(self) -> int:
         """How many connections are open that are not links yet."""
         with self._state:
-            return sum(len(one.streams) for one in self._pending.values())
+            return sum(len(pending.streams) for pending in self._pending.values())
 
     def close(self, deadline_s: float = 5.0) -> None:
         """Stop accepting, end handshakes under way, and wait for all threads.

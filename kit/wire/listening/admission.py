@@ -96,9 +96,13 @@ class Admission:
         end = [(each, _WHY_LATE[each.stage]) for each in waiting if each.until <= now]
         again = [each.until for each in waiting if each.until > now]
         ready = [
-            one for one in waiting if one.stage is LinkStage.READY and one.until > now
+            pending
+            for pending in waiting
+            if pending.stage is LinkStage.READY and pending.until > now
         ]
-        shaking = [one for one in self._arrivals if one.stage is LinkStage.SHAKING]
+        shaking = [
+            arrival for arrival in self._arrivals if arrival.stage is LinkStage.SHAKING
+        ]
         begin = self._begin(ready, shaking, now)
         blocked = self._blocked_by(ready, shaking)
         if blocked is not None and blocked.since + PATIENCE_S <= now:

@@ -107,12 +107,12 @@ class Lender:
 
     def _found(self, size: int) -> _Part | None:
         """Cut `size` bytes off the first part that is large enough."""
-        for place, part in enumerate(self._free):
+        for index, part in enumerate(self._free):
             if part.size > size:
-                self._free[place] = _Part(part.offset + size, part.size - size)
+                self._free[index] = _Part(part.offset + size, part.size - size)
                 return _Part(part.offset, size)
             if part.size == size:
-                return self._free.pop(place)
+                return self._free.pop(index)
         return None
 
     def _take_back(self) -> None:

@@ -44,7 +44,7 @@ class Case:
     @property
     def arrays(self) -> list[Host]:
         """The inputs as arrays."""
-        return [np.asarray(one) for one in self.inputs]
+        return [np.asarray(item) for item in self.inputs]
 
 
 def numbers(seed: int, *shape: int) -> Host:
@@ -64,11 +64,11 @@ def listed(found: Any) -> list[Any]:
 
 def all_cases() -> list[Case]:
     """Return the cases of all files beside this one; each has a list `CASES`."""
-    found: list[Case] = []
+    result: list[Case] = []
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem not in ("case", "__init__"):
-            found += import_module(f"tests.graph.cases.{path.stem}").CASES
-    return found
+            result += import_module(f"tests.graph.cases.{path.stem}").CASES
+    return result
 
 
 @contextmanager
@@ -85,23 +85,25 @@ def evaluate(
     values: dict[Tensor, Any] = {
         tensor: xp.asarray(value) for tensor, value in feeds.items()
     }
-    needed = _behind([one.op for one in fetches])
+    needed = _behind([fetch.op for fetch in fetches])
     for op in sorted(needed, key=lambda op: op.number):
         if op.type == "Const":
             values[op.outputs[0]] = xp.asarray(op.attrs["value"])
         elif op.type != "Placeholder":
-            found = op.op_def.kernel(xp, op.attrs)(*[values[one] for one in op.inputs])
-            outputs = found if len(op.outputs) > 1 else (found,)
+            result = op.op_def.kernel(xp, op.attrs)(
+                *[values[item] for item in op.inputs]
+            )
+            outputs = result if len(op.outputs) > 1 else (result,)
             values.update(zip(op.outputs, outputs, strict=True))
-    return [values[one] for one in fetches]
+    return [values[fetch] for fetch in fetches]
 
 
 def _behind(ops: Sequence[Op]) -> set[Op]:
-    found: set[Op] = set()
+    result: set[Op] = set()
     stack = list(ops)
     while stack:
         op = stack.pop()
-        if op not in found:
-            found.add(op)
-            stack += [one.op for one in op.inputs]
-    return found
+        if op not in result:
+            result.add(op)
+            stack += [item.op for item in op.inputs]
+    return result

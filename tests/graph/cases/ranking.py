@@ -21,12 +21,12 @@ ODD = np.array([[0.1, 0.5, 0.5], [np.nan, 1.0, 0.0], [0.1, 0.2, 0.3], [3.0, 2.0,
 def running(x: Host, axis: int, exclusive: bool = False, reverse: bool = False) -> Host:
     """The sums, each added up anew."""
     lines = np.moveaxis(x, axis, 0)
-    found = np.zeros_like(lines)
+    result = np.zeros_like(lines)
     for i in range(len(lines)):
         others = lines[i + exclusive :] if reverse else lines[: i + 1 - exclusive]
-        for one in others:
-            found[i] += one
-    return np.moveaxis(found, 0, axis)
+        for other in others:
+            result[i] += other
+    return np.moveaxis(result, 0, axis)
 
 
 def greatest(x: Host, k: int) -> tuple[Host, Host]:
@@ -39,10 +39,10 @@ def greatest(x: Host, k: int) -> tuple[Host, Host]:
 
 
 def put(values: Host, places: Host, like: Host) -> Host:
-    found = np.zeros_like(like)
+    result = np.zeros_like(like)
     for i, j in np.ndindex(*places.shape):
-        found[i, places[i, j]] = values[i, j]
-    return found
+        result[i, places[i, j]] = values[i, j]
+    return result
 
 
 def taken(x: Host, places: Host) -> Host:
@@ -50,12 +50,12 @@ def taken(x: Host, places: Host) -> Host:
 
 
 def multiplied(x: Host, *, exclusive: bool, reverse: bool) -> Host:
-    found = np.ones_like(x)
+    result = np.ones_like(x)
     for i, j, k in np.ndindex(len(x), x.shape[1], x.shape[1]):
         before = k > j if reverse else k < j
         if before or (k == j and not exclusive):
-            found[i, j] *= x[i, k]
-    return found
+            result[i, j] *= x[i, k]
+    return result
 
 
 def products(exclusive: bool, reverse: bool) -> Case:

@@ -22,35 +22,35 @@ X, Y, Z = numbers(3, 2, 3), numbers(4, 3, 4), numbers(5, 5, 3, 4)
 
 def total(x: Host, axis: int) -> Host:
     """The sum along an axis, added up one by one."""
-    found: Host = np.zeros_like(np.take(x, 0, axis))
+    result: Host = np.zeros_like(np.take(x, 0, axis))
     for i in range(x.shape[axis]):
-        found = found + np.take(x, i, axis)
-    return found
+        result = result + np.take(x, i, axis)
+    return result
 
 
 def product(x: Host) -> Host:
-    found = np.ones(x.shape[0])
+    result = np.ones(x.shape[0])
     for column in x.T:
-        found = found * column
-    return found
+        result = result * column
+    return result
 
 
 def of_others(x: Host) -> Host:
     """The product of all other elements of the row."""
-    found = np.ones_like(x)
+    result = np.ones_like(x)
     for row, column in np.ndindex(*x.shape):
-        found[row, column] = product(np.delete(x[row : row + 1], column, 1))[0]
-    return found
+        result[row, column] = product(np.delete(x[row : row + 1], column, 1))[0]
+    return result
 
 
 def first_best(x: Host, better: Any) -> Host:
-    found = []
+    result = []
     for row in x:
         best = 0
         for i, value in enumerate(row):
             best = i if better(value, row[best]) else best
-        found.append(best)
-    return np.array(found, np.int64)
+        result.append(best)
+    return np.array(result, np.int64)
 
 
 REDUCTIONS = [
@@ -156,10 +156,10 @@ REDUCTIONS = [
 
 def by_hand(a: Host, b: Host) -> Host:
     """The product of matrices, number by number."""
-    found = np.zeros((a.shape[0], b.shape[1]))
-    for i, j in np.ndindex(*found.shape):
-        found[i, j] = sum(a[i, k] * b[k, j] for k in range(b.shape[0]))
-    return found
+    result = np.zeros((a.shape[0], b.shape[1]))
+    for i, j in np.ndindex(*result.shape):
+        result[i, j] = sum(a[i, k] * b[k, j] for k in range(b.shape[0]))
+    return result
 
 
 def turned(first: bool, second: bool) -> Case:
@@ -178,7 +178,7 @@ LINEAR = [
     Case(
         "MatMul",
         linear.matmul,
-        lambda a, b: np.stack([by_hand(a, one) for one in b]),
+        lambda a, b: np.stack([by_hand(a, item) for item in b]),
         (X, Z),
     ),
     Case(

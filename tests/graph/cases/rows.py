@@ -23,23 +23,23 @@ def picked(x: Host, indices: Host) -> Host:
 
 
 def scattered(places: Host, updates: Host, shape: tuple[int, ...]) -> Host:
-    found = np.zeros(shape)
-    for place, update in zip(places, updates, strict=True):
-        found[tuple(place)] += update
-    return found
+    result = np.zeros(shape)
+    for position, update in zip(places, updates, strict=True):
+        result[tuple(position)] += update
+    return result
 
 
 def put_back(g: Host, x: Host) -> Host:
-    found = np.zeros_like(x)
-    found[0, 2], found[2, 2] = g
-    return found
+    result = np.zeros_like(x)
+    result[0, 2], result[2, 2] = g
+    return result
 
 
 def added_to_columns(g: Host, indices: Host, x: Host) -> Host:
-    found = np.zeros_like(x)
+    result = np.zeros_like(x)
     for k, i in enumerate(indices):
-        found[:, i] += g[:, k]
-    return found
+        result[:, i] += g[:, k]
+    return result
 
 
 SLICES = [

@@ -28,22 +28,22 @@ EMPTY = {"Prod": 1.0, "Min": np.finfo(float).max, "Max": np.finfo(float).min}
 
 def reduced(kind: str, x: Host, ids: Host, count: int, empty: float) -> Host:
     """Rows of each segment, one segment after the other."""
-    found = np.full((count, *x.shape[1:]), empty)
+    result = np.full((count, *x.shape[1:]), empty)
     for n in range(count):
         rows = x[ids == n]
         if len(rows):
-            found[n] = REDUCED[kind](rows)
-    return found
+            result[n] = REDUCED[kind](rows)
+    return result
 
 
 def changed(kind: str) -> Callable[..., Host]:
     def expect(x: Host, places: Host, updates: Host) -> Host:
-        found = x.copy()
-        for place, update in zip(places, updates, strict=True):
-            old = found[tuple(place)]
+        result = x.copy()
+        for position, update in zip(places, updates, strict=True):
+            old = result[tuple(position)]
             sums = {"Update": update, "Add": old + update, "Sub": old - update}
-            found[tuple(place)] = sums[kind]
-        return found
+            result[tuple(position)] = sums[kind]
+        return result
 
     return expect
 

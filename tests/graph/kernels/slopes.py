@@ -18,10 +18,10 @@ def host(x: Any) -> Host:
 
 def slopes(f: Callable[[Host], float], x: Host, step: float = 1e-5) -> Host:
     """Return df/dx by central differences, one number after the other."""
-    found = np.zeros_like(x)
+    result = np.zeros_like(x)
     for spot in np.ndindex(*x.shape):
         up, down = x.copy(), x.copy()
         up[spot] += step
         down[spot] -= step
-        found[spot] = (f(up) - f(down)) / (2 * step)
-    return found
+        result[spot] = (f(up) - f(down)) / (2 * step)
+    return result

@@ -207,9 +207,9 @@ def test_many_images_give_what_each_of_them_gives(
     alone = [made(x[[n]], dy[[n]]) for n in range(3)]
     y, dx, dw = made(x, dy)
 
-    np.testing.assert_allclose(y, np.concatenate([one[0] for one in alone]))
-    np.testing.assert_allclose(dx, np.concatenate([one[1] for one in alone]))
-    np.testing.assert_allclose(dw, sum(one[2] for one in alone), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(y, np.concatenate([row[0] for row in alone]))
+    np.testing.assert_allclose(dx, np.concatenate([row[1] for row in alone]))
+    np.testing.assert_allclose(dw, sum(row[2] for row in alone), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(y, naive_conv(slide, x, w), rtol=1e-9, atol=1e-9)
 
 

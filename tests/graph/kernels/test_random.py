@@ -41,12 +41,12 @@ def philox(key: tuple[int, int], counter: int) -> list[int]:
     """Philox4x64-10 of Salmon, Moraes, Dror and Shaw (2011), written from the paper."""
     block, (k0, k1) = [counter & MASK, counter >> 64, 0, 0], key
     for _ in range(10):
-        one, two = 0xD2E7470EE14C6C93 * block[0], 0xCA5A826395121157 * block[2]
+        first, two = 0xD2E7470EE14C6C93 * block[0], 0xCA5A826395121157 * block[2]
         block = [
             (two >> 64) ^ block[1] ^ k0,
             two & MASK,
-            (one >> 64) ^ block[3] ^ k1,
-            one & MASK,
+            (first >> 64) ^ block[3] ^ k1,
+            first & MASK,
         ]
         k0, k1 = (k0 + 0x9E3779B97F4A7C15) & MASK, (k1 + 0xBB67AE8584CAA73B) & MASK
     return block
@@ -115,8 +115,8 @@ def test_uniform_floats_fill_their_range_evenly(
     assert flat.min() >= low
     assert flat.max() < high
     wanted = low + (high - low) * np.linspace(0.1, 0.9, 9)
-    found = np.quantile(flat, np.linspace(0.1, 0.9, 9))
-    np.testing.assert_allclose(found, wanted, atol=0.02 * (high - low))
+    result = np.quantile(flat, np.linspace(0.1, 0.9, 9))
+    np.testing.assert_allclose(result, wanted, atol=0.02 * (high - low))
 
 
 def test_uniform_half_never_rounds_up_to_the_end(xp: ModuleType) -> None:

@@ -136,10 +136,10 @@ def test_indices_may_have_any_shape(xp: ModuleType) -> None:
     indices = xp.asarray([[0, 1], [1, 2]])
 
     out = scatter("sub", xp, target, indices, xp.ones((2, 2, 2)))
-    one = scatter("update", xp, target, xp.asarray(1), xp.ones(2))
+    first = scatter("update", xp, target, xp.asarray(1), xp.ones(2))
 
     assert host(out).tolist() == [[-1, -1], [-2, -2], [-1, -1]]
-    assert host(one).tolist() == [[0, 0], [1, 1], [0, 0]]
+    assert host(first).tolist() == [[0, 0], [1, 1], [0, 0]]
 
 
 @for_each("axis", [0, 1, -1])

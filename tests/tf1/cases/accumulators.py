@@ -34,7 +34,7 @@ def mean_of_two(tf: Any) -> list[Any]:
 
 def mean_of_all_there_are(tf: Any) -> list[Any]:
     a = scalar(tf)
-    puts = [a.apply_grad(one) for one in (1.0, 2.0, 6.0)]
+    puts = [a.apply_grad(item) for item in (1.0, 2.0, 6.0)]
     return [*puts, a.take_grad(1), a.num_accumulated()]
 
 
@@ -84,18 +84,18 @@ def case_another_shape_is_refused_when_run(tf: Any) -> Any:
     holder = tf.placeholder(tf.float32)
     put = a.apply_grad(holder)
     with tf.Session() as session:
-        found = [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
-        found += [attempt(tf, session.run, put, {holder: 1.0})]
-        found += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
-        return [*found, session.run(a.take_grad(1))]
+        result = [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
+        result += [attempt(tf, session.run, put, {holder: 1.0})]
+        result += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
+        return [*result, session.run(a.take_grad(1))]
 
 
 def of_dtype(name: str) -> Callable[[Any], Any]:
     def make(tf: Any) -> list[Any]:
         dtype = getattr(tf, name)
         a = tf.ConditionalAccumulator(dtype, shape=[2])
-        one, two = (tf.constant(values, dtype) for values in ([1, 2], [2, 5]))
-        return [a.apply_grad(one), a.apply_grad(two), a.take_grad(2)]
+        first, two = (tf.constant(values, dtype) for values in ([1, 2], [2, 5]))
+        return [a.apply_grad(first), a.apply_grad(two), a.take_grad(2)]
 
     return steps(make)
 
@@ -120,11 +120,11 @@ def case_what_is_known_when_built(tf: Any) -> Any:
 
 def case_names_of_its_operations(tf: Any) -> Any:
     with tf.name_scope("scope"):
-        one, two = scalar(tf), scalar(tf)
-        put = one.apply_grad(1.0, name="put")
+        first, two = scalar(tf), scalar(tf)
+        put = first.apply_grad(1.0, name="put")
         take, count = two.take_grad(1, name="take"), two.num_accumulated(name="count")
         step = two.set_global_step(1, name="step")
-    return [thing.name for thing in (one, two, put, take, count, step)]
+    return [thing.name for thing in (first, two, put, take, count, step)]
 
 
 def case_a_take_of_unknown_shape(tf: Any) -> Any:
@@ -132,19 +132,19 @@ def case_a_take_of_unknown_shape(tf: Any) -> Any:
 
 
 def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
-    one = scalar(tf, shared_name="common", name="one")
+    first = scalar(tf, shared_name="common", name="one")
     two = scalar(tf, shared_name="common", name="two")
     with tf.Session() as session:
-        session.run(one.apply_grad(3.0))
+        session.run(first.apply_grad(3.0))
         session.run(two.apply_grad(5.0))
-        return session.run(one.num_accumulated()), session.run(two.take_grad(2))
+        return session.run(first.num_accumulated()), session.run(two.take_grad(2))
 
 
 def case_shared_but_of_another_dtype(tf: Any) -> Any:
-    one = scalar(tf, shared_name="common")
+    first = scalar(tf, shared_name="common")
     two = tf.ConditionalAccumulator(tf.float64, shape=[], shared_name="common")
     with tf.Session() as session:
-        session.run(one.apply_grad(3.0))
+        session.run(first.apply_grad(3.0))
         return attempt(tf, session.run, two.num_accumulated())
 
 

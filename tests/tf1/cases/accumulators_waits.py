@@ -20,11 +20,11 @@ def case_a_small_take_waits_behind_a_large_one(tf: Any) -> Any:
         second = Later(tf, session.run, small)
         second.is_waiting()
         session.run(put)
-        found = [first.is_waiting(), second.is_waiting(0.01)]
+        result = [first.is_waiting(), second.is_waiting(0.01)]
         session.run(put)
-        found += [first.result(), second.is_waiting()]
+        result += [first.result(), second.is_waiting()]
         session.run(put)
-        return [*found, second.result()]
+        return [*result, second.result()]
 
 
 def case_a_take_that_waits_too_long(tf: Any) -> Any:
@@ -32,6 +32,6 @@ def case_a_take_that_waits_too_long(tf: Any) -> Any:
     take, options = a.take_grad(2), tf.RunOptions(timeout_in_ms=50)
     with tf.Session() as session:
         session.run(a.apply_grad(2.0))
-        found = [attempt(tf, session.run, take, options=options)]
+        result = [attempt(tf, session.run, take, options=options)]
         session.run(a.apply_grad(4.0))
-        return [*found, attempt(tf, session.run, take)]
+        return [*result, attempt(tf, session.run, take)]

@@ -28,9 +28,9 @@ def read(text: str) -> Callable[[Any], Any]:
 
     def body(tf: Any, folder: Path) -> Any:
         (folder / "checkpoint").write_text(text)
-        found = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+        result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
         latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
-        return [found if isinstance(found, str) else told(found), latest]
+        return [result if isinstance(result, str) else told(result), latest]
 
     return in_folder(body)
 
@@ -42,14 +42,14 @@ def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
         tf.train.get_checkpoint_state(str(folder), "state"),
         tf.train.get_checkpoint_state(str(folder), latest_filename="state"),
     ]
-    return [told(one) for one in states]
+    return [told(state) for state in states]
 
 
 def updated(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
     """Return a case: a state is written; tell its text and what is read."""
 
     def body(tf: Any, folder: Path) -> Any:
-        paths = [_below(folder, one) for one in arguments]
+        paths = [_below(folder, argument) for argument in arguments]
         tf.train.update_checkpoint_state(str(folder), *paths, **named)
         name = named.get("latest_filename", "checkpoint")
         state = tf.train.get_checkpoint_state(str(folder), name)
@@ -61,13 +61,13 @@ def updated(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
 def _below(folder: Path, value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("<here>", str(folder))
-    return [_below(folder, one) for one in value] if value is not None else None
+    return [_below(folder, item) for item in value] if value is not None else None
 
 
 def case_written_into_a_missing_folder(tf: Any, folder: Path) -> Any:
     missing = folder / "missing"
-    found = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
-    return [found, files(folder)]
+    result = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
+    return [result, files(folder)]
 
 
 def case_written_with_times(tf: Any, folder: Path) -> Any:

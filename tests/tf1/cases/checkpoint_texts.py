@@ -15,14 +15,14 @@ def read(text: str) -> Callable[[Any], Any]:
 
     def body(tf: Any, folder: Path) -> Any:
         (folder / "checkpoint").write_text(text, "utf-8")
-        found = attempt(tf, tf.train.get_checkpoint_state, str(folder))
-        if found is None or isinstance(found, str):
-            return found
-        paths = list(found.all_model_checkpoint_paths)
-        times = list(found.all_model_checkpoint_timestamps)
+        result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+        if result is None or isinstance(result, str):
+            return result
+        paths = list(result.all_model_checkpoint_paths)
+        times = list(result.all_model_checkpoint_timestamps)
         return [
-            *(found.model_checkpoint_path, paths),
-            *(times, found.last_preserved_timestamp),
+            *(result.model_checkpoint_path, paths),
+            *(times, result.last_preserved_timestamp),
         ]
 
     return in_folder(body)

@@ -23,14 +23,14 @@ def pairs(name: str, **named: Any) -> Callable[[Any], Any]:
             passed = tf.identity(x)
         made = []
         with tf.Session() as session:
-            for one in FEEDS:
-                feeds = {x: one, y: [1.0, 2.0][: len(one)]}
+            for item in FEEDS:
+                feeds = {x: item, y: [1.0, 2.0][: len(item)]}
                 made.append(attempt(tf, session.run, passed, feeds))
                 made.append(attempt(tf, session.run, op, feeds))
-        known: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
-        for a, b in known:
-            found = attempt(tf, check, a, b)
-            made.append(found if isinstance(found, str) else "made")
+        expected: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
+        for a, b in expected:
+            result = attempt(tf, check, a, b)
+            made.append(result if isinstance(result, str) else "made")
         return made
 
     return case
@@ -43,7 +43,7 @@ def signs(name: str) -> Callable[[Any], Any]:
         x = tf.placeholder(tf.float32, [None])
         op = getattr(tf, name)(x, message="told")
         with tf.Session() as session:
-            return [attempt(tf, session.run, op, {x: one}) for one in FEEDS]
+            return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
 
     return case
 
@@ -55,12 +55,14 @@ def ranks(name: str, known: Any, wanted: Any) -> Callable[[Any], Any]:
         check = getattr(tf, name)
         made = []
         for shape in known:
-            found = attempt(tf, check, tf.zeros(shape), wanted)
-            made.append(found if isinstance(found, str) else found.name)
+            result = attempt(tf, check, tf.zeros(shape), wanted)
+            made.append(result if isinstance(result, str) else result.name)
         x = tf.placeholder(tf.float32)
         op = check(x, wanted)
         with tf.Session() as session:
-            made += [attempt(tf, session.run, op, {x: np.zeros(one)}) for one in known]
+            made += [
+                attempt(tf, session.run, op, {x: np.zeros(item)}) for item in known
+            ]
         return made
 
     return case
@@ -78,7 +80,7 @@ def case_message(tf: Any) -> Any:
             try:
                 session.run(op, {x: [0.5, 2.5, 3.5, 4.5]})
             except tf.errors.InvalidArgumentError as error:
-                made.append([one in error.message for one in ("too big:", "2.5")])
+                made.append([item in error.message for item in ("too big:", "2.5")])
                 made.append(["assertion failed: [" in error.message])
                 made.append(["[mine] [0.5...] [0.5...]" in error.message])
     return made
@@ -102,8 +104,8 @@ def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
     made = tf.cond(choice, checked, lambda: x - 1.0)
     with tf.Session() as session:
         return [
-            attempt(tf, session.run, made, {choice: one, x: number})
-            for one in (True, False)
+            attempt(tf, session.run, made, {choice: item, x: number})
+            for item in (True, False)
             for number in (1.0, -1.0)
         ]
 
@@ -119,8 +121,8 @@ def case_dtypes(tf: Any) -> Any:
     ]
     made = [attempt(tf, *call) for call in calls]
     return [
-        one if one is None or isinstance(one, str) else one.name.split("/")[-1]
-        for one in made
+        item if item is None or isinstance(item, str) else item.name.split("/")[-1]
+        for item in made
     ]
 
 
@@ -132,12 +134,12 @@ def case_float_dtypes(tf: Any) -> Any:
         *((same, [x, y]), (same, [x], tf.float64), (same, None, tf.int32)),
     ]
     made = [attempt(tf, *call) for call in calls]
-    return [one if isinstance(one, str) else one.name for one in made]
+    return [item if isinstance(item, str) else item.name for item in made]
 
 
 def case_tensors_of_numbers(tf: Any) -> Any:
-    given = [tf.constant(1), tf.constant(1.0), tf.constant("a"), tf.constant(True), 1]
-    return [bool(tf.is_numeric_tensor(one)) for one in given]
+    tensor = [tf.constant(1), tf.constant(1.0), tf.constant("a"), tf.constant(True), 1]
+    return [bool(tf.is_numeric_tensor(item)) for item in tensor]
 
 
 def case_near_by_other_tolerances(tf: Any) -> Any:
@@ -149,9 +151,9 @@ def case_near_by_other_tolerances(tf: Any) -> Any:
     ]
     with tf.Session() as session:
         return [
-            attempt(tf, session.run, op, {x: one})
+            attempt(tf, session.run, op, {x: item})
             for op in ops
-            for one in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
+            for item in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
         ]
 
 
@@ -179,8 +181,8 @@ def case_numbers_that_are_checked(tf: Any) -> Any:
     both = [made, slope, tf.verify_tensor_all_finite(x, "other")]
     with tf.Session() as session:
         runs = [
-            attempt(tf, session.run, both, {x: one})
-            for one in ([1.0], [np.nan], [1.0, np.inf])
+            attempt(tf, session.run, both, {x: item})
+            for item in ([1.0], [np.nan], [1.0, np.inf])
         ]
     return [made.name, runs]
 
@@ -195,9 +197,9 @@ def case_all_numbers_of_a_graph(tf: Any) -> Any:
     checks = tf.add_check_numerics_ops()
     with tf.Session() as session:
         return [
-            attempt(tf, session.run, [y, n, checks][:count], {x: one})
+            attempt(tf, session.run, [y, n, checks][:count], {x: item})
             for count in (2, 3)
-            for one in (1.0, -1.0)
+            for item in (1.0, -1.0)
         ]
 
 

@@ -33,8 +33,8 @@ def case_the_text_of_nothing(tf: Any) -> Any:
 
 
 def case_a_def_from_a_spec_is_sorted(tf: Any) -> Any:
-    found = tf.train.ClusterSpec({"w": {3: "d", 1: "b"}, "a": ["x"]}).as_cluster_def()
-    return [(job.name, sorted(job.tasks.items())) for job in found.job]
+    result = tf.train.ClusterSpec({"w": {3: "d", 1: "b"}, "a": ["x"]}).as_cluster_def()
+    return [(job.name, sorted(job.tasks.items())) for job in result.job]
 
 
 def case_a_def_is_built_by_arguments(tf: Any) -> Any:
@@ -51,16 +51,16 @@ def case_defs_are_compared_by_content(tf: Any) -> Any:
 
 def case_a_server_def_is_built_by_arguments(tf: Any) -> Any:
     cluster = tf.train.ClusterSpec({"w": ["a:1", "b:1"]}).as_cluster_def()
-    found = tf.train.ServerDef(
+    result = tf.train.ServerDef(
         cluster=cluster, job_name="w", task_index=1, protocol="grpc"
     )
-    return found.job_name, found.task_index, found.protocol, str(found)
+    return result.job_name, result.task_index, result.protocol, str(result)
 
 
 def case_a_server_def_copies_its_cluster(tf: Any) -> Any:
     cluster = tf.train.ClusterSpec({"w": ["a:1"]}).as_cluster_def()
-    found = tf.train.ServerDef(cluster=cluster)
-    return found.cluster is cluster, found.cluster == cluster
+    result = tf.train.ServerDef(cluster=cluster)
+    return result.cluster is cluster, result.cluster == cluster
 
 
 def case_a_server_def_refuses_an_unknown_field(tf: Any) -> Any:
@@ -69,5 +69,5 @@ def case_a_server_def_refuses_an_unknown_field(tf: Any) -> Any:
 
 def case_a_server_def_keeps_its_session_config(tf: Any) -> Any:
     config = tf.ConfigProto(allow_soft_placement=True)
-    found = tf.train.ServerDef(default_session_config=config)
-    return found.default_session_config.allow_soft_placement
+    result = tf.train.ServerDef(default_session_config=config)
+    return result.default_session_config.allow_soft_placement

@@ -12,7 +12,7 @@ def local(tf: Any, n: int) -> list[Any]:
 
 
 def places(servers: list[Any]) -> list[str]:
-    return [one.target[len("grpc://") :] for one in servers]
+    return [server.target[len("grpc://") :] for server in servers]
 
 
 def config(tf: Any, jobs: dict[str, Any], **options: Any) -> Any:
@@ -26,8 +26,12 @@ def on(tf: Any, task: str, call: Callable[[], Any]) -> Any:
 
 
 def cpus(session: Any) -> list[str]:
-    found = [one for one in session.list_devices() if one.device_type == "CPU"]
-    return [one.name for one in found]
+    result = [
+        list_device
+        for list_device in session.list_devices()
+        if list_device.device_type == "CPU"
+    ]
+    return [item.name for item in result]
 
 
 def case_a_target_that_is_in_it_twice_is_refused(tf: Any) -> Any:
@@ -66,11 +70,11 @@ def variables(tf: Any, is_shared: bool) -> Any:
     options = config(tf, {"worker": places(servers)})
     if is_shared:
         options.experimental.share_session_state_in_clusterspec_propagation = True
-    with tf.Session(servers[0].target, config=options) as one:
-        one.run(count.initializer)
-        one.run(count.assign_add(1))
+    with tf.Session(servers[0].target, config=options) as item:
+        item.run(count.initializer)
+        item.run(count.assign_add(1))
         with tf.Session(servers[0].target, config=options) as two:
-            return one.run(count), two.run(tf.is_variable_initialized(count))
+            return item.run(count), two.run(tf.is_variable_initialized(count))
 
 
 def case_a_session_has_variables_of_its_own(tf: Any) -> Any:

@@ -10,12 +10,12 @@ from typing import Any
 
 def definition(tf: Any) -> Any:
     """A ClusterDef whose jobs stand in no order."""
-    found = tf.train.ClusterDef()
+    result = tf.train.ClusterDef()
     for name, task in (("worker", 3), ("ps", 0)):
-        job = found.job.add()
+        job = result.job.add()
         job.name = name
         job.tasks[task] = f"{name}:1"
-    return found
+    return result
 
 
 FORMS: dict[str, Callable[[Any], Any]] = {
@@ -51,7 +51,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "tasks_that_are_a_set": lambda tf: {"worker": {"a:1"}},
     "tasks_that_are_none": lambda tf: {"worker": None},
     "tasks_that_are_an_int": lambda tf: {"worker": 1},
-    "tasks_that_are_a_generator": lambda tf: {"worker": (one for one in ["a:1"])},
+    "tasks_that_are_a_generator": lambda tf: {"worker": (item for item in ["a:1"])},
     "an_int_as_a_job": lambda tf: {1: ["a:1"]},
     "none_as_a_job": lambda tf: {None: ["a:1"]},
     "an_int_as_an_address": lambda tf: {"worker": [2222]},

@@ -52,10 +52,10 @@ CASES = {name: asked(question) for name, question in ASKED.items()}
 
 
 def case_jobs_of_a_def_stand_as_in_the_def(tf: Any) -> Any:
-    given = tf.train.ClusterDef()
-    given.job.add(name="w")
-    given.job.add(name="a")
-    return tf.train.ClusterSpec(given).jobs
+    inputs = tf.train.ClusterDef()
+    inputs.job.add(name="w")
+    inputs.job.add(name="a")
+    return tf.train.ClusterSpec(inputs).jobs
 
 
 def case_jobs_of_a_spec_of_a_spec_are_sorted(tf: Any) -> Any:

@@ -40,7 +40,7 @@ OF_ONE: dict[str, Callable[[Any, Any], Any]] = {
     "adjoint_times_itself": lambda tf, z: tf.matmul(z, z, adjoint_a=True),
     "cast_to_a_real_number": lambda tf, z: tf.cast(z, tf.float32),
     "loop": lambda tf, z: tf.while_loop(
-        lambda i, _: i < 3, lambda i, one: (i + 1, one * z), [0, z]
+        lambda i, _: i < 3, lambda i, item: (i + 1, item * z), [0, z]
     )[1],
     "branch": lambda tf, z: tf.cond(tf.constant(True), lambda: z * z, lambda: z),
 }
@@ -106,7 +106,7 @@ BRAIN: dict[str, Callable[[Any, Any], Any]] = {
 
 def run(tf: Any, fetches: Any) -> Any:
     """Run in a local session; a complex array is returned as its two parts."""
-    return [parts(one) for one in look.run(tf, fetches)]
+    return [parts(item) for item in look.run(tf, fetches)]
 
 
 def parts(value: Any) -> Any:
@@ -128,8 +128,8 @@ def of_one(name: str) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         z = tf.constant(Z)
         y = OF_ONE[name](tf, z)
-        (found,) = tf.gradients(y, z, grad_ys=weighted(tf, y))
-        return run(tf, [y, found])
+        (result,) = tf.gradients(y, z, grad_ys=weighted(tf, y))
+        return run(tf, [y, result])
 
     return case
 
@@ -166,9 +166,9 @@ def case_bfloat16_is_a_type(tf: Any) -> Any:
     kind = tf.bfloat16
     numbers = np.array([1.5, -2.0]).astype(kind.as_numpy_dtype)
     message = tf.make_tensor_proto(numbers)
-    found = tf.make_ndarray(message).astype(np.float32)
+    result = tf.make_ndarray(message).astype(np.float32)
     limits = [float(kind.min), float(kind.max)]
-    return [kind.name, kind.is_floating, kind.size, int(kind)], limits, found
+    return [kind.name, kind.is_floating, kind.size, int(kind)], limits, result
 
 
 def case_joined(tf: Any) -> Any:
@@ -213,7 +213,7 @@ def case_a_complex_variable_descends_a_slope(tf: Any) -> Any:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(step)
-        return [parts(one) for one in session.run([z, loss])]
+        return [parts(item) for item in session.run([z, loss])]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

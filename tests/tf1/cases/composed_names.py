@@ -28,19 +28,19 @@ def pair(path: str, x: Any = X, y: Any = Y) -> Callable[[Any], Any]:
 
 def one(path: str, *more: Any, x: Any = X, **how: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        given = tf.constant(x)
-        made = named(tf, path)(given, *more, **how)
-        slopes = tf.gradients(made, given) if x.dtype.kind == "f" else []
+        tensor = tf.constant(x)
+        made = named(tf, path)(tensor, *more, **how)
+        slopes = tf.gradients(made, tensor) if x.dtype.kind == "f" else []
         return [static(made)["shape"], run(tf, [made, *slopes])]
 
     return case
 
 
 def named(tf: Any, path: str) -> Any:
-    found = tf
+    result = tf
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        result = getattr(result, part)
+    return result
 
 
 def rate(name: str, **how: Any) -> Callable[[Any], Any]:
@@ -243,11 +243,11 @@ def case_a_scope_within_itself_changes_no_numbers(tf: Any) -> Any:
 
 
 def case_the_seeds_of_an_operation(tf: Any) -> Any:
-    found = [tf.get_seed(None), tf.get_seed(1)]
+    result = [tf.get_seed(None), tf.get_seed(1)]
     for seed in (0, 5, 2**31 - 1):
         tf.set_random_seed(seed)
-        found += [tf.get_seed(0), tf.get_seed(7)]
-    return [list(one) for one in found]
+        result += [tf.get_seed(0), tf.get_seed(7)]
+    return [list(item) for item in result]
 
 
 WHOLE = np.array([-7, 7, -7, 7], np.int32)

@@ -24,13 +24,13 @@ def case_outputs_of_layers_by_name(tf: Any) -> Any:
             net = slim.max_pool2d(net, [2, 2], scope="pool")
             net = slim.fully_connected(slim.flatten(net), 5, scope="fc")
         slim.utils.collect_named_outputs(kept, "own/", net)
-        found = slim.utils.convert_collection_to_dict(kept)
+        result = slim.utils.convert_collection_to_dict(kept)
         again = slim.utils.convert_collection_to_dict(kept, clear_collection=True)
     tf.add_to_collection("plain", tf.identity(x, name="x"))
     plain = slim.utils.convert_collection_to_dict("plain")
     return [
-        [[name, one.shape.as_list()] for name, one in found.items()],
-        list(again) == list(found),
+        [[name, tensor.shape.as_list()] for name, tensor in result.items()],
+        list(again) == list(result),
         tf.get_collection(kept),
         list(plain),
     ]
@@ -66,7 +66,10 @@ def averages(tf: Any, **how: Any) -> Any:
         mean = tf.get_variable("mean", [2], initializer=tf.zeros_initializer())
     x = tf.placeholder(tf.float32, [2])
     update = moving_averages.assign_moving_average(mean, x, 0.9, **how)
-    names = [[one.op.name, one.shape.as_list()] for one in tf.global_variables()]
+    names = [
+        [global_variable.op.name, global_variable.shape.as_list()]
+        for global_variable in tf.global_variables()
+    ]
     with initialized(tf) as session:
         values = [session.run(update, {x: [i, -2.0]}) for i in (1.0, 5.0, 2.0)]
     return [names, len(tf.trainable_variables()), values]
@@ -141,8 +144,11 @@ def case_separable_convolutions(tf: Any) -> Any:
     kept = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
     with initialized(tf) as session:
         return [
-            [[one.op.name, one.shape.as_list()] for one in tf.model_variables()],
-            [[one.op.name, one.shape.as_list()] for one in made],
+            [
+                [model_variable.op.name, model_variable.shape.as_list()]
+                for model_variable in tf.model_variables()
+            ],
+            [[tensor.op.name, tensor.shape.as_list()] for tensor in made],
             len(kept),
             session.run([*made, *kept]),
         ]
@@ -162,15 +168,15 @@ def case_elements_that_wait_for_a_step(tf: Any) -> Any:
     make = tf.contrib.staging.StagingArea
     area = make([tf.float32, tf.int32], [[2], []])
     named = make([tf.float32], names=["x"])
-    one = make([tf.int32], [[]])
+    first = make([tf.int32], [[]])
     put = area.put([tf.constant([1.0, 2.0]), tf.constant(3)])
     got, waiting = area.get(), area.size()
     put_named, got_named = named.put({"x": tf.constant([4.0])}), named.get()
-    put_one, got_one = one.put([tf.constant(5)]), one.get()
+    put_one, got_one = first.put([tf.constant(5)]), first.get()
     with tf.Session() as session:
         session.run([put, put_named, put_one])
         return [
-            [one.name, area.names, [shape.as_list() for shape in area.shapes]],
+            [first.name, area.names, [shape.as_list() for shape in area.shapes]],
             [[part.shape.as_list(), part.dtype.name] for part in got],
             session.run(waiting),
             session.run([got, got_named, got_one]),
@@ -183,9 +189,9 @@ def case_metrics_by_name(tf: Any) -> Any:
     values, updates = tf.contrib.metrics.aggregate_metric_map(made)
     pairs = tf.contrib.metrics.aggregate_metrics(*made.values())
     return [
-        [[name, one.name] for name, one in values.items()],
-        [[name, one.name] for name, one in updates.items()],
-        [[one.name for one in part] for part in pairs],
+        [[name, item.name] for name, item in values.items()],
+        [[name, item.name] for name, item in updates.items()],
+        [[item.name for item in part] for part in pairs],
     ]
 
 

@@ -28,8 +28,8 @@ def fails_with(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
 
         thread = threading.Thread(target=work)
         thread.start()
-        found = attempt(tf, coord.join, [thread])
-        return [found, coord.should_stop()]
+        result = attempt(tf, coord.join, [thread])
+        return [result, coord.should_stop()]
 
     return case
 
@@ -38,9 +38,9 @@ def case_the_request_is_cleared(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, ValueError("a"))
     coord.clear_stop()
-    found = [coord.should_stop(), attempt(tf, coord.join, [])]
+    result = [coord.should_stop(), attempt(tf, coord.join, [])]
     coord.request_stop()
-    return [*found, attempt(tf, coord.join, []), coord.should_stop()]
+    return [*result, attempt(tf, coord.join, []), coord.should_stop()]
 
 
 def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
@@ -51,10 +51,10 @@ def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
     try:
         coord.join([thread], stop_grace_period_secs=0.05)
     except RuntimeError as error:
-        found = [name_of(tf, error), thread.name in str(error)]
+        result = [name_of(tf, error), thread.name in str(error)]
     end.set()
     thread.join()
-    return found
+    return result
 
 
 def case_a_thread_that_goes_on_is_ignored(tf: Any) -> Any:
@@ -62,13 +62,13 @@ def case_a_thread_that_goes_on_is_ignored(tf: Any) -> Any:
     thread = threading.Thread(target=end.wait)
     thread.start()
     coord.request_stop()
-    found = attempt(
+    result = attempt(
         *(tf, coord.join, [thread], 0.05),
         ignore_live_threads=True,
     )
     end.set()
     thread.join()
-    return found
+    return result
 
 
 def case_a_thread_that_goes_on_and_an_error(tf: Any) -> Any:
@@ -76,10 +76,10 @@ def case_a_thread_that_goes_on_and_an_error(tf: Any) -> Any:
     thread = threading.Thread(target=end.wait)
     thread.start()
     hand_in(coord, KeyError("a"))
-    found = attempt(tf, coord.join, [thread], stop_grace_period_secs=0.05)
+    result = attempt(tf, coord.join, [thread], stop_grace_period_secs=0.05)
     end.set()
     thread.join()
-    return found
+    return result
 
 
 def case_an_error_after_the_end(tf: Any) -> Any:
@@ -109,8 +109,8 @@ def case_a_looper_started_by_loop(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     calls: list[Any] = []
 
-    def target(one: Any) -> None:
-        calls.append(one)
+    def target(item: Any) -> None:
+        calls.append(item)
         if len(calls) == 2:
             coord.request_stop()
 
@@ -132,7 +132,7 @@ ERRORS: dict[str, Callable[[Any], BaseException]] = {
 }
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{f"a_thread_fails_with_{key}": fails_with(one) for key, one in ERRORS.items()},
+    **{f"a_thread_fails_with_{key}": fails_with(item) for key, item in ERRORS.items()},
     "an_error_that_is_none": lambda tf: tf.train.Coordinator().request_stop("a"),
     "a_looper": looper,
     "a_looper_with_arguments": lambda tf: looper(tf, args=(1, 2), kwargs={"k": 3}),

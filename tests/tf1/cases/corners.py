@@ -44,7 +44,7 @@ def case_constant_named_by_a_number(tf: Any) -> Any:
 def case_dependency_on_a_name(tf: Any) -> Any:
     tf.constant(1.0, name="a")
     with tf.control_dependencies(["a"]):
-        return [one.name for one in tf.no_op().control_inputs]
+        return [control_input.name for control_input in tf.no_op().control_inputs]
 
 
 def case_dependency_on_an_unknown_name(tf: Any) -> Any:
@@ -80,8 +80,8 @@ def case_variable_is_told_how_copies_are_kept(tf: Any) -> Any:
 def case_rows_of_a_variable_are_changed_by_name(tf: Any) -> Any:
     made = tf.Variable([1.0, 2.0], name="v")
     rows = tf.IndexedSlices(tf.constant([5.0]), tf.constant([1]))
-    found = made.scatter_add(rows, name="more")
-    return [found.name, started(tf, found)]
+    result = made.scatter_add(rows, name="more")
+    return [result.name, started(tf, result)]
 
 
 def case_rows_that_are_none_are_refused(tf: Any) -> Any:
@@ -108,10 +108,10 @@ def case_numbers_of_numpy_keep_their_place(tf: Any) -> Any:
 
 
 def case_shapes_that_are_equal(tf: Any) -> Any:
-    known, part = tf.TensorShape([2, 3]), tf.TensorShape([None, 3])
+    expected, part = tf.TensorShape([2, 3]), tf.TensorShape([None, 3])
     again, x = tf.TensorShape([None, 3]), tf.placeholder(tf.float32, [None, 3])
     return [
-        [known == tf.TensorShape([2, 3]), known == [2, 3], known != [2, None]],
+        [expected == tf.TensorShape([2, 3]), expected == [2, 3], expected != [2, None]],
         [part == again, part != again, part == part, x.shape == x.shape],
         [x.shape == x.get_shape(), tf.identity(x).shape == x.shape],
         tf.TensorShape(None) == part,
@@ -171,11 +171,11 @@ def case_local_variable_by_position(tf: Any) -> Any:
 def case_gradient_of_rows_without_a_shape(tf: Any) -> Any:
     x = tf.placeholder(tf.float32)
     rows = tf.IndexedSlices(tf.constant([2.0]), tf.constant([0]))
-    (found,) = tf.gradients(tf.identity(x), x, grad_ys=rows)
-    return [run(tf, one, {x: [1.0]}) for one in (found.values, found.indices)]
+    (result,) = tf.gradients(tf.identity(x), x, grad_ys=rows)
+    return [run(tf, item, {x: [1.0]}) for item in (result.values, result.indices)]
 
 
 def case_batches_of_indices_of_unknown_rank(tf: Any) -> Any:
     rows, places = tf.reshape(tf.range(12), [2, 3, 2]), tf.placeholder(tf.int32)
-    found = tf.gather_nd(rows, places, batch_dims=1)
-    return run(tf, found, {places: [[[2], [0]], [[1], [1]]]})
+    result = tf.gather_nd(rows, places, batch_dims=1)
+    return run(tf, result, {places: [[[2], [0]], [[1], [1]]]})

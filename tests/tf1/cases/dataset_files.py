@@ -19,8 +19,8 @@ def elements(tf: Any, dataset: Any, feeds: Any = None) -> list[Any]:
     with tf.Session() as session:
         session.run(iterator.initializer, feeds)
         while not made or not isinstance(made[-1], str):
-            found = attempt(tf, session.run, following)
-            made.append(found if isinstance(found, str) else plain(found))
+            result = attempt(tf, session.run, following)
+            made.append(result if isinstance(result, str) else plain(result))
     return made
 
 
@@ -59,8 +59,8 @@ def record_files(tf: Any, folder: str, options: Any = None) -> list[str]:
     names = [str(Path(folder) / name) for name in ("a", "b")]
     for name, values in zip(names, ([b"one", b""], [b"two"])):  # noqa: B905
         with tf.python_io.TFRecordWriter(name, options) as writer:
-            for one in values:
-                writer.write(one)
+            for value in values:
+                writer.write(value)
     return names
 
 
@@ -85,7 +85,7 @@ def case_pieces_of_one_length(tf: Any, folder: str) -> Any:
     make = tf.data.FixedLengthRecordDataset
     names = [pieces(folder)] * 2
     dataset = make(names, 4, header_bytes=4, footer_bytes=3)
-    return elements(tf, dataset.map(lambda one: tf.decode_raw(one, tf.uint8)))
+    return elements(tf, dataset.map(lambda item: tf.decode_raw(item, tf.uint8)))
 
 
 def case_pieces_that_are_not_whole(tf: Any, folder: str) -> Any:

@@ -41,7 +41,7 @@ def of_texts(scopes: list[Any]) -> Callable[[Any], Any]:
 def case_specs_merge_as_their_texts_do(tf: Any) -> Any:
     make = tf.DeviceSpec.from_string
     return {
-        name: nested(tf, [one if one is None else make(one) for one in scopes])
+        name: nested(tf, [scope if scope is None else make(scope) for scope in scopes])
         for name, scopes in NESTED.items()
     }
 

@@ -52,7 +52,7 @@ def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
     to_class = tf.errors.exception_type_from_error_code
     to_code = tf.errors.error_code_from_exception_type
     classes = [to_class(code) for code in range(1, 17)]
-    return [one.__name__ for one in classes], [to_code(one) for one in classes]
+    return [item.__name__ for item in classes], [to_code(item) for item in classes]
 
 
 def run(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -67,7 +67,7 @@ def run(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def fed(tf: Any, make: Callable[..., Any], *values: Any) -> Any:
     """Return an operation on placeholders of no known shape, and the feeds."""
     arrays = [np.asarray(value) for value in values]
-    holders = [tf.placeholder(tf.as_dtype(one.dtype.name)) for one in arrays]
+    holders = [tf.placeholder(tf.as_dtype(array.dtype.name)) for array in arrays]
     return make(*holders), dict(zip(holders, arrays))  # noqa: B905
 
 

@@ -31,10 +31,10 @@ def fed(make: Made) -> Callable[[Any], Any]:
         made = make(tf, tf.constant(X), axis)
         parts = made if isinstance(made, list) else [made]
         others = make(tf, any_rank, axis)
-        found = [attempt(tf, run, tf, parts, {axis: one}) for one in (0, 2, -2, 3)]
+        result = [attempt(tf, run, tf, parts, {axis: item}) for item in (0, 2, -2, 3)]
         others = others if isinstance(others, list) else [others]
-        shapes = [static(one)["shape"] for one in (*parts, *others)]
-        return [shapes, found]
+        shapes = [static(item)["shape"] for item in (*parts, *others)]
+        return [shapes, result]
 
     return case
 
@@ -47,7 +47,7 @@ def case_two_axes_are_turned(tf: Any) -> Any:
     turned = tf.reverse(tf.constant(X), axes)
     return [
         static(turned)["shape"],
-        *[attempt(tf, run, tf, turned, {axes: one}) for one in ([0, 2], [1, -2])],
+        *[attempt(tf, run, tf, turned, {axes: item}) for item in ([0, 2], [1, -2])],
     ]
 
 

@@ -55,7 +55,7 @@ CONVERSIONS = {
     "an_object_is_refused": ("float32", None, object()),
 }
 
-CASES = {name: conversion(*given) for name, given in CONVERSIONS.items()}
+CASES = {name: conversion(*options) for name, options in CONVERSIONS.items()}
 
 
 def key(make: Callable[[Any, Any], Any], value: Any = 5) -> Callable[[Any], Any]:

@@ -59,7 +59,7 @@ BAD: dict[str, Callable[[Any, Any], Fetch]] = {
     "a_float": lambda a, b: 3.0,
     "an_array": lambda a, b: np.ones(2),
     "a_set": lambda a, b: {"a:0"},
-    "a_generator": lambda a, b: (one for one in [a]),
+    "a_generator": lambda a, b: (item for item in [a]),
     "an_unknown_operation": lambda a, b: "moon",
     "an_unknown_tensor": lambda a, b: "moon:0",
     "an_output_that_does_not_exist": lambda a, b: "a:1",

@@ -13,12 +13,12 @@ def ended(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         v = tf.Variable(0, name="v")
         add = v.assign_add(1)
         hook = make(tf, v)
-        found = [hook.final_ops_values]
+        result = [hook.final_ops_values]
         with tf.train.MonitoredSession(hooks=[hook]) as session:
             session.run(add)
             session.run(add)
-            found.append(hook.final_ops_values)
-        return [*found, hook.final_ops_values]
+            result.append(hook.final_ops_values)
+        return [*result, hook.final_ops_values]
 
     return case
 

@@ -9,14 +9,14 @@ from tests.tf1.look import run
 
 
 def is_none(gradients: list[Any]) -> list[bool]:
-    return [one is None for one in gradients]
+    return [gradient is None for gradient in gradients]
 
 
 def connected(tf: Any, **options: Any) -> Any:
     x, y = tf.constant([1.0, 2.0]), tf.constant([3.0])
-    found = tf.gradients(x * 2.0, [x, y], **options)
-    values = run(tf, [one for one in found if one is not None])
-    return [is_none(found), values]
+    result = tf.gradients(x * 2.0, [x, y], **options)
+    values = run(tf, [item for item in result if item is not None])
+    return [is_none(result), values]
 
 
 def weighted(tf: Any, weights: Any) -> Any:
@@ -48,8 +48,8 @@ def devices(tf: Any, colocate: bool) -> Any:
         x = tf.constant([1.0, 2.0])
         y = tf.tanh(x)
     with tf.device("/job:ps/task:0"):
-        (found,) = tf.gradients(y, x, colocate_gradients_with_ops=colocate)
-    return found.device
+        (result,) = tf.gradients(y, x, colocate_gradients_with_ops=colocate)
+    return result.device
 
 
 def case_gradients_may_be_gated(tf: Any) -> Any:
@@ -59,8 +59,8 @@ def case_gradients_may_be_gated(tf: Any) -> Any:
 
 def case_gradient_of_what_is_not_connected_has_the_shape_of_x(tf: Any) -> Any:
     x, y = tf.constant(3.0), tf.constant([[4.0, 5.0]])
-    (found,) = tf.gradients(x, [y], unconnected_gradients="zero")
-    return run(tf, found)
+    (result,) = tf.gradients(x, [y], unconnected_gradients="zero")
+    return run(tf, result)
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -71,7 +71,7 @@ OF_A_VECTOR: dict[str, Callable[[Any, Any], Any]] = {
     "l2_loss": lambda tf, x: tf.nn.l2_loss(x),
     "squared_difference": lambda tf, x: tf.squared_difference(x, OTHER),
     "loop_that_also_takes_it_from_outside": lambda tf, x: tf.while_loop(
-        lambda i, _: i < 3, lambda i, one: (i + 1, one * x), [0, x]
+        lambda i, _: i < 3, lambda i, item: (i + 1, item * x), [0, x]
     )[1],
 }
 
@@ -116,8 +116,8 @@ OF_A_MATRIX: dict[str, Callable[[Any, Any], Any]] = {
 def of_one(function: Callable[[Any, Any], Any], value: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         x = tf.constant(value)
-        found = tf.gradients(function(tf, x), x)
-        return run(tf, [one for one in found if one is not None])
+        result = tf.gradients(function(tf, x), x)
+        return run(tf, [item for item in result if item is not None])
 
     return case
 
@@ -132,23 +132,23 @@ def of_two(name: str) -> Callable[[Any], Any]:
 
 def gathered(tf: Any) -> Any:
     table = tf.constant(MATRIX)
-    (found,) = tf.gradients(tf.gather(table, [1, 0, 1]) * COLUMN[0], table)
-    kinds = [type(found).__name__, isinstance(found, tf.IndexedSlices)]
-    return [kinds, run(tf, [found.indices, found.values, found.dense_shape])]
+    (result,) = tf.gradients(tf.gather(table, [1, 0, 1]) * COLUMN[0], table)
+    kinds = [type(result).__name__, isinstance(result, tf.IndexedSlices)]
+    return [kinds, run(tf, [result.indices, result.values, result.dense_shape])]
 
 
 def gathered_and_more(tf: Any) -> Any:
     table = tf.constant(MATRIX)
     total = tf.reduce_sum(tf.gather(table, [1])) + tf.reduce_sum(tf.square(table))
-    (found,) = tf.gradients(total, table)
-    return run(tf, tf.convert_to_tensor(found))
+    (result,) = tf.gradients(total, table)
+    return run(tf, tf.convert_to_tensor(result))
 
 
 def gathered_twice(tf: Any) -> Any:
     table = tf.constant(MATRIX)
     total = tf.reduce_sum(tf.gather(table, [1])) + tf.reduce_sum(tf.gather(table, [0]))
-    (found,) = tf.gradients(total, table)
-    fetched = run(tf, found)
+    (result,) = tf.gradients(total, table)
+    fetched = run(tf, result)
     return [type(fetched).__name__, fetched.indices, fetched.values]
 
 
@@ -158,9 +158,13 @@ def float64(tf: Any) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{f"gradient_of_{one}": of_one(OF_A_VECTOR[one], VECTOR) for one in OF_A_VECTOR},
-    **{f"gradient_of_{one}": of_one(OF_A_MATRIX[one], MATRIX) for one in OF_A_MATRIX},
-    **{f"gradients_of_a_{one}_with_broadcasting": of_two(one) for one in OF_TWO},
+    **{
+        f"gradient_of_{item}": of_one(OF_A_VECTOR[item], VECTOR) for item in OF_A_VECTOR
+    },
+    **{
+        f"gradient_of_{item}": of_one(OF_A_MATRIX[item], MATRIX) for item in OF_A_MATRIX
+    },
+    **{f"gradients_of_a_{item}_with_broadcasting": of_two(item) for item in OF_TWO},
     "gradient_of_gather_is_sparse": gathered,
     "gradient_of_gather_and_a_dense_use_is_dense": gathered_and_more,
     "gradient_of_two_gathers_is_sparse": gathered_twice,

@@ -11,9 +11,9 @@ from tests.tf1.look import run
 
 def node(op: Any) -> Any:
     """Tell of a message what all versions agree on, whatever the order."""
-    found = op.node_def
-    attrs = {key: str(found.attr[key]) for key in sorted(found.attr)}
-    return [found.name, found.op, list(found.input), found.device, attrs]
+    result = op.node_def
+    attrs = {key: str(result.attr[key]) for key in sorted(result.attr)}
+    return [result.name, result.op, list(result.input), result.device, attrs]
 
 
 def matrix(tf: Any) -> Any:
@@ -22,7 +22,7 @@ def matrix(tf: Any) -> Any:
 
 def case_shape_of_a_placeholder(tf: Any) -> Any:
     shape = tf.placeholder(tf.float32, [None, 3]).op.get_attr("shape")
-    return [one.size for one in shape.dim]
+    return [array.size for array in shape.dim]
 
 
 def first_node(tf: Any) -> Any:
@@ -34,8 +34,8 @@ def case_graph_is_whole_from_any_version(tf: Any) -> Any:
     matrix(tf)
     version = tf.get_default_graph().version
     tf.constant(1.0, name="later")
-    found = tf.get_default_graph().as_graph_def(from_version=version)
-    return [one.name for one in found.node]
+    result = tf.get_default_graph().as_graph_def(from_version=version)
+    return [item.name for item in result.node]
 
 
 def case_device_set_afterwards(tf: Any) -> Any:
@@ -50,9 +50,9 @@ def slices(tf: Any, *shape: Any) -> Any:
 
 
 def case_text_of_an_optimizer_level(tf: Any) -> Any:
-    found = tf.ConfigProto()
-    found.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-    return str(found)
+    result = tf.ConfigProto()
+    result.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return str(result)
 
 
 def case_container_and_shared_name(tf: Any) -> Any:

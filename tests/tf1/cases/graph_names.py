@@ -51,9 +51,9 @@ def case_a_number_that_is_taken_is_left_out(tf: Any) -> Any:
 
 
 def case_a_scope_and_an_operation_share_their_names(tf: Any) -> Any:
-    one = tf.constant(1, name="x")
+    tensor = tf.constant(1, name="x")
     with tf.name_scope("x") as scope:
-        return one.name, scope, tf.constant(1, name="x").name
+        return tensor.name, scope, tf.constant(1, name="x").name
 
 
 def case_a_scope_is_entered_again_by_its_path(tf: Any) -> Any:

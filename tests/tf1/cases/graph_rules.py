@@ -13,12 +13,12 @@ def case_an_operation_tells_of_itself(tf: Any) -> Any:
     return {
         "name": op.name,
         "type": op.type,
-        "inputs": [one.name for one in op.inputs],
-        "outputs": [one.name for one in op.outputs],
-        "control_inputs": [one.name for one in op.control_inputs],
+        "inputs": [item.name for item in op.inputs],
+        "outputs": [output.name for output in op.outputs],
+        "control_inputs": [control_input.name for control_input in op.control_inputs],
         "device": op.device,
         "is_own": op.graph is tf.get_default_graph(),
-        "consumers": [one.name for one in a.consumers()],
+        "consumers": [consumer.name for consumer in a.consumers()],
     }
 
 
@@ -61,7 +61,9 @@ def case_tensors_of_two_graphs_cannot_meet(tf: Any) -> Any:
 def case_a_dependency_that_is_an_input_is_not_doubled(tf: Any) -> Any:
     a = tf.constant(1, name="a")
     with tf.control_dependencies([a]):
-        return [one.name for one in tf.identity(a).op.control_inputs]
+        return [
+            control_input.name for control_input in tf.identity(a).op.control_inputs
+        ]
 
 
 def case_a_dependency_of_another_graph_is_refused(tf: Any) -> Any:

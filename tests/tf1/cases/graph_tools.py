@@ -14,7 +14,7 @@ def message(values: Any, **how: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         made = tf.make_tensor_proto(values, **how)
         again = tf.make_ndarray(made)
-        sizes = [one.size for one in made.tensor_shape.dim]
+        sizes = [array.size for array in made.tensor_shape.dim]
         parts = [again.real, again.imag] if again.dtype.kind == "c" else again
         return [made.dtype, sizes, made.tensor_content, parts]
 
@@ -39,8 +39,8 @@ def case_a_stack_is_known_in_part(tf: Any) -> Any:
 
 
 def case_what_is_a_tensor(tf: Any) -> Any:
-    given = [tf.constant(1), tf.Variable(1), np.ones(2), 1, [tf.constant(1)]]
-    return [tf.is_tensor(one) for one in given]
+    tensor = [tf.constant(1), tf.Variable(1), np.ones(2), 1, [tf.constant(1)]]
+    return [tf.is_tensor(item) for item in tensor]
 
 
 def case_initial_values_wait_for_nothing(tf: Any) -> Any:

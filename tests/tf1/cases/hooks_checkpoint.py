@@ -29,11 +29,11 @@ def listener(tf: Any, log: list[Any], name: str = "", **replies: Any) -> Any:
 def trained(tf: Any, hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
     """Train so many steps with these hooks, or until one stops it."""
     train = tf.train.get_or_create_global_step().assign_add(by)
-    found: list[Any] = []
+    result: list[Any] = []
     with tf.train.MonitoredSession(hooks=hooks) as session:
-        while not session.should_stop() and len(found) < n_steps:
-            found.append(session.run(train))
-    return found
+        while not session.should_stop() and len(result) < n_steps:
+            result.append(session.run(train))
+    return result
 
 
 def saved(n_steps: int, by: int = 1, **named: Any) -> Callable[[Any], Any]:
@@ -53,7 +53,10 @@ def case_with_a_saver(tf: Any, folder: Path) -> Any:
     saver = tf.train.Saver(max_to_keep=1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, saver=saver)
     trained(tf, [hook], 3)
-    return [checkpoints(folder), [Path(one).name for one in saver.last_checkpoints]]
+    return [
+        checkpoints(folder),
+        [Path(last_checkpoint).name for last_checkpoint in saver.last_checkpoints],
+    ]
 
 
 def listened(n_steps: int, n_listeners: int = 1, **replies: Any) -> Any:
@@ -80,32 +83,32 @@ def stopped_at(step: int) -> Callable[[Any, Any], bool]:
 
 def case_what_a_listener_finds(tf: Any, folder: Path) -> Any:
     """A listener has the session; the file of the step is there after the save."""
-    found: list[Any] = []
+    result: list[Any] = []
     v = tf.Variable(3.0)
     tf.train.get_or_create_global_step()
 
     def look(session: Any, step: Any) -> None:
-        found.append([session.run(v), type(step).__name__ != "", checkpoints(folder)])
+        result.append([session.run(v), type(step).__name__ != "", checkpoints(folder)])
 
     hook = tf.train.CheckpointSaverHook(
         *(str(folder), None, 1),
         listeners=[listener(tf, [], before_save=look, after_save=look)],
     )
     trained(tf, [hook], 1)
-    return found
+    return result
 
 
 def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
     """What it has saved is restored by the next program."""
-    found = []
+    result = []
     for _ in range(2):
         with tf.Graph().as_default():
             train = tf.train.get_or_create_global_step().assign_add(1)
             hook = tf.train.CheckpointSaverHook(str(folder), save_steps=100)
             creator = tf.train.ChiefSessionCreator(checkpoint_dir=str(folder))
             with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
-                found += [session.run(train) for _ in range(3)]
-    return [found, checkpoints(folder)]
+                result += [session.run(train) for _ in range(3)]
+    return [result, checkpoints(folder)]
 
 
 def made(**named: Any) -> Callable[[Any], Any]:

@@ -100,9 +100,9 @@ def nan(value: float, **named: Any) -> Callable[[Any], Any]:
         loss = holder * 1.0
         hook = tf.train.NanTensorHook(loss, **named)
         with tf.train.MonitoredSession(hooks=[hook]) as session:
-            found = [session.run(loss, {holder: 1.0}), session.should_stop()]
-            found += [attempt(tf, session.run, loss, {holder: value})]
-            return [*found, session.should_stop()]
+            result = [session.run(loss, {holder: 1.0}), session.should_stop()]
+            result += [attempt(tf, session.run, loss, {holder: value})]
+            return [*result, session.should_stop()]
 
     return case
 

@@ -37,15 +37,15 @@ def counter_runs(**named: Any) -> Callable[[Any], Any]:
 
 def case_a_counter_is_told(tf: Any) -> Any:
     """A kind of it can do something else with what it has measured."""
-    found: list[Any] = []
+    result: list[Any] = []
 
     class Told(tf.train.StepCounterHook):  # type: ignore[misc]
         def _log_and_record(self, steps: Any, seconds: Any, step: Any) -> None:
-            found.append([int(steps), seconds > 0.0, int(step)])
+            result.append([int(steps), seconds > 0.0, int(step)])
 
     tf.train.get_or_create_global_step()
     counted(tf, [Told(every_n_steps=2)], 7)
-    return found
+    return result
 
 
 def case_a_feeder_of_nothing(tf: Any) -> Any:
@@ -58,13 +58,13 @@ def case_a_feeder_of_nothing(tf: Any) -> Any:
 def waits_not(wait_until: int) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         step = tf.train.get_or_create_global_step()
-        found = []
+        result = []
         hook = tf.train.GlobalStepWaiterHook(wait_until)
         scaffold = tf.train.Scaffold(init_op=step.assign(5))
         creator = tf.train.ChiefSessionCreator(scaffold)
         with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
-            found += [session.run(step), session.run(step)]
-        return found
+            result += [session.run(step), session.run(step)]
+        return result
 
     return case
 
@@ -81,8 +81,8 @@ def case_a_waiter_waits_for_another(tf: Any) -> Any:
     hook = tf.train.GlobalStepWaiterHook(2)
     with chief, tf.train.MonitoredSession(creator, hooks=[hook]) as worker:
         later = Later(tf, worker.run, step)
-        found = [later.is_waiting()]
-        return [*found, chief.run(train), chief.run(train), later.result()]
+        result = [later.is_waiting()]
+        return [*result, chief.run(train), chief.run(train), later.result()]
 
 
 def profiled(n_runs: int, **named: Any) -> Callable[[Any], Any]:

@@ -39,17 +39,17 @@ def fetching(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """Return a case: what comes back for what a hook asks for."""
 
     def case(tf: Any) -> Any:
-        found: list[Any] = []
+        result: list[Any] = []
         v = tf.Variable([1.0, 2.0], name="v")
         args = tf.train.SessionRunArgs(make(tf, v))
 
         def keep(context: Any, values: Any) -> None:
-            found.append(values.results)
+            result.append(values.results)
 
         hook = noting(tf, [], before_run=lambda context: args, after_run=keep)
         with tf.train.MonitoredSession(hooks=[hook]) as session:
             mine = session.run(v)
-        return [mine, found]
+        return [mine, result]
 
     return case
 
@@ -61,24 +61,24 @@ def case_a_hook_feeds(tf: Any) -> Any:
     args = tf.train.SessionRunArgs(None, feed_dict={x: 10.0})
     hook = noting(tf, [], before_run=lambda context: args)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
-        return [session.run(total, {y: one}) for one in (1.0, 2.0)]
+        return [session.run(total, {y: item}) for item in (1.0, 2.0)]
 
 
 def case_sessions_of_the_stages(tf: Any) -> Any:
-    found: list[Any] = []
+    result: list[Any] = []
     v = tf.Variable(3)
 
     def look(session: Any, *coord: Any) -> None:
-        found.append([session.run(v), len(coord)])
+        result.append([session.run(v), len(coord)])
 
     hook = noting(tf, [], after_create_session=look, end=look)
     with tf.train.MonitoredSession(hooks=[hook]):
         pass
-    return found
+    return result
 
 
 def case_options_are_merged(tf: Any) -> Any:
-    found: list[Any] = []
+    result: list[Any] = []
     v = tf.Variable(1.0)
     full = tf.RunOptions.FULL_TRACE
     asked = [
@@ -88,37 +88,37 @@ def case_options_are_merged(tf: Any) -> Any:
     ]
 
     def keep(context: Any, values: Any) -> None:
-        told = values.options
-        found.append([told.trace_level, told.timeout_in_ms])
-        found.append(told.output_partition_graphs)
-        found.append(len(values.run_metadata.step_stats.dev_stats) > 0)
+        reply = values.options
+        result.append([reply.trace_level, reply.timeout_in_ms])
+        result.append(reply.output_partition_graphs)
+        result.append(len(values.run_metadata.step_stats.dev_stats) > 0)
 
     hooks = [
         noting(
             *(tf, []),
-            before_run=lambda context, one=one: tf.train.SessionRunArgs(
-                None, options=one
+            before_run=lambda context, each=item: tf.train.SessionRunArgs(
+                None, options=each
             ),
         )
-        for one in asked
+        for item in asked
     ]
     hooks.append(noting(tf, [], after_run=keep))
     with tf.train.MonitoredSession(hooks=hooks) as session:
         session.run(v, options=tf.RunOptions(timeout_in_ms=6000))
-    return found
+    return result
 
 
 def args(tf: Any) -> Any:
     kind = tf.train.SessionRunArgs
-    one, two = kind("f"), kind("f", {"a": 1}, "o")
-    return [list(kind._fields), list(one), list(two), one == kind("f")]
+    first, two = kind("f"), kind("f", {"a": 1}, "o")
+    return [list(kind._fields), list(first), list(two), first == kind("f")]
 
 
 def case_a_context_by_hand(tf: Any) -> Any:
     context = tf.train.SessionRunContext("args", "session")
-    found = [context.original_args, context.session, context.stop_requested]
+    result = [context.original_args, context.session, context.stop_requested]
     context.request_stop()
-    return [*found, context.stop_requested]
+    return [*result, context.stop_requested]
 
 
 def case_values_by_hand(tf: Any) -> Any:

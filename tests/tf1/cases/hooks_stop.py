@@ -12,13 +12,13 @@ from tests.tf1.folders import in_folder
 
 def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
     """Run until it is told to stop, at most 20 times."""
-    found: list[Any] = []
+    result: list[Any] = []
     with tf.train.MonitoredTrainingSession(
         hooks=hooks, log_step_count_steps=None, save_summaries_steps=None, **named
     ) as session:
-        while not session.should_stop() and len(found) < 20:
-            found.append(session.run(train))
-    return found
+        while not session.should_stop() and len(result) < 20:
+            result.append(session.run(train))
+    return result
 
 
 def counted(by: int = 1, start: int = 0, **named: Any) -> Callable[[Any], Any]:
@@ -35,15 +35,15 @@ def counted(by: int = 1, start: int = 0, **named: Any) -> Callable[[Any], Any]:
 
 def goes_on(tf: Any, folder: Path, **named: Any) -> Any:
     """Two programs in one folder, with a hook that counts from where it begins."""
-    found = []
+    result = []
     for _ in range(2):
         with tf.Graph().as_default():
             step = tf.train.get_or_create_global_step()
             hook = tf.train.StopAtStepHook(**named)
             folder_name = str(folder)
             train = step.assign_add(1)
-            found.append(loop(tf, [hook], train, checkpoint_dir=folder_name))
-    return found
+            result.append(loop(tf, [hook], train, checkpoint_dir=folder_name))
+    return result
 
 
 def in_one_folder(**named: Any) -> Callable[[Any], Any]:
@@ -65,15 +65,15 @@ def case_steps_of_two_workers(tf: Any) -> Any:
     train = step.assign_add(1)
     named = {"master": server.target, "log_step_count_steps": None}
     hooks = [[tf.train.StopAtStepHook(last_step=4)] for _ in range(2)]
-    found = []
+    result = []
     kind = tf.train.MonitoredTrainingSession
     with kind(hooks=hooks[0], **named) as chief:
         worker = kind(hooks=hooks[1], is_chief=False, **named)
         for session in (chief, worker, chief, worker, chief):
-            found.append(attempt(tf, session.run, train))
-            found.append([chief.should_stop(), worker.should_stop()])
+            result.append(attempt(tf, session.run, train))
+            result.append([chief.should_stop(), worker.should_stop()])
         worker.close()
-    return found
+    return result
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

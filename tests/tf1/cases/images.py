@@ -96,7 +96,7 @@ def case_sizes_that_a_run_tells(tf: Any) -> Any:
         tf.image.resize_images(x, [3, 7], near),
         tf.image.resize_image_with_crop_or_pad(x, 2, 8),
     ]
-    return [[one.shape.as_list(), run(tf, one, {x: IMAGE})] for one in made]
+    return [[tensor.shape.as_list(), run(tf, tensor, {x: IMAGE})] for tensor in made]
 
 
 def case_boxes(tf: Any) -> Any:
@@ -114,24 +114,31 @@ def case_part_by_lot(tf: Any) -> Any:
         aspect_ratio_range=[0.8, 1.2],
         area_range=[0.2, 0.9],
     )
-    statics = [[one.shape.as_list(), one.dtype.name] for one in (begin, size, box)]
+    statics = [
+        [tensor.shape.as_list(), tensor.dtype.name] for tensor in (begin, size, box)
+    ]
     with tf.Session() as session:
-        found = [session.run([begin, size, box]) for _ in range(20)]
+        result = [session.run([begin, size, box]) for _ in range(20)]
     fits = [
         bool(0.2 * 2400 <= s[0] * s[1] <= 0.9 * 2400)
         and 0 <= b[0] <= 40 - s[0]
         and 0 <= b[1] <= 60 - s[1]
         and bool(abs(x[0, 0, 0] * 40 - b[0]) < 1e-3)
-        for b, s, x in found
+        for b, s, x in result
     ]
-    return [statics, all(fits), found[0][1][2], len({str(one) for one in found}) > 10]
+    return [
+        statics,
+        all(fits),
+        result[0][1][2],
+        len({str(item) for item in result}) > 10,
+    ]
 
 
 def case_part_that_does_not_exist(tf: Any) -> Any:
-    found = tf.image.sample_distorted_bounding_box(
+    result = tf.image.sample_distorted_bounding_box(
         *([10, 20, 3], [[[0.0, 0.0, 1.0, 1.0]]]), min_object_covered=1.5, max_attempts=3
     )
-    return run(tf, found)
+    return run(tf, result)
 
 
 def case_part_without_boxes(tf: Any) -> Any:
@@ -157,9 +164,9 @@ def case_jpeg(tf: Any) -> Any:
     made = []
     for channels, color in ((0, [199, 30, 91]), (1, [88]), (3, [199, 30, 91])):
         pixels = tf.image.decode_jpeg(JPEG, channels=channels)
-        found = run(tf, pixels)
-        is_near = bool(np.abs(found - np.array(color, float)).max() <= 4)
-        made.append([pixels.name, pixels.shape.as_list(), found.shape, is_near])
+        result = run(tf, pixels)
+        is_near = bool(np.abs(result - np.array(color, float)).max() <= 4)
+        made.append([pixels.name, pixels.shape.as_list(), result.shape, is_near])
     return made
 
 

@@ -38,7 +38,7 @@ def written(tf: Any, folder: Path) -> str:
 
 
 def names(found: Any) -> list[str]:
-    return sorted(one.name for one in found)
+    return sorted(item.name for item in found)
 
 
 def program_goes_on(tf: Any, folder: Path) -> Any:
@@ -67,7 +67,7 @@ def collections_come_back(tf: Any, folder: Path) -> Any:
             names(tf.get_collection("outputs")),
             tf.get_collection("numbers"),
             len(tf.get_collection("texts")),
-            [one.name for one in tf.get_collection("train_op")],
+            [item.name for item in tf.get_collection("train_op")],
         ]
 
 
@@ -93,14 +93,14 @@ def part_of_a_graph(tf: Any, folder: Path) -> Any:
     with tf.Graph().as_default():
         build(tf)
         made = tf.train.export_meta_graph(path, export_scope="layer")
-        kept = sorted(one.name for one in made.graph_def.node)
+        kept = sorted(item.name for item in made.graph_def.node)
     with tf.Graph().as_default():
         x = tf.constant([[1.0, 1.0]])
         tf.train.import_meta_graph(
             path, import_scope="new", input_map={"$unbound_inputs_x": x}
         )
         with initialized(tf) as session:
-            wanted = [one for one in kept if "/" not in one]
+            wanted = [text for text in kept if "/" not in text]
             return [wanted, names(tf.global_variables()), session.run("new/y:0")]
 
 
@@ -110,7 +110,7 @@ def without_variables(tf: Any) -> Any:
         made = tf.train.export_meta_graph()
     with tf.Graph().as_default() as graph:
         saver = tf.train.import_meta_graph(made, import_scope="a")
-        return [saver, [one.name for one in graph.get_operations()]]
+        return [saver, [get_operation.name for get_operation in graph.get_operations()]]
 
 
 def without_devices(tf: Any) -> Any:
@@ -118,12 +118,12 @@ def without_devices(tf: Any) -> Any:
         with tf.device("/job:ps/task:3"):
             tf.constant(1, name="c")
         made = tf.train.export_meta_graph()
-    found = []
+    result = []
     for clear in (False, True):
         with tf.Graph().as_default() as graph:
             tf.train.import_meta_graph(made, clear_devices=clear)
-            found.append(graph.get_operation_by_name("c").device)
-    return found
+            result.append(graph.get_operation_by_name("c").device)
+    return result
 
 
 def queue_runners_come_back(tf: Any) -> Any:
@@ -152,11 +152,11 @@ def imported(tf: Any, *given: Any, **options: Any) -> Any:
     with tf.Graph().as_default() as graph:
         other = tf.constant([3.0, 4.0], name="other")
         mapped = {name: other for name in options.pop("mapped", ())}
-        found = tf.import_graph_def(made, mapped or None, *given, **options)
-        all_names = [one.name for one in graph.get_operations()]
-        shown = found and [getattr(one, "name", None) for one in found]
-        if mapped and found:
-            return [all_names, shown, tf.Session().run(found[0])]
+        result = tf.import_graph_def(made, mapped or None, *given, **options)
+        all_names = [get_operation.name for get_operation in graph.get_operations()]
+        shown = result and [getattr(item, "name", None) for item in result]
+        if mapped and result:
+            return [all_names, shown, tf.Session().run(result[0])]
         return [all_names, shown]
 
 

@@ -52,7 +52,7 @@ def in_a_hook(
         v = tf.Variable(0)
         add = v.assign_add(1)
         left = [make(tf)]
-        found: list[Any] = []
+        result: list[Any] = []
 
         def fail(*arguments: Any) -> None:
             if left:
@@ -62,10 +62,10 @@ def in_a_hook(
 
         def body() -> None:
             with getattr(tf.train, kind)(hooks=hooks) as session:
-                found.append(session.run(add))
-                found.append(session.run(add))
+                result.append(session.run(add))
+                result.append(session.run(add))
 
-        return [told(tf, body), found, log]
+        return [told(tf, body), result, log]
 
     return case
 
@@ -79,8 +79,8 @@ def case_closed_twice_and_used(tf: Any) -> Any:
     v = tf.Variable(1.0)
     session = tf.train.MonitoredSession()
     session.close()
-    found = [attempt(tf, session.close), attempt(tf, session.run, v)]
-    return [*found, session.should_stop()]
+    result = [attempt(tf, session.close), attempt(tf, session.run, v)]
+    return [*result, session.should_stop()]
 
 
 def case_no_hook(tf: Any) -> Any:

@@ -30,10 +30,10 @@ def counted(kind: str) -> Callable[[Any], Any]:
         step, train = counter(tf)
         graph = tf.get_default_graph()
         with session_of(kind, tf) as session:
-            found = [session.should_stop(), graph.finalized, session.graph is graph]
-            found += [session.run(train) for _ in range(3)]
-            found += [session.run([step, {"s": step}])]
-        return [*found, session.should_stop(), graph.finalized]
+            result = [session.should_stop(), graph.finalized, session.graph is graph]
+            result += [session.run(train) for _ in range(3)]
+            result += [session.run([step, {"s": step}])]
+        return [*result, session.should_stop(), graph.finalized]
 
     return case
 
@@ -51,8 +51,8 @@ def saved(tf: Any, folder: Path, n_steps: int, **named: Any) -> Any:
         _, train = counter(tf)
         session = tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder), **named)
         with session:
-            found = [session.run(train) for _ in range(n_steps)]
-    return [found, checkpoints(folder)]
+            result = [session.run(train) for _ in range(n_steps)]
+    return [result, checkpoints(folder)]
 
 
 def saved_with(*runs: int, **named: Any) -> Callable[[Any], Any]:
@@ -73,7 +73,7 @@ def names_left(tf: Any, folder: Path) -> Any:
 
 
 def restored_values(tf: Any, folder: Path) -> Any:
-    found = []
+    result = []
     for _ in range(2):
         with tf.Graph().as_default():
             _, train = counter(tf)
@@ -81,10 +81,10 @@ def restored_values(tf: Any, folder: Path) -> Any:
             double = tf.group(v.assign(v * 2.0), train)
             named = {"checkpoint_dir": str(folder), "log_step_count_steps": None}
             with tf.train.MonitoredTrainingSession(**named) as session:
-                found.append(session.run(v))
+                result.append(session.run(v))
                 session.run(double)
                 session.run(double)
-    return found
+    return result
 
 
 def restored_by_name(tf: Any, folder: Path) -> Any:
@@ -104,8 +104,8 @@ def folder_without_a_step(tf: Any, folder: Path) -> Any:
 
 def folder_that_is_made(tf: Any, folder: Path) -> Any:
     deep = folder / "a" / "b"
-    found = saved(tf, deep, 2, log_step_count_steps=None)
-    return [found, sorted(path.name for path in folder.iterdir())]
+    result = saved(tf, deep, 2, log_step_count_steps=None)
+    return [result, sorted(path.name for path in folder.iterdir())]
 
 
 def worker_with_a_folder(tf: Any, folder: Path) -> Any:
@@ -150,7 +150,10 @@ def bodies() -> dict[str, Callable[[Any, Path], Any]]:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{f"{one}_counts": counted(one) for one in ("training", "monitored", "singular")},
+    **{
+        f"{item}_counts": counted(item)
+        for item in ("training", "monitored", "singular")
+    },
     "saved_at_the_start_and_the_end": saved_with(3),
     "saved_by_two_runs": saved_with(3, 2),
     "saved_by_a_run_without_steps": saved_with(2, 0),

@@ -51,7 +51,7 @@ def of_a_fed_batch(tf: Any) -> Any:
 def dropped(tf: Any, **options: Any) -> Any:
     values = run(tf, tf.nn.dropout(tf.ones([2000]), seed=1, **options))
     return [
-        sorted({round(float(one), 4) for one in values}),
+        sorted({round(float(value), 4) for value in values}),
         abs(values.mean() - 1) < 0.1,
     ]
 

@@ -58,10 +58,10 @@ def over_shards(strategy: str) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         sizes = {"mod": [[0, 2, 4], [1, 3]], "div": [[0, 1, 2], [3, 4]]}[strategy]
         shards = [tf.constant([TABLE[row] for row in rows]) for rows in sizes]
-        found = tf.nn.embedding_lookup(
+        result = tf.nn.embedding_lookup(
             shards, [4, 0, 3, 1], partition_strategy=strategy
         )
-        return [found.get_shape().as_list(), run(tf, found)]
+        return [result.get_shape().as_list(), run(tf, result)]
 
     return case
 
@@ -129,4 +129,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
 def case_dropout_by_a_rate_without_a_shape(tf: Any) -> Any:
     x, kept = tf.ones([2, 3]), tf.placeholder(tf.float32)
     made = [tf.nn.dropout(x, kept), tf.layers.dropout(x, kept, training=True)]
-    return [one.shape.as_list() for one in made]
+    return [tensor.shape.as_list() for tensor in made]

@@ -48,9 +48,9 @@ def slope_of_labels(loss: Callable[..., Any]) -> Callable[[Any], Any]:
 def of_a_fed_batch(loss: Callable[..., Any], labels: list[Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         dtype = tf.float32 if len(labels) > 1 else tf.int64
-        given = tf.placeholder(dtype, labels)
+        tensor = tf.placeholder(dtype, labels)
         logits = tf.placeholder(tf.float32, [None, 3])
-        return static(loss(tf, labels=given, logits=logits))
+        return static(loss(tf, labels=tensor, logits=logits))
 
     return case
 

@@ -130,8 +130,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
         for name, error in ERRORS.items()
     },
     **{
-        f"asked_to_stop_by_{name}{after}": asked_to_stop(given, handling=handling)
-        for name, given in GIVEN.items()
+        f"asked_to_stop_by_{name}{after}": asked_to_stop(inputs, handling=handling)
+        for name, inputs in GIVEN.items()
         for handling, after in ((False, ""), (True, "_while_one_is_handled"))
     },
     "a_loss_of_two_numbers": watched([1.0, 2.0]),

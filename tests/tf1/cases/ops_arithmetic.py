@@ -84,14 +84,14 @@ def of_two(name: str, kind: str) -> Callable[[Any], Any]:
 
 
 def named(tf: Any) -> Any:
-    found = {name: getattr(tf, name)(UNARY[name], name="chosen") for name in UNARY}
-    found.update({name: getattr(tf, name)(*PAIRS[name], name="two") for name in PAIRS})
-    return {name: found[name].name for name in sorted(found)}
+    result = {name: getattr(tf, name)(UNARY[name], name="chosen") for name in UNARY}
+    result.update({name: getattr(tf, name)(*PAIRS[name], name="two") for name in PAIRS})
+    return {name: result[name].name for name in sorted(result)}
 
 
 def summed_twice(tf: Any) -> Any:
-    one = tf.constant([1.0, 2.0])
-    return told(tf, tf.add_n([one, one, tf.constant([10.0, 20.0])]))
+    tensor = tf.constant([1.0, 2.0])
+    return told(tf, tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -29,8 +29,8 @@ def slopes(make: Callable[[Any, Any], Any], value: Any = X) -> Callable[[Any], A
         weights = tf.reshape(tf.range(tf.to_float(tf.size(made))), tf.shape(made))
         slope = tf.gradients(made * weights, x)[0]
         with tf.Session() as session:
-            found = session.run([made, slope], {x: value})
-        return [made.name, made.shape.as_list(), [one.round(4) for one in found]]
+            result = session.run([made, slope], {x: value})
+        return [made.name, made.shape.as_list(), [item.round(4) for item in result]]
 
     return case
 
@@ -110,8 +110,8 @@ def case_running_means(tf: Any) -> Any:
     value, update = tf.metrics.mean_squared_error([1.0, 2.0], [2.0, 4.0], [1.0, 3.0])
     with tf.Session() as session:
         session.run(tf.local_variables_initializer())
-        found = [session.run(one) for one in (value, update, update, value)]
-    return [value.name, update.name, found]
+        result = [session.run(item) for item in (value, update, update, value)]
+    return [value.name, update.name, result]
 
 
 def case_orders(tf: Any) -> Any:
@@ -129,7 +129,7 @@ def case_orders(tf: Any) -> Any:
 
 def case_wrong_orders(tf: Any) -> Any:
     calls: Any = [{"direction": "UP"}, {"axis": 2}]
-    return [attempt(tf, tf.argsort, X, **one) for one in calls]
+    return [attempt(tf, tf.argsort, X, **call) for call in calls]
 
 
 def case_confusions(tf: Any) -> Any:
@@ -138,7 +138,7 @@ def case_confusions(tf: Any) -> Any:
         *({}, {"num_classes": 4}, {"dtype": tf.float32}),
         {"weights": [1, 2, 3, 4], "dtype": tf.int64},
     ]
-    return run(tf, [tf.confusion_matrix(truth, guess, **one) for one in calls])
+    return run(tf, [tf.confusion_matrix(truth, guess, **call) for call in calls])
 
 
 def case_other_dtypes(tf: Any) -> Any:

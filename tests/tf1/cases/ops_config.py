@@ -12,10 +12,10 @@ def case_config_proto_holds_gpu_options(tf: Any) -> Any:
     )
     config = tf.ConfigProto(gpu_options=options, device_count={"CPU": 2, "GPU": 0})
     config.gpu_options.allow_growth = False
-    found = config.gpu_options
+    result = config.gpu_options
     return [
-        [found.allow_growth, found.per_process_gpu_memory_fraction],
-        [found.visible_device_list, options.allow_growth],
+        [result.allow_growth, result.per_process_gpu_memory_fraction],
+        [result.visible_device_list, options.allow_growth],
         sorted(config.device_count.items()),
     ]
 

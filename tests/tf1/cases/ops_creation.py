@@ -58,10 +58,14 @@ def named_once_and_again(tf: Any) -> Any:
 
 
 def graph_of(tf: Any) -> Any:
-    one = tf.constant(1.0, name="one")
+    tensor = tf.constant(1.0, name="one")
     graph = tf.get_default_graph()
-    found = graph.get_tensor_by_name("one:0")
-    return [one.graph is graph, found is one, graph.get_operation_by_name("one").type]
+    result = graph.get_tensor_by_name("one:0")
+    return [
+        tensor.graph is graph,
+        result is tensor,
+        graph.get_operation_by_name("one").type,
+    ]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -43,8 +43,8 @@ def drawn_in_two_sessions(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def drawn_at_two_nodes(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        one, other = run(tf, [draw(tf), draw(tf)])
-        return bool(np.array_equal(one, other))
+        first, other = run(tf, [draw(tf), draw(tf)])
+        return bool(np.array_equal(first, other))
 
     return case
 
@@ -93,17 +93,17 @@ def moments(tf: Any) -> Any:
 
 def seeded_variable(tf: Any) -> Any:
     start = tf.random_normal_initializer(seed=3)
-    one = tf.get_variable("one", [3], initializer=start)
+    first = tf.get_variable("one", [3], initializer=start)
     other = tf.get_variable("other", [3], initializer=start)
     with initialized(tf) as session:
-        left, right = session.run([one, other])
+        left, right = session.run([first, other])
     return bool(np.array_equal(left, right))
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    f"{name}_{told}": about(draw)
+    f"{name}_{reply}": about(draw)
     for name, draw in DRAWS.items()
-    for told, about in {
+    for reply, about in {
         "has_shape_dtype_and_name": facts,
         "differs_from_run_to_run": drawn_twice_in_a_session,
         "with_a_seed_begins_alike_in_each_session": drawn_in_two_sessions,

@@ -38,22 +38,24 @@ def within(predictions: Any, targets: Any, k: Any) -> Callable[[Any], Any]:
 def case_slope_of_sums(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [2, 4])
     weights = tf.constant(np.arange(8, dtype=np.float32).reshape(2, 4))
-    found = []
+    result = []
     for exclusive in (False, True):
         for reverse in (False, True):
             y = tf.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse)
-            found += tf.gradients(y * weights, x)
-    return run(found, tf, {x: A})
+            result += tf.gradients(y * weights, x)
+    return run(result, tf, {x: A})
 
 
 def case_names(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [2, 3])
-    found = [
+    result = [
         *(tf.cumsum(x), tf.cumsum(x, name="c"), tf.cumsum([1, 2])),
         *(*tf.nn.top_k(x), *tf.nn.top_k(x, name="t"), tf.invert_permutation([0])),
         *(tf.nn.in_top_k(x, [0, 1], 1), tf.nn.in_top_k(x, [0, 1], 1, name="i")),
     ]
-    return [[one.name, one.dtype.name, one.shape.as_list()] for one in found]
+    return [
+        [tensor.name, tensor.dtype.name, tensor.shape.as_list()] for tensor in result
+    ]
 
 
 def case_shapes_of_top_k(tf: Any) -> Any:
@@ -61,16 +63,16 @@ def case_shapes_of_top_k(tf: Any) -> Any:
     unknown = tf.placeholder(tf.float32)
     partly = tf.placeholder(tf.float32, [None, None, 3])
     made = [tf.nn.top_k(A, k), tf.nn.top_k(unknown, 2), tf.nn.top_k(partly, 2)]
-    shapes = [one.values.shape for one in made]
-    return [None if one.ndims is None else one.as_list() for one in shapes]
+    shapes = [item.values.shape for item in made]
+    return [None if shape.ndims is None else shape.as_list() for shape in shapes]
 
 
 def case_as_many_as_are_fed(tf: Any) -> Any:
     k = tf.placeholder(tf.int32, [])
-    found = tf.nn.top_k(A, k)
+    result = tf.nn.top_k(A, k)
     with tf.Session() as session:
         return [
-            attempt(tf, session.run, found.values, {k: count})
+            attempt(tf, session.run, result.values, {k: count})
             for count in (0, 1, 4, 5, -1)
         ]
 

@@ -42,8 +42,8 @@ def collections(tf: Any) -> Any:
     tf.add_to_collection("things", "two")
     tf.add_to_collection("things", 1)
     graph = tf.get_default_graph()
-    found = tf.get_collection("things")
-    found.append("mine")
+    result = tf.get_collection("things")
+    result.append("mine")
     return [tf.get_collection("things"), tf.get_collection("no"), graph.collections]
 
 
@@ -53,7 +53,7 @@ def case_collections_are_read_by_scope(tf: Any) -> Any:
     tf.get_variable("ab", [1])
     key = tf.GraphKeys.GLOBAL_VARIABLES
     scopes = [None, "a", "a/", "b"]
-    return [[v.name for v in tf.get_collection(key, scope=one)] for one in scopes]
+    return [[v.name for v in tf.get_collection(key, scope=scope)] for scope in scopes]
 
 
 def case_control_dependencies_are_undone_by_none(tf: Any) -> Any:
@@ -103,7 +103,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     ).__enter__(),
     "name_scope_of_a_bad_name_is_refused": lambda tf: tf.name_scope("a b").__enter__(),
     "collections_keep_what_is_added": lambda tf: [
-        one if isinstance(one, list) else sorted(one) for one in collections(tf)
+        collection if isinstance(collection, list) else sorted(collection)
+        for collection in collections(tf)
     ],
     "control_dependencies_refuse_numbers": lambda tf: [
         tf.no_op() for _ in [tf.control_dependencies([1.0]).__enter__()]

@@ -20,8 +20,8 @@ def with_gradient(tf: Any, x: Any, y: Any) -> Any:
 
 def reduced(name: str, *more: Any, x: Any = X) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        given = tf.constant(x)
-        return with_gradient(tf, given, getattr(tf, name)(given, *more))
+        tensor = tf.constant(x)
+        return with_gradient(tf, tensor, getattr(tf, name)(tensor, *more))
 
     return case
 

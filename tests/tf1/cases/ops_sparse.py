@@ -29,14 +29,14 @@ def looked_up(combiner: str, weights: Any = None, **named: Any) -> Callable[[Any
     def case(tf: Any) -> Any:
         table = tf.placeholder(tf.float32, [4, 3])
         ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
-        given = None if weights is None else tf.SparseTensor(PLACES, weights, [3, 2])
+        tensor = None if weights is None else tf.SparseTensor(PLACES, weights, [3, 2])
         made = tf.nn.embedding_lookup_sparse(
-            table, ids, given, combiner=combiner, **named
+            table, ids, tensor, combiner=combiner, **named
         )
         weighted = made * [[1.0, 2.0, 3.0]]
         slope = tf.convert_to_tensor(tf.gradients(weighted, table)[0])
-        found = run(tf, [made, slope], {table: TABLE})
-        return [one.round(4) for one in found]
+        result = run(tf, [made, slope], {table: TABLE})
+        return [item.round(4) for item in result]
 
     return case
 
@@ -51,16 +51,18 @@ def area(labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
             session.run(tf.local_variables_initializer())
             first = session.run(update, {x: scores})
             second = session.run(update, {x: scores[::-1]})
-            names = sorted(one.op.name for one in tf.local_variables())
+            names = sorted(
+                local_variable.op.name for local_variable in tf.local_variables()
+            )
             last = session.run(value)
-        return [[round(float(one), 4) for one in (first, second, last)], names]
+        return [[round(float(number), 4) for number in (first, second, last)], names]
 
     return case
 
 
 def case_dense_of_a_sparse_tensor(tf: Any) -> Any:
-    given = tf.SparseTensor(PLACES, [1.0, 2.0, 3.0], [3, 2])
-    return run(tf, tf.sparse_tensor_to_dense(given, default_value=-1.0))
+    tensor = tf.SparseTensor(PLACES, [1.0, 2.0, 3.0], [3, 2])
+    return run(tf, tf.sparse_tensor_to_dense(tensor, default_value=-1.0))
 
 
 def case_combiner_that_is_unknown(tf: Any) -> Any:
@@ -72,8 +74,8 @@ def case_classes_that_are_drawn(tf: Any) -> Any:
     logits = tf.placeholder(tf.float32, [None, 3])
     of_one = [[-1e9, 0.0, -1e9], [0.0, -1e9, -1e9]]
     made = tf.multinomial(logits, 4), tf.random.categorical(logits, 2, tf.int32)
-    found = run(tf, made, {logits: of_one})
-    return [[one.dtype.name, one.shape.as_list()] for one in made], found
+    result = run(tf, made, {logits: of_one})
+    return [[tensor.dtype.name, tensor.shape.as_list()] for tensor in made], result
 
 
 CASES = {
@@ -87,10 +89,10 @@ CASES = {
         [2, 1], [4], [5, 6], validate_indices=False
     ),
     "dense_of_a_place_outside": dense([4], [4], [5]),
-    **{f"rows_{one}": looked_up(one) for one in ("sum", "mean", "sqrtn")},
+    **{f"rows_{item}": looked_up(item) for item in ("sum", "mean", "sqrtn")},
     **{
-        f"rows_{one}_with_weights": looked_up(one, [1.0, 2.0, 3.0])
-        for one in ("sum", "mean", "sqrtn")
+        f"rows_{item}_with_weights": looked_up(item, [1.0, 2.0, 3.0])
+        for item in ("sum", "mean", "sqrtn")
     },
     "rows_that_are_shortened": looked_up("sum", max_norm=2.0),
     "area": area(),

@@ -105,15 +105,15 @@ def initialised(make: Callable[[Any], Any], dtype: str) -> Callable[[Any], Any]:
 
 
 def reported(tf: Any) -> Any:
-    one = tf.Variable(1.0, name="one")
+    tensor = tf.Variable(1.0, name="one")
     tf.Variable(1.0, name="two")
     tf.Variable(1.0, name="near", collections=[tf.GraphKeys.LOCAL_VARIABLES])
     report = tf.report_uninitialized_variables()
     with tf.Session() as session:
         seen = [session.run(report)]
         for step in (
-            one.initializer,
-            tf.variables_initializer([one]),
+            tensor.initializer,
+            tf.variables_initializer([tensor]),
             tf.global_variables_initializer(),
             tf.local_variables_initializer(),
         ):
@@ -129,13 +129,13 @@ def collected(tf: Any) -> Any:
     tf.get_variable("d", [], trainable=False)
     tf.get_variable("e", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
     lists = [tf.global_variables(), tf.trainable_variables(), tf.local_variables()]
-    return [[one.name for one in variables] for variables in lists]
+    return [[variable.name for variable in variables] for variables in lists]
 
 
 def initialised_in_parallel(tf: Any) -> Any:
-    one = tf.Variable([1.0, 2.0], name="one")
-    other = tf.Variable(one.initialized_value() * 2.0, name="other")
-    return started(tf, [one, other])
+    first = tf.Variable([1.0, 2.0], name="one")
+    other = tf.Variable(first.initialized_value() * 2.0, name="other")
+    return started(tf, [first, other])
 
 
 def loaded(tf: Any) -> Any:
@@ -197,7 +197,7 @@ def temporary_in_two_runs(tf: Any, ops: Any) -> Any:
 
 def temporary_twice(tf: Any, ops: Any) -> Any:
     made = [ops.temporary_variable([2], tf.float32, var_name="t") for _ in range(2)]
-    return run(tf, tf.add(*[tf.assign(one, [1.0, 2.0]) for one in made]))
+    return run(tf, tf.add(*[tf.assign(item, [1.0, 2.0]) for item in made]))
 
 
 def temporary_destroyed_twice(tf: Any, ops: Any) -> Any:

@@ -28,9 +28,12 @@ def slot_names(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return [
             before,
             [[name, slot.name] for name, slot in sorted(pair(names, slots))],
-            [one.name for one in optimizer.variables()],
-            [one.name for one in tf.trainable_variables()],
-            sorted(one.name for one in tf.global_variables()),
+            [item.name for item in optimizer.variables()],
+            [
+                trainable_variable.name
+                for trainable_variable in tf.trainable_variables()
+            ],
+            sorted(global_variable.name for global_variable in tf.global_variables()),
         ]
 
     return case
@@ -46,7 +49,7 @@ def initial_slots(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         variable = tf.Variable([[1.0, 2.0]], name="v")
         optimizer.minimize(tf.reduce_sum(variable * 2.0))
         with initialized(tf) as session:
-            return {one.name: session.run(one) for one in optimizer.variables()}
+            return {var.name: session.run(var) for var in optimizer.variables()}
 
     return case
 
@@ -60,7 +63,7 @@ def devices(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
             early = tf.Variable([1.0], name="a")
         with tf.device("/job:worker/task:2"):
             optimizer.minimize(tf.reduce_sum(late * early))
-        return {one.name: one.device for one in optimizer.variables()}
+        return {variable.name: variable.device for variable in optimizer.variables()}
 
     return case
 
@@ -78,22 +81,22 @@ def case_train_ops_have_names(tf: Any) -> Any:
         train.MomentumOptimizer(0.1, 0.9, name="Own").minimize(loss),
         train.RMSPropOptimizer(0.1).minimize(loss, name="go"),
     ]
-    return [[one.name, one.type] for one in made]
+    return [[item.name, item.type] for item in made]
 
 
 def case_train_op_is_in_its_collection(tf: Any) -> Any:
     variable = tf.Variable([1.0])
     train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(variable))
-    return [one is train for one in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
+    return [item is train for item in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
 
 
 def case_minimize_touches_only_its_variables(tf: Any) -> Any:
-    one, other = tf.Variable([1.0]), tf.Variable([2.0])
+    first, other = tf.Variable([1.0]), tf.Variable([2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
-    train = optimizer.minimize(tf.reduce_sum(one * other), var_list=[other])
+    train = optimizer.minimize(tf.reduce_sum(first * other), var_list=[other])
     with initialized(tf) as session:
         session.run(train)
-        return session.run([one, other])
+        return session.run([first, other])
 
 
 def case_minimize_takes_weights_of_the_loss(tf: Any) -> Any:

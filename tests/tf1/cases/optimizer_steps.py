@@ -145,8 +145,8 @@ def update(name: str) -> Callable[[Any], Any]:
             from tensorflow.python.training import training_ops
         else:
             from kit.tf1.python.training import training_ops
-        slots = [np.full_like(START, one) for one in (0.25, 2.0, 0.5)]
-        variables = [tf.Variable(one) for one in [START, *slots][:n_variables]]
+        slots = [np.full_like(START, item) for item in (0.25, 2.0, 0.5)]
+        variables = [tf.Variable(item) for item in [START, *slots][:n_variables]]
         made = getattr(training_ops, name)(*variables, *arguments(START / 2))
         with initialized(tf) as session:
             return [made.op.type, session.run(made), *session.run(variables)]

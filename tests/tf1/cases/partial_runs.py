@@ -65,14 +65,14 @@ def by_name(session: Any, p: Parts) -> Any:
 
 
 def two_handles(session: Any, p: Parts) -> Any:
-    one, two = declared(session, p), declared(session, p)
-    found = [
-        session.partial_run(one, p.total, {p.a: 1.0}),
+    first, two = declared(session, p), declared(session, p)
+    result = [
+        session.partial_run(first, p.total, {p.a: 1.0}),
         session.partial_run(two, p.total, {p.a: 2.0}),
-        session.partial_run(one, p.product, {p.b: 1.0}),
+        session.partial_run(first, p.product, {p.b: 1.0}),
         session.partial_run(two, p.product, {p.b: 1.0}),
     ]
-    return one == two, type(one).__name__, found
+    return first == two, type(first).__name__, result
 
 
 def feed_not_declared(session: Any, p: Parts) -> Any:
@@ -184,9 +184,9 @@ def of_options(
             function = session._make_callable_from_options(options)
             if closed:
                 session.close()
-            arrays = [np.array(one, np.float32) for one in values]
-            found = [function(*arrays) for _ in range(2)]
-            return type(found[0]).__name__, found, session.run(count), more.name
+            arrays = [np.array(value, np.float32) for value in values]
+            result = [function(*arrays) for _ in range(2)]
+            return type(result[0]).__name__, result, session.run(count), more.name
 
     return case
 

@@ -23,13 +23,13 @@ def get(tf: Any, name: str = "v", n: int = 3, axis: int = 0, **how: Any) -> Any:
 def told(variable: Any) -> Any:
     """Tell name, shape and parts of a variable."""
     parts = variable._get_variable_list() if hasattr(variable, "__len__") else []
-    shapes = [(one.name, one.shape.as_list()) for one in parts]
+    shapes = [(part.name, part.shape.as_list()) for part in parts]
     return variable.name, variable.get_shape().as_list(), shapes
 
 
 def case_an_initial_array_with_a_shape(tf: Any) -> Any:
-    found = get(tf, initializer=VALUE, shape=[5, 2])
-    return told(found), started(tf, found.as_tensor())
+    result = get(tf, initializer=VALUE, shape=[5, 2])
+    return told(result), started(tf, result.as_tensor())
 
 
 def case_it_is_the_same_object_again(tf: Any) -> Any:
@@ -42,7 +42,7 @@ def case_it_is_the_same_object_again(tf: Any) -> Any:
     with tf.variable_scope("a", reuse=True):
         third = tf.get_variable("v", [4])
         fourth = tf.get_variable("v")
-    return [first is one for one in (second, third, fourth)]
+    return [first is item for item in (second, third, fourth)]
 
 
 def case_it_exists_already(tf: Any) -> Any:
@@ -85,8 +85,8 @@ def case_a_partitioner_that_is_no_function(tf: Any) -> Any:
 
 
 def case_a_partitioner_of_one_part(tf: Any) -> Any:
-    found = get(tf, n=1)
-    return told(found), found.as_tensor().name, found.as_tensor().op.type
+    result = get(tf, n=1)
+    return told(result), result.as_tensor().name, result.as_tensor().op.type
 
 
 def partitioner_that_gives(*counts: Any) -> Callable[[Any], Any]:
@@ -102,15 +102,19 @@ def case_a_shape_that_is_not_known(tf: Any) -> Any:
 
 
 def case_assigned_as_a_whole(tf: Any) -> Any:
-    found = get(tf)
-    changes = found.assign(VALUE * 2), found.assign_add(VALUE), found.assign_sub(VALUE)
+    result = get(tf)
+    changes = (
+        result.assign(VALUE * 2),
+        result.assign_add(VALUE),
+        result.assign_sub(VALUE),
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         seen = []
-        for one in changes:
-            session.run(one)
-            seen.append(session.run(found.as_tensor()))
-        return seen, [type(one).__name__ for one in changes]
+        for change in changes:
+            session.run(change)
+            seen.append(session.run(result.as_tensor()))
+        return seen, [type(item).__name__ for item in changes]
 
 
 def case_with_a_dtype_that_it_does_not_have(tf: Any) -> Any:
@@ -118,15 +122,15 @@ def case_with_a_dtype_that_it_does_not_have(tf: Any) -> Any:
 
 
 def case_trained(tf: Any) -> Any:
-    found = get(tf)
-    loss = tf.reduce_sum(tf.square(found))
+    result = get(tf)
+    loss = tf.reduce_sum(tf.square(result))
     step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(step)
         session.run(step)
-        names = [one.name for one in tf.global_variables()]
-        return session.run(found.as_tensor()), names
+        names = [global_variable.name for global_variable in tf.global_variables()]
+        return session.run(result.as_tensor()), names
 
 
 def case_saved_in_parts_and_restored_as_a_whole(tf: Any) -> Any:
@@ -163,8 +167,8 @@ def case_regularized_part_by_part(tf: Any) -> Any:
 
 
 def case_iterated_and_measured(tf: Any) -> Any:
-    found = get(tf)
-    return len(found), [one.name for one in found], found.dtype.name
+    result = get(tf)
+    return len(result), [item.name for item in result], result.dtype.name
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

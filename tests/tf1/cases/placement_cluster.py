@@ -22,7 +22,7 @@ def ran_at(tf: Any, session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     session.run(fetches, feeds, options=options, run_metadata=metadata)
-    names = {one.op.name for one in fetches}
+    names = {fetch.op.name for fetch in fetches}
     return {
         node.node_name: device.device
         for device in metadata.step_stats.dev_stats
@@ -41,8 +41,8 @@ def placed(target: tuple[str, int], **requests: str) -> Callable[[Any], Any]:
                 fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
         job, task = target
         with tf.Session(servers[job][task].target) as session:
-            found = ran_at(tf, session, fetches, {x: 1.0})
-        return sorted(found.items())
+            result = ran_at(tf, session, fetches, {x: 1.0})
+        return sorted(result.items())
 
     return case
 

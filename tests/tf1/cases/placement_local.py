@@ -57,8 +57,8 @@ def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    **{f"strict_{name}": placed(one, soft=False) for name, one in REQUESTS.items()},
-    **{f"soft_{name}": placed(one, soft=True) for name, one in REQUESTS.items()},
+    **{f"strict_{name}": placed(item, soft=False) for name, item in REQUESTS.items()},
+    **{f"soft_{name}": placed(item, soft=True) for name, item in REQUESTS.items()},
     "strict_variable_on_no_gpu": variable_on_no_gpu(soft=False),
     "soft_variable_on_no_gpu": variable_on_no_gpu(soft=True),
 }

@@ -22,7 +22,7 @@ def numbers(tf: Any) -> Any:
 
 def summaries(tf: Any) -> list[str]:
     kept = tf.get_collection(tf.GraphKeys.SUMMARIES)
-    return [one.op.name for one in kept if "prefetch" in one.op.name]
+    return [tensor.op.name for tensor in kept if "prefetch" in tensor.op.name]
 
 
 def case_list(tf: Any) -> Any:

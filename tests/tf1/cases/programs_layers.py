@@ -43,7 +43,10 @@ def layer(**how: Any) -> Callable[[Any], Any]:
         x = tf.placeholder(tf.float32, [None, 3, 3, 2])
         ones = tf.ones_initializer()
         y = layers(tf).conv2d_transpose(x, 4, kernel_initializer=ones, **how)
-        names = [(one.name, one.shape.as_list()) for one in tf.global_variables()]
+        names = [
+            (global_variable.name, global_variable.shape.as_list())
+            for global_variable in tf.global_variables()
+        ]
         return y.shape.as_list(), names, run(tf, y, {x: IMAGE})
 
     return case
@@ -59,8 +62,8 @@ def case_a_layer_of_an_unknown_size(tf: Any) -> Any:
 
 def of_sequences(**flags: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        given = map(tf.constant, (LOGITS, TARGETS, WEIGHTS))
-        return run(tf, tf.contrib.seq2seq.sequence_loss(*given, **flags))
+        options = map(tf.constant, (LOGITS, TARGETS, WEIGHTS))
+        return run(tf, tf.contrib.seq2seq.sequence_loss(*options, **flags))
 
     return case
 
@@ -101,23 +104,23 @@ def case_a_decoder_that_reads_what_it_wrote(tf: Any) -> Any:
             cell,
             loop_function=lambda previous, time: previous * float(time),
         )
-    names = [one.name for one in tf.global_variables()]
+    names = [global_variable.name for global_variable in tf.global_variables()]
     return names, run(tf, [outputs, last])
 
 
 def parts(*what: Any, **masks: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         cube = tf.constant(np.arange(24).reshape(2, 3, 4))
-        found = tf.strided_slice(cube, *what, **masks)
-        return found.name, found.shape.as_list(), run(tf, found)
+        result = tf.strided_slice(cube, *what, **masks)
+        return result.name, result.shape.as_list(), run(tf, result)
 
     return case
 
 
 def case_a_slice_from_where_a_tensor_says(tf: Any) -> Any:
     begin = tf.placeholder(tf.int32, [1])
-    found = tf.strided_slice(tf.range(9), begin, begin + 3, [1])
-    return run(tf, found, {begin: [4]})
+    result = tf.strided_slice(tf.range(9), begin, begin + 3, [1])
+    return run(tf, result, {begin: [4]})
 
 
 def measured(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -126,12 +129,12 @@ def measured(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         fed = tf.placeholder(tf.int64, [3])
         value, update = make(tf, fed)
-        names = [one.name for one in (*tf.local_variables(), value, update)]
+        names = [item.name for item in (*tf.local_variables(), value, update)]
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
             before = session.run(value)
             updates = [
-                session.run(update, {fed: one}) for one in ([1, 2, 3], [1, 1, 1])
+                session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])
             ]
             return names, before, updates, session.run(value)
 
@@ -141,7 +144,7 @@ def measured(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 def case_metrics_twice(tf: Any) -> Any:
     for _ in range(2):
         tf.metrics.accuracy([1], [1])
-    return [one.name for one in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)]
+    return [item.name for item in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)]
 
 
 SAME, TWO = [1, 1, 1, 1], [1, 2, 2, 1]

@@ -20,11 +20,11 @@ def taken(index: Any) -> Callable[[Any], Any]:
         queues = pair(tf, shapes=[])
         chosen = tf.QueueBase.from_list(index(tf), queues)
         with tf.Session() as session:
-            for number, one in enumerate(queues):
-                session.run(one.enqueue_many([[10 * number, 10 * number + 1]]))
+            for number, item in enumerate(queues):
+                session.run(item.enqueue_many([[10 * number, 10 * number + 1]]))
             return [
                 attempt(tf, session.run, chosen.dequeue()),
-                session.run([one.size() for one in queues]),
+                session.run([queue.size() for queue in queues]),
             ]
 
     return case
@@ -37,7 +37,7 @@ def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], A
 def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
     """Return a case: whether such a queue can be made."""
     return lambda tf: (
-        tf.FIFOQueue(*(one(tf) for one in arguments), **named).dtypes[0].name
+        tf.FIFOQueue(*(argument(tf) for argument in arguments), **named).dtypes[0].name
     )
 
 

@@ -18,16 +18,16 @@ def to_the_end(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         fetch = make(tf)
         coord = tf.train.Coordinator()
-        found: list[Any] = []
+        result: list[Any] = []
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             session.run(tf.local_variables_initializer())
             threads = tf.train.start_queue_runners(session, coord)
-            while not isinstance(found[-1] if found else None, str):
-                found.append(ran(session, fetch))
+            while not isinstance(result[-1] if result else None, str):
+                result.append(ran(session, fetch))
             coord.request_stop()
             coord.join(threads)
-        return found
+        return result
 
     return case
 
@@ -37,7 +37,7 @@ def sorted_rows(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def case(tf: Any) -> Any:
         *batches, error = to_the_end(make)(tf)
-        return [len(one) for one in batches], sorted(np.concatenate(batches)), error
+        return [len(batch) for batch in batches], sorted(np.concatenate(batches)), error
 
     return case
 
@@ -96,27 +96,31 @@ def shuffled_many(tf: Any) -> Any:
 
 
 def joined(tf: Any) -> Any:
-    rows = [tf.train.limit_epochs(tf.constant(one), 2) for one in (1, 2)]
-    return tf.train.batch_join([[one] for one in rows], 2)
+    rows = [tf.train.limit_epochs(tf.constant(item), 2) for item in (1, 2)]
+    return tf.train.batch_join([[row] for row in rows], 2)
 
 
 def joined_in_random_order(tf: Any) -> Any:
-    rows = [tf.train.limit_epochs(tf.constant(one), 2) for one in (1, 2)]
-    return tf.train.shuffle_batch_join([[one] for one in rows], 2, 4, 1)
+    rows = [tf.train.limit_epochs(tf.constant(item), 2) for item in (1, 2)]
+    return tf.train.shuffle_batch_join([[row] for row in rows], 2, 4, 1)
 
 
 def case_names_in_the_graph(tf: Any) -> Any:
     row, half = tf.train.slice_input_producer([ROWS, ROWS * 0.5], num_epochs=1)
-    found = tf.train.shuffle_batch([row, half], 2, 10, 5)
+    result = tf.train.shuffle_batch([row, half], 2, 10, 5)
     graph = tf.get_default_graph()
     kinds = ("FIFOQueueV2", "RandomShuffleQueueV2", "CountUpTo", "ScalarSummary")
     return [
-        [one.name for one in found],
-        [one.shape.as_list() for one in found],
-        [one.name for one in graph.get_operations() if one.type in kinds],
-        [one.op.name for one in tf.local_variables()],
-        [one.name for one in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)],
-        [one.op.name for one in tf.get_collection(tf.GraphKeys.SUMMARIES)],
+        [item.name for item in result],
+        [tensor.shape.as_list() for tensor in result],
+        [
+            get_operation.name
+            for get_operation in graph.get_operations()
+            if get_operation.type in kinds
+        ],
+        [local_variable.op.name for local_variable in tf.local_variables()],
+        [item.name for item in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)],
+        [tensor.op.name for tensor in tf.get_collection(tf.GraphKeys.SUMMARIES)],
     ]
 
 
@@ -131,14 +135,14 @@ def case_names_of_what_is_done_to_a_queue(tf: Any) -> Any:
     with tf.name_scope("scope"):
         queue = tf.FIFOQueue(2, tf.int32, shapes=[[]])
         inside = ops(queue)
-    return [one.name for one in (*inside, *ops(queue))]
+    return [item.name for item in (*inside, *ops(queue))]
 
 
 def case_names_that_a_program_gives(tf: Any) -> Any:
     (row,) = tf.train.slice_input_producer([ROWS], name="source")
-    found = tf.train.batch([row], 2, name="mine")
-    return found.name, [
-        one.name for one in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)
+    result = tf.train.batch([row], 2, name="mine")
+    return result.name, [
+        item.name for item in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)
     ]
 
 

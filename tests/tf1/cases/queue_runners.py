@@ -46,8 +46,8 @@ def case_operations_of_ones_own(tf: Any) -> Any:
     )
     coord = tf.train.Coordinator()
     with initialized(tf) as session:
-        for one in fill:
-            session.run(one)
+        for item in fill:
+            session.run(item)
         ended(coord, runner.create_threads(session, coord, start=True))
         return [session.run(second.is_closed()), session.run(closed) in (5, 9)]
 
@@ -77,8 +77,8 @@ def case_added_to_a_collection(tf: Any) -> Any:
     tf.train.add_queue_runner(runner)
     tf.train.add_queue_runner(runner, collection="others")
     names = [tf.GraphKeys.QUEUE_RUNNERS, "others"]
-    found = [[one is runner for one in tf.get_collection(name)] for name in names]
-    return [found, tf.GraphKeys.QUEUE_RUNNERS]
+    result = [[item is runner for item in tf.get_collection(name)] for name in names]
+    return [result, tf.GraphKeys.QUEUE_RUNNERS]
 
 
 def case_all_are_started_in_the_default_session(tf: Any) -> Any:
@@ -87,10 +87,10 @@ def case_all_are_started_in_the_default_session(tf: Any) -> Any:
     coord = tf.train.Coordinator()
     with tf.Session() as session:
         threads = tf.train.start_queue_runners(coord=coord)
-        found = session.run(queue.dequeue())
+        result = session.run(queue.dequeue())
         coord.request_stop()
         coord.join(threads)
-    return found
+    return result
 
 
 def case_those_of_another_collection(tf: Any) -> Any:
@@ -98,9 +98,9 @@ def case_those_of_another_collection(tf: Any) -> Any:
     runner = tf.train.QueueRunner(queue, [queue.enqueue(4)])
     tf.train.add_queue_runner(runner, "mine")
     with tf.Session() as session:
-        one = tf.train.start_queue_runners(session, start=False)
+        first = tf.train.start_queue_runners(session, start=False)
         two = tf.train.start_queue_runners(session, start=False, collection="mine")
-        return [len(one), len(two)]
+        return [len(first), len(two)]
 
 
 def case_the_session_is_closed_under_it(tf: Any) -> Any:
@@ -114,8 +114,8 @@ def case_the_session_is_closed_under_it(tf: Any) -> Any:
     session.close()
     threading.Event().wait(0.05)
     coord.request_stop()
-    found = attempt(tf, coord.join, threads)
-    return [found in (None, "CancelledError", "RuntimeError")]
+    result = attempt(tf, coord.join, threads)
+    return [result in (None, "CancelledError", "RuntimeError")]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

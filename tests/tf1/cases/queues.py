@@ -23,20 +23,20 @@ def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         fetches = make(tf)
         with tf.Session() as session:
-            return [ran(session, one) for one in fetches]
+            return [ran(session, fetch) for fetch in fetches]
 
     return case
 
 
 def in_and_out(tf: Any) -> list[Any]:
     queue = tf.FIFOQueue(3, tf.float32)
-    puts = [queue.enqueue(float(one)) for one in range(3)]
+    puts = [queue.enqueue(float(number)) for number in range(3)]
     return [*puts, queue.size(), queue.dequeue(), queue.dequeue(), queue.size()]
 
 
 def unbounded(tf: Any) -> list[Any]:
     queue = tf.FIFOQueue(-1, tf.int32)
-    return [*[queue.enqueue(one) for one in range(20)], queue.size(), queue.dequeue()]
+    return [*[queue.enqueue(item) for item in range(20)], queue.size(), queue.dequeue()]
 
 
 def pairs(tf: Any) -> list[Any]:
@@ -88,8 +88,8 @@ def case_another_shape_is_refused_when_run(tf: Any) -> Any:
     holder = tf.placeholder(tf.int32)
     put = queue.enqueue(holder)
     with tf.Session() as session:
-        found = [ran(session, put, {holder: [1, 2, 3]})]
-        return [*found, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
+        result = [ran(session, put, {holder: [1, 2, 3]})]
+        return [*result, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
 
 
 def case_unknown_shapes(tf: Any) -> Any:
@@ -105,11 +105,11 @@ def closed_while_putting(take: str) -> Callable[[Any], Any]:
         put = queue.enqueue_many([[1, 2, 3, 4]])
         taken, close = getattr(queue, take)(4), queue.close()
         size, is_closed = queue.size(), queue.is_closed()
-        found: list[Any] = []
+        result: list[Any] = []
         with tf.Session() as session:
             threads = [
-                threading.Thread(target=lambda: found.append(ran(session, put))),
-                threading.Thread(target=lambda: found.append(ran(session, close))),
+                threading.Thread(target=lambda: result.append(ran(session, put))),
+                threading.Thread(target=lambda: result.append(ran(session, close))),
             ]
             threads[0].start()
             while session.run(size) < 2:
@@ -120,7 +120,7 @@ def closed_while_putting(take: str) -> Callable[[Any], Any]:
             values = ran(session, taken)
             for thread in threads:
                 thread.join(10.0)
-            return [waited, values, found, ran(session, is_closed)]
+            return [waited, values, result, ran(session, is_closed)]
 
     return case
 

@@ -20,12 +20,12 @@ EXAMPLES: list[dict[str, Any]] = [
 def example(tf: Any, values: dict[str, Any]) -> Any:
     train = tf.train
     lists = {
-        int: lambda one: train.Feature(int64_list=train.Int64List(value=one)),
-        float: lambda one: train.Feature(float_list=train.FloatList(value=one)),
-        bytes: lambda one: train.Feature(bytes_list=train.BytesList(value=one)),
+        int: lambda item: train.Feature(int64_list=train.Int64List(value=item)),
+        float: lambda item: train.Feature(float_list=train.FloatList(value=item)),
+        bytes: lambda item: train.Feature(bytes_list=train.BytesList(value=item)),
     }
     feature = {
-        name: lists[type(one[0]) if one else int](one) for name, one in values.items()
+        name: lists[type(row[0]) if row else int](row) for name, row in values.items()
     }
     return train.Example(features=train.Features(feature=feature))
 
@@ -33,8 +33,8 @@ def example(tf: Any, values: dict[str, Any]) -> Any:
 def texts(tf: Any, *names: str) -> list[bytes]:
     """Return the records; with several names their order in the bytes is random."""
     return [
-        example(tf, {name: one[name] for name in names or one}).SerializeToString()
-        for one in EXAMPLES
+        example(tf, {name: row[name] for name in names or row}).SerializeToString()
+        for row in EXAMPLES
     ]
 
 
@@ -59,22 +59,22 @@ def read(make: Callable[[Any, str], Any], files: Any = None) -> Callable[[Any], 
 
     def case(tf: Any) -> Any:
         with scratch() as folder:
-            names = (files or (lambda _, one: lines(one)))(tf, folder)
+            names = (files or (lambda _, item: lines(item)))(tf, folder)
             queue = tf.train.string_input_producer(names, 1, shuffle=False)
             reader = make(tf, folder)
             fetch = reader.read(queue)
             state = [reader.num_records_produced(), reader.num_work_units_completed()]
-            found: list[Any] = []
+            result: list[Any] = []
             with tf.Session() as session:
                 session.run(tf.local_variables_initializer())
                 coord = tf.train.Coordinator()
                 threads = tf.train.start_queue_runners(session, coord)
-                while not isinstance(found[-1] if found else None, str):
-                    found.append(ran(session, fetch))
+                while not isinstance(result[-1] if result else None, str):
+                    result.append(ran(session, fetch))
                 counts = session.run(state)
                 coord.request_stop()
                 coord.join(threads)
-            return [place(one, folder) for one in found], counts
+            return [place(item, folder) for item in result], counts
 
     return case
 
@@ -94,8 +94,8 @@ def case_several_records_at_once(tf: Any) -> Any:
         with tf.Session() as session:
             session.run([put])
             session.run(queue.close())
-            found = [session.run(values).tolist() for _ in range(4)]
-            return found, keys.shape.as_list(), ran(session, values)
+            result = [session.run(values).tolist() for _ in range(4)]
+            return result, keys.shape.as_list(), ran(session, values)
 
 
 def case_a_reader_that_is_reset(tf: Any) -> Any:
@@ -121,7 +121,7 @@ def case_a_file_that_is_not_there(tf: Any) -> Any:
 
 
 def case_a_damaged_file(tf: Any) -> Any:
-    found: list[Any] = []
+    result: list[Any] = []
     with scratch() as folder, tf.Session() as session:
         name = written(tf, folder)[0]
         whole = Path(name).read_bytes()
@@ -131,24 +131,24 @@ def case_a_damaged_file(tf: Any) -> Any:
             _, value = tf.TFRecordReader().read(queue)
             session.run(queue.enqueue(name))
             session.run(queue.close())
-            found.append(type(ran(session, value)).__name__)
+            result.append(type(ran(session, value)).__name__)
             try:
-                found.append(len(list(tf.python_io.tf_record_iterator(name))))
+                result.append(len(list(tf.python_io.tf_record_iterator(name))))
             except tf.errors.DataLossError:
-                found.append("DataLossError")
-    return found
+                result.append("DataLossError")
+    return result
 
 
 def case_records_are_read_back(tf: Any) -> Any:
     with scratch() as folder:
         kinds = tf.python_io.TFRecordCompressionType
-        found = []
+        result = []
         for kind in (kinds.NONE, kinds.GZIP, kinds.ZLIB):
             options = tf.python_io.TFRecordOptions(kind)
             name = written(tf, folder, options)[0]
             records = list(tf.python_io.tf_record_iterator(name, options))
-            found.append(records == texts(tf, "n")[:2])
-        return found
+            result.append(records == texts(tf, "n")[:2])
+        return result
 
 
 def case_the_bytes_of_a_file(tf: Any) -> Any:
@@ -164,8 +164,8 @@ def case_the_bytes_of_a_file(tf: Any) -> Any:
 def case_the_bytes_of_an_example(tf: Any) -> Any:
     return [
         example(tf, {name: values}).SerializeToString()
-        for one in EXAMPLES
-        for name, values in one.items()
+        for text in EXAMPLES
+        for name, values in text.items()
     ]
 
 
@@ -197,7 +197,7 @@ def features(tf: Any) -> dict[str, Any]:
 
 
 def parsed(tf: Any, found: dict[str, Any]) -> Any:
-    shapes = {name: one.shape.as_list() for name, one in sorted(found.items())}
+    shapes = {name: tensor.shape.as_list() for name, tensor in sorted(found.items())}
     with tf.Session() as session:
         values = session.run(found)
     more = values["more"]
@@ -216,9 +216,9 @@ def case_a_batch_of_examples(tf: Any) -> Any:
 def wrong(feature: Callable[[Any], Any], record: Any = None) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         text = texts(tf)[0] if record is None else record
-        found = tf.parse_example([text], {"n": feature(tf)})
+        result = tf.parse_example([text], {"n": feature(tf)})
         with tf.Session() as session:
-            return ran(session, found["n"])
+            return ran(session, result["n"])
 
     return case
 
@@ -229,9 +229,9 @@ def case_no_features(tf: Any) -> Any:
 
 def raw(text: Any, kind: str, **how: Any) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        found = tf.decode_raw(text, getattr(tf, kind), **how)
+        result = tf.decode_raw(text, getattr(tf, kind), **how)
         with tf.Session() as session:
-            return found.name, found.shape.as_list(), ran(session, found)
+            return result.name, result.shape.as_list(), ran(session, result)
 
     return case
 
@@ -240,9 +240,9 @@ def table(
     records: Any, defaults: Callable[[Any], Any], **how: Any
 ) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
-        found = tf.decode_csv(records, defaults(tf), **how)
+        result = tf.decode_csv(records, defaults(tf), **how)
         with tf.Session() as session:
-            return [one.name for one in found], ran(session, found)
+            return [item.name for item in result], ran(session, result)
 
     return case
 
@@ -253,9 +253,9 @@ def case_files_that_match(tf: Any) -> Any:
         names = tf.train.match_filenames_once(str(Path(folder) / "*"))
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
-            found = sorted(session.run(names))
-            text = session.run(tf.read_file(found[0]))
-        return [Path(one.decode()).name for one in found], text, names.op.name
+            result = sorted(session.run(names))
+            text = session.run(tf.read_file(result[0]))
+        return [Path(item.decode()).name for item in result], text, names.op.name
 
 
 def case_features_through_a_whole_pipeline(tf: Any) -> Any:
@@ -263,9 +263,11 @@ def case_features_through_a_whole_pipeline(tf: Any) -> Any:
         names = written(tf, folder)
         queue = tf.train.string_input_producer(names, num_epochs=1)
         _, record = tf.TFRecordReader().read(queue)
-        found = tf.parse_single_example(record, {"n": tf.FixedLenFeature([2], "int64")})
+        result = tf.parse_single_example(
+            record, {"n": tf.FixedLenFeature([2], "int64")}
+        )
         rows = tf.train.shuffle_batch(
-            [found["n"]], 2, 20, 4, num_threads=2, allow_smaller_final_batch=True
+            [result["n"]], 2, 20, 4, num_threads=2, allow_smaller_final_batch=True
         )
         seen: list[Any] = []
         with tf.Session() as session:

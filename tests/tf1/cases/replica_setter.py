@@ -30,7 +30,7 @@ def devices(tf: Any, setter: Any, inner: Any = "") -> list[str]:
             w = tf.Variable(1.0, name="w")
             c = tf.constant(1.0, name="c")
         x = tf.Variable(1.0, name="x")
-    return [str(one.device) for one in (v, w, c, x)]
+    return [str(tensor.device) for tensor in (v, w, c, x)]
 
 
 def set_by(inner: Any = "", **options: Any) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=tasks, ps_strategy=strategy)
     with tf.device(setter):
         made = [tf.Variable(tf.zeros(shape)) for shape in shapes]
-    return [one.device for one in made]
+    return [tensor.device for tensor in made]
 
 
 def case_greedy_counts_bytes_of_the_dtype(tf: Any) -> Any:
@@ -24,7 +24,7 @@ def case_greedy_counts_bytes_of_the_dtype(tf: Any) -> Any:
             tf.Variable(tf.zeros([10], dtype))
             for dtype in (tf.float64, tf.float32, tf.int32, tf.int64, tf.float16)
         ]
-    return [one.device for one in made]
+    return [tensor.device for tensor in made]
 
 
 def case_greedy_takes_a_load_of_ones_own(tf: Any) -> Any:
@@ -48,7 +48,7 @@ def by_chance(tf: Any, **options: Any) -> Any:
 def parts(tf: Any, partitioner: Any, shape: list[int], dtype: Any = None) -> Any:
     with tf.variable_scope("layer", partitioner=partitioner):
         variable = tf.get_variable("w", shape, dtype or tf.float32)
-    return [[one.name, one.shape.as_list()] for one in variable]
+    return [[tensor.name, tensor.shape.as_list()] for tensor in variable]
 
 
 def fixed(rows: int, count: int, axis: int = 0) -> Callable[[Any], Any]:

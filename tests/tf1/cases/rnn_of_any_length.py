@@ -12,14 +12,14 @@ X = np.sin(np.arange(30, dtype=np.float32)).reshape(3, 5, 2)
 
 def load(tf: Any, session: Any) -> None:
     session.run(tf.global_variables_initializer())
-    for one in tf.global_variables():
-        shape = one.shape.as_list()
-        one.load(np.cos(np.arange(np.prod(shape))).reshape(shape), session)
+    for global_variable in tf.global_variables():
+        shape = global_variable.shape.as_list()
+        global_variable.load(np.cos(np.arange(np.prod(shape))).reshape(shape), session)
 
 
 def parts(found: Any) -> list[Any]:
     if isinstance(found, (list, tuple)):
-        return [one for part in found for one in parts(part)]
+        return [item for part in found for item in parts(part)]
     return [found]
 
 
@@ -30,18 +30,20 @@ def network(
 
     def case(tf: Any) -> Any:
         x = tf.placeholder(tf.float32, [None, None, 2])
-        found = tf.nn.dynamic_rnn(
+        result = tf.nn.dynamic_rnn(
             cells(tf.contrib.rnn), x, lengths, time_major=by_time, **how
         )
-        shapes = [one.shape.as_list() for one in parts(found)]
-        total = tf.add_n([tf.reduce_sum(one * one) for one in parts(found)])
+        shapes = [part.shape.as_list() for part in parts(result)]
+        total = tf.add_n([tf.reduce_sum(part * part) for part in parts(result)])
         slopes = tf.gradients(total, [x, *tf.trainable_variables()])
-        names = [one.name for one in tf.trainable_variables()]
+        names = [
+            trainable_variable.name for trainable_variable in tf.trainable_variables()
+        ]
         order = (1, 0, 2) if by_time else (0, 1, 2)
         with tf.Session() as session:
             load(tf, session)
             values = [
-                session.run([parts(found), slopes], {x: part.transpose(order)})
+                session.run([parts(result), slopes], {x: part.transpose(order)})
                 for part in (X, X[:, :3])
             ]
         return names, shapes, values
@@ -55,13 +57,13 @@ def both_ways(
     def case(tf: Any) -> Any:
         x = tf.placeholder(tf.float32, [None, None, 2])
         cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
-        found = tf.nn.bidirectional_dynamic_rnn(
+        result = tf.nn.bidirectional_dynamic_rnn(
             *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
         )
         order = (1, 0, 2) if by_time else (0, 1, 2)
         with tf.Session() as session:
             load(tf, session)
-            return parts(session.run(found, {x: X.transpose(order)}))
+            return parts(session.run(result, {x: X.transpose(order)}))
 
     return case
 

@@ -17,10 +17,10 @@ def ran(body: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any]:
         add = v.assign_add(1)
         kind = getattr(tf.train, named.get("kind", "MonitoredSession"))
         with kind(hooks=[noting(tf, log)]) as session:
-            found = attempt(tf, session.run_step_fn, body(tf, add))
+            result = attempt(tf, session.run_step_fn, body(tf, add))
             stops = session.should_stop()
             value = attempt(tf, session.run, v)
-        return [found, stops, value, log]
+        return [result, stops, value, log]
 
     return case
 

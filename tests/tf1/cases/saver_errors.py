@@ -26,8 +26,8 @@ def restoring(tf: Any, folder: Path, variables: Callable[[Any], Any]) -> Any:
         prefix = saving(tf, str(folder / "m"))
     variables(tf)
     with initialized(tf) as session:
-        found = attempt(tf, tf.train.Saver().restore, session, prefix)
-        return [found, session.run(tf.global_variables())]
+        result = attempt(tf, tf.train.Saver().restore, session, prefix)
+        return [result, session.run(tf.global_variables())]
 
 
 def into(variables: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -49,8 +49,8 @@ def restored_from(name: Any) -> Callable[[Any], Any]:
 def case_saved_while_uninitialised(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     with tf.Session() as session:
-        found = attempt(tf, tf.train.Saver().save, session, str(folder / "m"))
-    return [found, [name for name in files(folder) if "temp" not in name]]
+        result = attempt(tf, tf.train.Saver().save, session, str(folder / "m"))
+    return [result, [name for name in files(folder) if "temp" not in name]]
 
 
 def case_saved_with_no_session(tf: Any, folder: Path) -> Any:
@@ -83,13 +83,13 @@ def case_restored_by_an_empty_saver(tf: Any, folder: Path) -> Any:
 
 
 def same_names(tf: Any) -> Any:
-    one = tf.Variable(1.0, name="v")
-    return tf.train.Saver({"a": one, "b": tf.Variable(2.0)}).last_checkpoints
+    tensor = tf.Variable(1.0, name="v")
+    return tf.train.Saver({"a": tensor, "b": tf.Variable(2.0)}).last_checkpoints
 
 
 def twice_in_a_list(tf: Any) -> Any:
-    one = tf.Variable(1.0, name="v")
-    return tf.train.Saver([one, one])
+    tensor = tf.Variable(1.0, name="v")
+    return tf.train.Saver([tensor, tensor])
 
 
 MADE: dict[str, Callable[[Any], Any]] = {

@@ -58,16 +58,16 @@ def case_kept_by_hours(tf: Any, folder: Path) -> Any:
 def case_a_saver_goes_on_with_another_list(tf: Any, folder: Path) -> Any:
     with model(tf) as session:
         saver = tf.train.Saver(max_to_keep=2)
-        found = [saver.last_checkpoints]
+        result = [saver.last_checkpoints]
         path = str(folder / "model")
         for step in (1, 2):
             saver.save(session, path, global_step=step)
         kept = saver.last_checkpoints
         other = tf.train.Saver(max_to_keep=2)
         other.set_last_checkpoints(kept)
-        found += [other.last_checkpoints]
+        result += [other.last_checkpoints]
         other.save(session, path, global_step=3)
-        return [*found, other.last_checkpoints, files(folder)]
+        return [*result, other.last_checkpoints, files(folder)]
 
 
 def case_a_saver_recovers_a_list(tf: Any, folder: Path) -> Any:
@@ -77,9 +77,9 @@ def case_a_saver_recovers_a_list(tf: Any, folder: Path) -> Any:
         paths = [saver.save(session, path, global_step=step) for step in (1, 2)]
         other = tf.train.Saver(max_to_keep=2)
         other.recover_last_checkpoints([*paths, path + "-9"])
-        found = [other.last_checkpoints]
+        result = [other.last_checkpoints]
         other.save(session, path, global_step=3)
-        return [*found, other.last_checkpoints, files(folder)]
+        return [*result, other.last_checkpoints, files(folder)]
 
 
 def case_a_list_with_times(tf: Any, folder: Path) -> Any:

@@ -69,8 +69,8 @@ def case_some_of_them(tf: Any, folder: Path) -> Any:
         prefix = tf.train.Saver().save(session, str(folder / "m"))
     with tf.Session() as session:
         tf.train.Saver([w]).restore(session, prefix)
-        found = session.run(tf.report_uninitialized_variables()).tolist()
-        return [found, session.run(w), attempt(tf, session.run, v)]
+        result = session.run(tf.report_uninitialized_variables()).tolist()
+        return [result, session.run(w), attempt(tf, session.run, v)]
 
 
 def case_read_without_a_graph(tf: Any, folder: Path) -> Any:

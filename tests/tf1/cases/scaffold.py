@@ -62,17 +62,17 @@ def case_parts_that_are_given(tf: Any) -> Any:
         "init_feed_dict": {"a": 1},
     }
     scaffold = tf.train.Scaffold(**parts).finalize()
-    return [getattr(scaffold, name) is one for name, one in sorted(parts.items())]
+    return [getattr(scaffold, name) is item for name, item in sorted(parts.items())]
 
 
 def case_parts_of_another_scaffold(tf: Any) -> Any:
     tf.Variable(1.0)
-    one = tf.train.Scaffold(init_op=tf.no_op(), saver=tf.train.Saver())
-    two = tf.train.Scaffold(copy_from_scaffold=one)
-    three = tf.train.Scaffold(init_op=tf.no_op(), copy_from_scaffold=one)
+    first = tf.train.Scaffold(init_op=tf.no_op(), saver=tf.train.Saver())
+    two = tf.train.Scaffold(copy_from_scaffold=first)
+    three = tf.train.Scaffold(init_op=tf.no_op(), copy_from_scaffold=first)
     return [
-        *(two.init_op is one.init_op, two.saver is one.saver),
-        *(three.init_op is one.init_op, three.saver is one.saver),
+        *(two.init_op is first.init_op, two.saver is first.saver),
+        *(three.init_op is first.init_op, three.saver is first.saver),
     ]
 
 
@@ -90,11 +90,11 @@ def case_feeds_that_initialise(tf: Any) -> Any:
 
 def case_get_or_default(tf: Any) -> Any:
     call = tf.train.Scaffold.get_or_default
-    found = [call("a", "kept", lambda: "default"), call("a", "kept", lambda: "again")]
+    result = [call("a", "kept", lambda: "default"), call("a", "kept", lambda: "again")]
     tf.add_to_collection("b", "in the graph")
-    found.append(call("b", "b", lambda: "default"))
+    result.append(call("b", "b", lambda: "default"))
     tf.add_to_collection("b", "also")
-    return [*found, attempt(tf, call, "b", "b", lambda: "default")]
+    return [*result, attempt(tf, call, "b", "b", lambda: "default")]
 
 
 KEYS = {

@@ -72,28 +72,32 @@ def case_moving_average_with_updates_counted(tf: Any) -> Any:
 
 def case_moving_average_names_its_shadows(tf: Any) -> Any:
     with tf.variable_scope("layer"):
-        one = tf.get_variable("w", [2])
+        first = tf.get_variable("w", [2])
     other = tf.Variable(1.0, name="v", trainable=False)
     average = tf.train.ExponentialMovingAverage(0.9)
-    update = average.apply([one, other])
-    shadows = [average.average(one), average.average(other)]
+    update = average.apply([first, other])
+    shadows = [average.average(first), average.average(other)]
     collected = tf.get_collection(tf.GraphKeys.MOVING_AVERAGE_VARIABLES)
     return [
         [shadow.name for shadow in shadows],
-        [average.average_name(one), average.average_name(other), average.name],
-        [one.name for one in tf.trainable_variables()],
-        [one.name for one in collected],
+        [average.average_name(first), average.average_name(other), average.name],
+        [trainable_variable.name for trainable_variable in tf.trainable_variables()],
+        [item.name for item in collected],
         update.type,
     ]
 
 
 def case_moving_average_tells_what_to_restore(tf: Any) -> Any:
-    one, other = tf.Variable(1.0, name="a"), tf.Variable(1.0, name="b", trainable=False)
+    first, other = (
+        tf.Variable(1.0, name="a"),
+        tf.Variable(1.0, name="b", trainable=False),
+    )
     average = tf.train.ExponentialMovingAverage(0.9)
-    average.apply([one])
+    average.apply([first])
     names = average.variables_to_restore()
     return sorted(
-        (name, variable is one or variable is other) for name, variable in names.items()
+        (name, variable is first or variable is other)
+        for name, variable in names.items()
     )
 
 

@@ -72,33 +72,33 @@ def case_a_port_in_use_is_refused(tf: Any) -> Any:
 
 
 def told(server: Any) -> Any:
-    found = server.server_def
-    return found.job_name, found.task_index, found.protocol
+    result = server.server_def
+    return result.job_name, result.task_index, result.protocol
 
 
 def case_arguments_override_a_server_def(tf: Any) -> Any:
     cluster = tf.train.ClusterSpec(TWO).as_cluster_def()
-    given = tf.train.ServerDef(cluster=cluster, job_name="ps", task_index=0)
-    server = tf.train.Server(given, job_name="w", task_index=1, protocol="grpc")
-    return told(server), (given.job_name, given.task_index, given.protocol)
+    inputs = tf.train.ServerDef(cluster=cluster, job_name="ps", task_index=0)
+    server = tf.train.Server(inputs, job_name="w", task_index=1, protocol="grpc")
+    return told(server), (inputs.job_name, inputs.task_index, inputs.protocol)
 
 
 def case_the_config_is_merged_into_that_of_the_server_def(tf: Any) -> Any:
-    given = definition(tf, job_name="w", protocol="grpc")
-    given.default_session_config.allow_soft_placement = True
+    inputs = definition(tf, job_name="w", protocol="grpc")
+    inputs.default_session_config.allow_soft_placement = True
     config = tf.ConfigProto(log_device_placement=False, operation_timeout_in_ms=7000)
-    server = tf.train.Server(given, config=config)
+    server = tf.train.Server(inputs, config=config)
     merged = server.server_def.default_session_config
     return (
         merged.allow_soft_placement,
         merged.operation_timeout_in_ms,
-        given.default_session_config.operation_timeout_in_ms,
+        inputs.default_session_config.operation_timeout_in_ms,
     )
 
 
 def case_the_server_def_holds_the_cluster(tf: Any) -> Any:
-    (one, two) = addresses(2)
-    spec = {"ps": [one], "w": [two]}
+    (first, two) = addresses(2)
+    spec = {"ps": [first], "w": [two]}
     server = tf.train.Server(spec, "w", 0)
     return tf.train.ClusterSpec(server.server_def.cluster).as_dict() == spec
 

@@ -8,14 +8,18 @@ from tests.tf1.servers import cluster
 
 
 def names(session: Any) -> list[str]:
-    devices = [one for one in session.list_devices() if one.device_type == "CPU"]
-    return [one.name for one in devices]
+    devices = [
+        list_device
+        for list_device in session.list_devices()
+        if list_device.device_type == "CPU"
+    ]
+    return [device.name for device in devices]
 
 
 def case_a_local_server_has_one_job_called_local(tf: Any) -> Any:
-    found = tf.train.Server.create_local_server().server_def
-    jobs = tf.train.ClusterSpec(found.cluster).as_dict()
-    return found.job_name, found.task_index, found.protocol, jobs
+    result = tf.train.Server.create_local_server().server_def
+    jobs = tf.train.ClusterSpec(result.cluster).as_dict()
+    return result.job_name, result.task_index, result.protocol, jobs
 
 
 def case_a_local_server_takes_a_config(tf: Any) -> Any:

@@ -76,7 +76,11 @@ def case_a_second_interactive_session_warns(tf: Any) -> Any:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         second = tf.InteractiveSession()
-    found = [one.category.__name__ for one in caught if "session" in str(one.message)]
+    result = [
+        warning.category.__name__
+        for warning in caught
+        if "session" in str(warning.message)
+    ]
     second.close()
     first.close()
-    return found
+    return result

@@ -26,18 +26,18 @@ def case_prepared_with_a_function_only(tf: Any) -> Any:
     v = tf.Variable(1.0)
     change = v.assign(6.0)
     init = change.op
-    found = manager(tf).prepare_session("", init_fn=lambda one: one.run(init))
-    with found as session:
+    result = manager(tf).prepare_session("", init_fn=lambda item: item.run(init))
+    with result as session:
         return session.run(v)
 
 
 def case_prepared_with_feeds(tf: Any) -> Any:
     holder = tf.placeholder(tf.float32, [])
     v = tf.Variable(holder)
-    found = manager(tf).prepare_session(
+    result = manager(tf).prepare_session(
         "", init_op=v.initializer, init_feed_dict={holder: 2.5}
     )
-    with found as session:
+    with result as session:
         return session.run(v)
 
 
@@ -60,10 +60,10 @@ def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
 def case_restored_by_name(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
     v = tf.Variable(1.0, name="v")
-    found = manager(tf).prepare_session(
+    result = manager(tf).prepare_session(
         "", saver=tf.train.Saver(), checkpoint_filename_with_path=prefix
     )
-    with found as session:
+    with result as session:
         return session.run(v)
 
 
@@ -79,27 +79,27 @@ def case_two_places_to_restore_from(tf: Any, folder: Path) -> Any:
 def case_waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
     init, saver = v.initializer, tf.train.Saver()
-    one = manager(tf, recovery_wait_secs=0.05)
-    found = one.prepare_session(
+    first = manager(tf, recovery_wait_secs=0.05)
+    result = first.prepare_session(
         *("", init, saver, str(folder)), wait_for_checkpoint=True, max_wait_secs=0.1
     )
-    with found as session:
+    with result as session:
         return session.run(v)
 
 
 def case_recovered(tf: Any, folder: Path) -> Any:
     saved(tf, folder)
     v = tf.Variable(1.0, name="v")
-    one = manager(tf)
-    session, is_ready = one.recover_session("", tf.train.Saver(), str(folder))
+    first = manager(tf)
+    session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
     with session:
         return [is_ready, session.run(v)]
 
 
 def case_recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
-    one = manager(tf)
-    session, is_ready = one.recover_session("", tf.train.Saver(), str(folder))
+    first = manager(tf)
+    session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
     with session:
         return [is_ready, attempt(tf, session.run, v)]
 
@@ -117,8 +117,8 @@ def case_recovered_in_part(tf: Any, folder: Path) -> Any:
 def case_waited_for_the_chief(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
-    one, init = manager(tf, recovery_wait_secs=0.1), v.initializer
-    later = Later(tf, one.wait_for_session, server.target, max_wait_secs=5)
+    item, init = manager(tf, recovery_wait_secs=0.1), v.initializer
+    later = Later(tf, item.wait_for_session, server.target, max_wait_secs=5)
     waits = later.is_waiting(0.05)
     with tf.Session(server.target) as chief:
         chief.run(init)
@@ -131,7 +131,7 @@ def case_local_variables_of_a_worker(tf: Any) -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
     w = tf.Variable(2.0, name="w", collections=[tf.GraphKeys.LOCAL_VARIABLES])
-    one = manager(
+    first = manager(
         tf,
         ready_for_local_init_op=tf.report_uninitialized_variables([v]),
         local_init_op=w.initializer,
@@ -139,7 +139,7 @@ def case_local_variables_of_a_worker(tf: Any) -> Any:
     init = v.initializer
     with tf.Session(server.target) as chief:
         chief.run(init)
-        with one.wait_for_session(server.target, max_wait_secs=0) as session:
+        with first.wait_for_session(server.target, max_wait_secs=0) as session:
             return session.run([v, w])
 
 
@@ -148,8 +148,8 @@ def ready_op_of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def case(tf: Any) -> Any:
         v = tf.Variable(1.0, name="v")
-        one = manager(tf, ready_op=make(tf))
-        with one.prepare_session("", init_op=v.initializer) as session:
+        first = manager(tf, ready_op=make(tf))
+        with first.prepare_session("", init_op=v.initializer) as session:
             return session.run(v)
 
     return case

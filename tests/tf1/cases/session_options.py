@@ -16,20 +16,20 @@ def closed_while_running(tf: Any, target: str) -> Any:
     waiting = blocked(tf)
     session = tf.Session(target)
     session.run(tf.constant(7))
-    found: list[Any] = []
+    result: list[Any] = []
 
     def wait() -> None:
         try:
             session.run(waiting)
         except tf.errors.OpError as error:
-            found.append(type(error).__name__)
+            result.append(type(error).__name__)
 
     thread = threading.Thread(target=wait)
     thread.start()
     time.sleep(0.3)  # the run needs a moment to reach the queue
     session.close()
     thread.join(10.0)
-    return found
+    return result
 
 
 def case_closing_cancels_what_runs(tf: Any) -> Any:

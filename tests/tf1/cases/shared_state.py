@@ -66,14 +66,14 @@ def after_reset(containers: Any, container: str, is_same: bool) -> Callable[[Any
 
     def case(tf: Any) -> Any:
         servers = cluster(tf, ps=1, worker=2)
-        one, two = (server.target for server in servers["worker"])
+        left, two = (server.target for server in servers["worker"])
         with tf.container(container):
             variable = count(tf, 5)
-        first, second = tf.Session(one), tf.Session(two)
+        first, second = tf.Session(left), tf.Session(two)
         try:
             first.run(variable.initializer)
             second.run(variable)
-            tf.Session.reset(one, *containers)
+            tf.Session.reset(left, *containers)
             return (first if is_same else second).run(variable)
         finally:
             for session in (first, second):

@@ -88,11 +88,11 @@ def case_what_a_checkpoint_has(tf: Any, folder: Path) -> Any:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         restore(session)
-        found = [session.run(variables)]
+        result = [session.run(variables)]
         session.run(tf.global_variables_initializer())
         other(session)
         session.run(assign, feeds)
-        return [*found, session.run(variables), none]
+        return [*result, session.run(variables), none]
 
 
 @in_folder
@@ -116,7 +116,7 @@ def case_variables_to_restore(tf: Any) -> Any:
     begun(tf)
     choose = tf.contrib.framework.get_variables_to_restore
     return [
-        [one.op.name for one in choose(**how)]
+        [tensor.op.name for tensor in choose(**how)]
         for how in ({}, {"include": ["a", "b"]}, {"exclude": ["a"]})
     ]
 
@@ -130,7 +130,7 @@ def case_step_by_itself(tf: Any) -> Any:
     train_op = step(tf)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        found = tf.contrib.slim.learning.train_step(
+        result = tf.contrib.slim.learning.train_step(
             session, train_op, tf.train.get_global_step(), {}
         )
-    return [float(found[0]), found[1]]
+    return [float(result[0]), result[1]]

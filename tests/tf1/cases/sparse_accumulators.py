@@ -17,7 +17,7 @@ def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
     def case(tf: Any) -> Any:
         fetches = make(tf)
         with tf.Session() as session:
-            return [plain(one) for one in attempts(tf, session, fetches)]
+            return [plain(item) for item in attempts(tf, session, fetches)]
 
     return case
 
@@ -36,7 +36,7 @@ def pairs(tf: Any, **named: Any) -> Any:
 
 def rows(*values: float) -> Any:
     """Return a row of two equal numbers for each value."""
-    return np.array([[one, one] for one in values], np.float32)
+    return np.array([[value, value] for value in values], np.float32)
 
 
 def mean_of_each_row(tf: Any) -> list[Any]:
@@ -101,9 +101,9 @@ def of_one_dimension(tf: Any) -> list[Any]:
 
 def as_slices(tf: Any) -> list[Any]:
     a = pairs(tf)
-    one = tf.IndexedSlices(tf.constant(rows(1.0, 2.0)), tf.constant([0, 3], tf.int64))
+    first = tf.IndexedSlices(tf.constant(rows(1.0, 2.0)), tf.constant([0, 3], tf.int64))
     two = tf.IndexedSlices(tf.constant(rows(4.0)), tf.constant([3], tf.int64))
-    puts = [a.apply_indexed_slices_grad(each) for each in (one, two)]
+    puts = [a.apply_indexed_slices_grad(each) for each in (first, two)]
     return [*puts, a.num_accumulated(), a.take_indexed_slices_grad(2)]
 
 
@@ -130,15 +130,15 @@ def case_rows_of_another_width(tf: Any) -> Any:
     indices, values = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
     put = a.apply_grad(indices, values)
     with tf.Session() as session:
-        found = []
+        result = []
         for where, what in [
             *(([0], [[1.0, 2.0, 3.0]]), ([0, 1], [[1.0, 2.0]])),
             *(([0], [1.0, 2.0]), ([[0]], [[1.0, 2.0]]), ([], np.zeros((0, 2)))),
             *(([2], [[1.0, 2.0]]), ([3], [[1.0, 2.0]])),
         ]:
             feeds = {indices: where, values: what}
-            found.append(attempt(tf, session.run, put, feeds))
-        return [*found, *attempts(tf, session, [a.num_accumulated()])]
+            result.append(attempt(tf, session.run, put, feeds))
+        return [*result, *attempts(tf, session, [a.num_accumulated()])]
 
 
 def case_rows_of_another_width_than_the_first(tf: Any) -> Any:
@@ -146,9 +146,9 @@ def case_rows_of_another_width_than_the_first(tf: Any) -> Any:
     values = tf.placeholder(tf.float32)
     put = a.apply_grad([0], values)
     with tf.Session() as session:
-        found = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
-        found += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
-        return [*found, session.run(a.num_accumulated())]
+        result = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
+        result += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
+        return [*result, session.run(a.num_accumulated())]
 
 
 def taken_with(count: int) -> Callable[[Any], Any]:
@@ -173,16 +173,16 @@ def case_what_is_known_when_built(tf: Any) -> Any:
     tensors = [*take, slices.values, slices.indices, slices.dense_shape]
     return [
         *(a.name, a.dtype.name, a.accumulator_ref.name, put.type, type(take).__name__),
-        *([static(one) for one in tensors], list(take._fields)),
+        *([static(tensor) for tensor in tensors], list(take._fields)),
         *(a.num_accumulated().name, a.set_global_step(1).name),
     ]
 
 
 def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
-    one = pairs(tf, shared_name="common", name="one")
+    first = pairs(tf, shared_name="common", name="one")
     two = pairs(tf, shared_name="common", name="two")
     with tf.Session() as session:
-        session.run(one.apply_grad([1], rows(3.0)))
+        session.run(first.apply_grad([1], rows(3.0)))
         session.run(two.apply_grad([2], rows(5.0)))
         return plain(session.run(two.take_grad(2)))
 

@@ -33,8 +33,8 @@ def case_a_gradient_that_is_a_number(tf: Any) -> Any:
 
 def case_wrapped_around_nothing(tf: Any) -> Any:
     step = tf.train.get_or_create_global_step()
-    one = tf.train.SyncReplicasOptimizer(None, 1)
-    return attempt(tf, one.apply_gradients, [pair(tf)], global_step=step)
+    first = tf.train.SyncReplicasOptimizer(None, 1)
+    return attempt(tf, first.apply_gradients, [pair(tf)], global_step=step)
 
 
 def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:

@@ -25,15 +25,15 @@ def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
 def case_its_accumulator_and_queue(tf: Any) -> Any:
     """The kinds of operations that hold state, and their shared names."""
     built(tf)
-    found = []
+    result = []
     for op in tf.get_default_graph().get_operations():
         if "Accumulator" in op.type and "shared_name" in op.node_def.attr:
             shared = op.node_def.attr["shared_name"].s.decode()
-            found.append(["accumulator", shared])
+            result.append(["accumulator", shared])
         if op.type == "FIFOQueueV2":
             shared = op.node_def.attr["shared_name"].s.decode()
-            found.append(["queue", shared])
-    return sorted(found)
+            result.append(["queue", shared])
+    return sorted(result)
 
 
 def case_accumulators_of_several_variables(tf: Any) -> Any:
@@ -47,12 +47,12 @@ def case_accumulators_of_several_variables(tf: Any) -> Any:
         tf.train.GradientDescentOptimizer(1.0), 2, 2
     )
     optimizer.minimize(loss, global_step=step)
-    found = []
+    result = []
     for op in tf.get_default_graph().get_operations():
         if op.type.endswith("ConditionalAccumulator"):
             shared = op.node_def.attr["shared_name"].s.decode()
-            found.append([shared, "Sparse" in op.type])
-    return sorted(found)
+            result.append([shared, "Sparse" in op.type])
+    return sorted(result)
 
 
 def tokens(*arguments: int, **shape: int) -> Callable[[Any], Any]:
@@ -72,22 +72,25 @@ def case_slots_of_the_wrapped_one(tf: Any) -> Any:
     slot = optimizer.get_slot(v, "momentum")
     return [
         *(optimizer.get_slot_names(), slot.name, inner.get_slot(v, "momentum") is slot),
-        [one.name for one in optimizer.variables()],
+        [variable.name for variable in optimizer.variables()],
         type(optimizer).__name__,
     ]
 
 
 def case_with_a_name(tf: Any) -> Any:
     _, train, _, _ = built(tf, name="mine")
-    return [train.name, [one.name for one in tf.local_variables()]]
+    return [
+        train.name,
+        [local_variable.name for local_variable in tf.local_variables()],
+    ]
 
 
 def case_without_a_total(tf: Any) -> Any:
     """Without a total there are as many replicas as gradients are collected."""
     optimizer, _, _, _ = built(tf, collect=3, total=None)
     return [
-        attempt(tf, lambda count: optimizer.get_init_tokens_op(count).type, one)
-        for one in (-2, -1, 0, 3)
+        attempt(tf, lambda count: optimizer.get_init_tokens_op(count).type, item)
+        for item in (-2, -1, 0, 3)
     ]
 
 

@@ -73,43 +73,45 @@ def alone(tf: Any, **named: Any) -> Replica:
 
 def closed(replicas: list[Replica]) -> None:
     """End the workers first, the chief last."""
-    for one in reversed(replicas):
-        one.session.close()
+    for item in reversed(replicas):
+        item.session.close()
 
 
 def case_one_of_two(tf: Any) -> Any:
     chief, worker = both = two(tf, 1)
-    found = [chief.run(1.0), chief.state(1)]
-    found += [worker.run(5.0), worker.state(1)]
-    found += [worker.run(2.0), worker.state(2)]
+    result = [chief.run(1.0), chief.state(1)]
+    result += [worker.run(5.0), worker.state(1)]
+    result += [worker.run(2.0), worker.state(2)]
     closed(both)
-    return found
+    return result
 
 
 def case_alone_with_momentum(tf: Any) -> Any:
-    one = alone(tf, n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5))
-    found = []
+    first = alone(
+        tf, n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5)
+    )
+    result = []
     for step in (1, 2, 3):
-        found += [one.run(1.0), one.state(step)]
-    closed([one])
-    return found
+        result += [first.run(1.0), first.state(step)]
+    closed([first])
+    return result
 
 
 def case_until_a_step(tf: Any) -> Any:
     """A hook that stops at a step sees the step of all."""
     hook = tf.train.StopAtStepHook(last_step=3)
-    one = alone(tf, n_tokens=0, hooks=[hook])
-    found: list[Any] = []
-    while not one.session.should_stop() and len(found) < 10:
-        found.append(one.run(1.0))
-    closed([one])
-    return found
+    first = alone(tf, n_tokens=0, hooks=[hook])
+    result: list[Any] = []
+    while not first.session.should_stop() and len(result) < 10:
+        result.append(first.run(1.0))
+    closed([first])
+    return result
 
 
 def case_a_worker_that_waits_is_closed(tf: Any) -> Any:
     """A worker that waits for the others is cancelled when its session is closed."""
     chief, worker = two(tf, 2, n_tokens=0)
     waits = worker.later(1.0)
-    found = [waits.is_waiting()]
+    result = [waits.is_waiting()]
     closed([chief, worker])
-    return [*found, waits.result() in ("CancelledError", "RuntimeError", None)]
+    return [*result, waits.result() in ("CancelledError", "RuntimeError", None)]

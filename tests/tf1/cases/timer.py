@@ -14,12 +14,12 @@ def triggered(steps: list[int], **named: Any) -> Callable[[Any], Any]:
 
     def case(tf: Any) -> Any:
         timer = tf.train.SecondOrStepTimer(**named)
-        found = []
+        result = []
         for step in steps:
             if timer.should_trigger_for_step(step):
                 timer.update_last_triggered_step(step)
-                found.append(step)
-        return found
+                result.append(step)
+        return result
 
     return case
 
@@ -32,13 +32,13 @@ def case_asking_changes_nothing(tf: Any) -> Any:
 
 def seconds(tf: Any) -> Any:
     timer = tf.train.SecondOrStepTimer(every_secs=0.05)
-    found = [timer.should_trigger_for_step(1)]
+    result = [timer.should_trigger_for_step(1)]
     timer.update_last_triggered_step(1)
-    found += [timer.should_trigger_for_step(2)]
+    result += [timer.should_trigger_for_step(2)]
     time.sleep(0.07)
-    found += [timer.should_trigger_for_step(1), timer.should_trigger_for_step(2)]
+    result += [timer.should_trigger_for_step(1), timer.should_trigger_for_step(2)]
     taken, steps = timer.update_last_triggered_step(2)
-    return [*found, 0.05 < taken < 5.0, steps, timer.should_trigger_for_step(3)]
+    return [*result, 0.05 < taken < 5.0, steps, timer.should_trigger_for_step(3)]
 
 
 def made(**named: Any) -> Callable[[Any], Any]:

@@ -24,14 +24,14 @@ def model(tf: Any, rate: Any = 0.125) -> Any:
 
 
 def until_stopped(session: Any, fetches: Any, most: int = 12) -> list[Any]:
-    found: list[Any] = []
-    while not session.should_stop() and len(found) < most:
-        found.append(session.run(fetches))
-    return found
+    result: list[Any] = []
+    while not session.should_stop() and len(result) < most:
+        result.append(session.run(fetches))
+    return result
 
 
 def rounded(value: Any) -> Any:
-    return [round(float(one), 4) for one in np.ravel(value)]
+    return [round(float(number), 4) for number in np.ravel(value)]
 
 
 def logger(tf: Any, log: list[Any]) -> Any:
@@ -56,7 +56,7 @@ def case_losses_of_a_training(tf: Any) -> Any:
     loss, train, _ = model(tf)
     hooks = [tf.train.StopAtStepHook(num_steps=4)]
     with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
-        return [rounded(one) for _, one in until_stopped(session, [train, loss])][-1:]
+        return [rounded(item) for _, item in until_stopped(session, [train, loss])][-1:]
 
 
 def logged(make: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any]:
@@ -67,7 +67,7 @@ def logged(make: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any
         loss, train, _ = model(tf)
 
         def formatter(values: Any) -> str:
-            tags = [getattr(one, "name", one) for one in values]
+            tags = [getattr(value, "name", value) for value in values]
             return noted(log, tags)
 
         def program() -> None:

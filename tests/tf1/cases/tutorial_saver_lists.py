@@ -37,8 +37,8 @@ def chosen(make: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
         if isinstance(saver, str):
             return saver
         with initialized(tf) as session:
-            found = attempt(tf, saver.restore, session, prefix)
-            return [found, session.run([v1, v2])]
+            result = attempt(tf, saver.restore, session, prefix)
+            return [result, session.run([v1, v2])]
 
     return in_folder(body)
 
@@ -62,15 +62,15 @@ def case_what_is_there(tf: Any, folder: Path) -> Any:
     two(tf, 5.0, 6.0)
     tf.get_variable("v3", [2], initializer=tf.constant_initializer(9.0))
     common = [
-        one
-        for one in tf.global_variables()
-        if shapes.get(one.op.name) == one.shape.as_list()
+        global_variable
+        for global_variable in tf.global_variables()
+        if shapes.get(global_variable.op.name) == global_variable.shape.as_list()
     ]
     with initialized(tf) as session:
         tf.train.Saver(common).restore(session, prefix)
-        found = session.run(tf.global_variables())
-    names = sorted(one.op.name for one in common)
-    return [names, found, reader.get_tensor("v1"), reader.has_tensor("v3")]
+        result = session.run(tf.global_variables())
+    names = sorted(tensor.op.name for tensor in common)
+    return [names, result, reader.get_tensor("v1"), reader.has_tensor("v3")]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -76,11 +76,11 @@ def case_without_meta(tf: Any, folder: Path) -> Any:
 
 def case_removed(tf: Any, folder: Path) -> Any:
     prefix = saved(tf, folder)
-    found = [tf.train.checkpoint_exists(prefix), len(files(folder))]
-    found += [len(tf.train.get_checkpoint_mtimes([prefix, prefix + "x"]))]
+    result = [tf.train.checkpoint_exists(prefix), len(files(folder))]
+    result += [len(tf.train.get_checkpoint_mtimes([prefix, prefix + "x"]))]
     tf.train.remove_checkpoint(prefix)
-    found += [tf.train.checkpoint_exists(prefix), files(folder)]
-    return [*found, tf.train.latest_checkpoint(str(folder))]
+    result += [tf.train.checkpoint_exists(prefix), files(folder)]
+    return [*result, tf.train.latest_checkpoint(str(folder))]
 
 
 def case_steps_of_all_kinds(tf: Any, folder: Path) -> Any:
@@ -91,6 +91,6 @@ def case_steps_of_all_kinds(tf: Any, folder: Path) -> Any:
     with initialized(tf) as session:
         path = str(folder / "m")
         return [
-            name_of(str(saver.save(session, path, global_step=one)))
-            for one in (4, step, step + 1, None)
+            name_of(str(saver.save(session, path, global_step=item)))
+            for item in (4, step, step + 1, None)
         ]

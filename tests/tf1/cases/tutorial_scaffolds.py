@@ -28,7 +28,7 @@ def pretrained(tf: Any, folder: Path, value: float) -> str:
 def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
     """A function of the scaffold restores what was trained before, once."""
     prefix = pretrained(tf, folder, 5.0)
-    found = []
+    result = []
     for _ in range(2):
         with tf.Graph().as_default():
             v, train = counting(tf)
@@ -46,8 +46,8 @@ def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
             ) as session:
                 session.run(train)
                 session.run(train)
-                found.append([calls, session.run(v)])
-    return [*found, checkpoints(folder / "run")]
+                result.append([calls, session.run(v)])
+    return [*result, checkpoints(folder / "run")]
 
 
 def case_local_parts(tf: Any) -> Any:
@@ -69,7 +69,11 @@ def case_ready_for_some(tf: Any) -> Any:
     """A ready operation that does not look at all variables."""
     v, train = counting(tf)
     forgotten = tf.get_variable("forgotten", [], initializer=tf.ones_initializer())
-    some = [one for one in tf.global_variables() if one is not forgotten]
+    some = [
+        global_variable
+        for global_variable in tf.global_variables()
+        if global_variable is not forgotten
+    ]
     scaffold = tf.train.Scaffold(
         init_op=tf.variables_initializer(some),
         ready_op=tf.report_uninitialized_variables(some),

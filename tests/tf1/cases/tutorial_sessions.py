@@ -21,7 +21,7 @@ def by_a_creator(kind: str) -> Callable[[Any], Any]:
     """Return a case: a session of a creator, with a folder, twice."""
 
     def body(tf: Any, folder: Path) -> Any:
-        found = []
+        result = []
         for _ in range(2):
             with tf.Graph().as_default():
                 v, train = counting(tf)
@@ -35,15 +35,15 @@ def by_a_creator(kind: str) -> Callable[[Any], Any]:
                 with made as session:
                     session.run(train)
                     session.run(train)
-                    found.append(session.run(v))
-        return [found, checkpoints(folder)]
+                    result.append(session.run(v))
+        return [result, checkpoints(folder)]
 
     return in_folder(body)
 
 
 def case_after_an_error(tf: Any, folder: Path) -> Any:
     """The first program fails in its fifth step; the second goes on."""
-    found: list[Any] = []
+    result: list[Any] = []
     for fails in (True, False):
         with tf.Graph().as_default():
             _, train = counting(tf)
@@ -61,8 +61,8 @@ def case_after_an_error(tf: Any, folder: Path) -> Any:
                             raise ValueError("a mistake")
                     return n_runs
 
-            found += [attempt(tf, program), checkpoints(folder)]
-    return found
+            result += [attempt(tf, program), checkpoints(folder)]
+    return result
 
 
 def case_quiet(tf: Any, folder: Path) -> Any:

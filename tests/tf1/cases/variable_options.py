@@ -10,11 +10,11 @@ PS, WORKER = "/job:ps/task:0", "/job:worker/task:1"
 def devices(variable: Any) -> list[str]:
     """Tell where the variable, its initializer and its value are."""
     ops = [variable.op, variable.initializer, variable.value().op]
-    return [one.device for one in ops]
+    return [tensor.device for tensor in ops]
 
 
 def names(variables: Any) -> list[str]:
-    return [one.name for one in variables]
+    return [variable.name for variable in variables]
 
 
 def case_a_caching_device_of_get_variable(tf: Any) -> Any:
@@ -41,8 +41,8 @@ def case_a_custom_getter_is_given_all_options(tf: Any) -> Any:
         return getter(name, *args, **how)
 
     with tf.variable_scope("a", custom_getter=custom, caching_device=WORKER):
-        found = tf.get_variable("v", [1])
-    return seen, devices(found)
+        result = tf.get_variable("v", [1])
+    return seen, devices(result)
 
 
 def case_what_is_read_on_demand_is_not_trained(tf: Any) -> Any:
@@ -56,9 +56,9 @@ def case_what_is_read_on_demand_is_not_trained(tf: Any) -> Any:
     ]
     return (
         names(tf.trainable_variables()),
-        [one.trainable for one in made],
-        [one.synchronization.name for one in made],
-        [one.aggregation.name for one in made],
+        [item.trainable for item in made],
+        [item.synchronization.name for item in made],
+        [item.aggregation.name for item in made],
     )
 
 
@@ -84,8 +84,8 @@ def case_an_aggregation_that_is_none_of_these(tf: Any) -> Any:
 
 
 def case_no_synchronization_is_the_usual_one(tf: Any) -> Any:
-    found = tf.Variable(1.0, synchronization=None, aggregation=None)
-    return found.synchronization.name, found.aggregation.name, found.trainable
+    result = tf.Variable(1.0, synchronization=None, aggregation=None)
+    return result.synchronization.name, result.aggregation.name, result.trainable
 
 
 def case_a_local_copy_of_a_global_variable(tf: Any) -> Any:

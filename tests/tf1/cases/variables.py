@@ -129,15 +129,15 @@ CASES.update(
 
 
 def case_initializers_are_operations(tf: Any) -> Any:
-    one = tf.Variable(1.0, name="one")
-    found = [
-        one.initializer.name,
+    tensor = tf.Variable(1.0, name="one")
+    result = [
+        tensor.initializer.name,
         tf.global_variables_initializer().name,
-        tf.variables_initializer([one], name="some").name,
+        tf.variables_initializer([tensor], name="some").name,
         tf.local_variables_initializer().name,
     ]
     with tf.Session() as session:
-        return found, session.run(tf.global_variables_initializer())
+        return result, session.run(tf.global_variables_initializer())
 
 
 def case_variables_of_one_name_get_numbers(tf: Any) -> Any:
@@ -145,7 +145,7 @@ def case_variables_of_one_name_get_numbers(tf: Any) -> Any:
 
 
 def case_a_variable_cannot_be_iterated(tf: Any) -> Any:
-    return [one for one in tf.Variable([1.0])]
+    return [item for item in tf.Variable([1.0])]
 
 
 def case_get_variable_with_reuse_of_what_is_not_there_is_refused(tf: Any) -> Any:

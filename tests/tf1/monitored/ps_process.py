@@ -57,8 +57,8 @@ class PsProcess:
 @contextmanager
 def ps_process(ps: list[str], workers: list[str]) -> Iterator[PsProcess]:
     """Give the first parameter server of a cluster, and end it, whatever happened."""
-    found = PsProcess(ps, workers)
+    result = PsProcess(ps, workers)
     try:
-        yield found
+        yield result
     finally:
-        found.end()
+        result.end()

@@ -25,8 +25,8 @@ class Fault(Exception):
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as found:
-        yield found
+    with tf.Graph().as_default() as result:
+        yield result
 
 
 def failing_in(method: str) -> Told:
@@ -40,7 +40,7 @@ def failing_in(method: str) -> Told:
 
 
 def saved_steps(folder: Path) -> list[int]:
-    return sorted(int(one.stem.split("-")[1]) for one in folder.glob("*.index"))
+    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("*.index"))
 
 
 @pytest.mark.parametrize("method", ["begin", "after_create_session"])

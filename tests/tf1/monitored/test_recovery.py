@@ -33,7 +33,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.message for one in caplog.records if one.levelno >= logging.WARNING]
+    return [
+        record.message for record in caplog.records if record.levelno >= logging.WARNING
+    ]
 
 
 def test_chief_goes_on_at_its_last_checkpoint_and_tells_what_is_lost(
@@ -57,7 +59,7 @@ def test_chief_goes_on_at_its_last_checkpoint_and_tells_what_is_lost(
     assert after == [5, 6]
     assert value == 106.0
     assert hook.book.count("created") == 2
-    (line,) = [one for one in warnings(caplog) if "steps are lost" in one]
+    (line,) = [warning for warning in warnings(caplog) if "steps are lost" in warning]
     assert line.startswith("ps:0 came back empty; restored ")
     assert "model.ckpt-4; goes on at step 4; 3 steps are lost." in line
 
@@ -75,10 +77,10 @@ def test_without_checkpoints_everything_begins_anew(
             session.run(count)
         process.kill()
         process.start_again()
-        found = session.run([count, total])
+        result = session.run([count, total])
 
-    assert [float(one) for one in found] == [1.0, 101.0]
-    (line,) = [one for one in warnings(caplog) if "steps are lost" in one]
+    assert [float(number) for number in result] == [1.0, 101.0]
+    (line,) = [warning for warning in warnings(caplog) if "steps are lost" in warning]
     assert "initialised all variables anew; goes on at step 0; 3 steps are lost" in line
 
 
@@ -87,14 +89,14 @@ def test_run_waits_for_a_server_that_comes_back_later(
 ) -> None:
     process, target = cluster
     _, count = counting()
-    found: list[int] = []
+    result: list[int] = []
 
     with tf.train.MonitoredTrainingSession(
         target, checkpoint_dir=str(tmp_path), save_checkpoint_steps=1
     ) as session:
         session.run(count)
         process.kill()
-        thread = threading.Thread(target=lambda: found.append(session.run(count)))
+        thread = threading.Thread(target=lambda: result.append(session.run(count)))
         thread.start()
         thread.join(1.0)
         was_waiting = thread.is_alive()
@@ -102,7 +104,7 @@ def test_run_waits_for_a_server_that_comes_back_later(
         thread.join(30.0)
 
     assert was_waiting
-    assert found == [2]
+    assert result == [2]
 
 
 def test_server_that_stays_away_ends_in_a_deadline_that_names_it(
@@ -134,20 +136,20 @@ def test_worker_waits_until_the_chief_has_made_all_ready_again(
         target, checkpoint_dir=str(tmp_path), save_checkpoint_steps=2
     )
     graph = tf.get_default_graph()
-    found: list[Any] = []
+    result: list[Any] = []
 
     def work() -> None:
         with graph.as_default():
             worker = tf.train.MonitoredTrainingSession(target, is_chief=False)
-            found.append(int(worker.run(count)))
+            result.append(int(worker.run(count)))
             go_on.wait(20.0)
-            found.append(int(worker.run(count)))
+            result.append(int(worker.run(count)))
             worker.close()
 
     go_on = threading.Event()
     thread = threading.Thread(target=work)
     thread.start()
-    while not found:
+    while not result:
         thread.join(0.05)
     chief.run(count)
     process.kill()
@@ -159,9 +161,9 @@ def test_worker_waits_until_the_chief_has_made_all_ready_again(
     thread.join(30.0)
     chief.close()
 
-    assert found[0] == 1
+    assert result[0] == 1
     assert was_waiting
-    assert sorted([restored, found[1]]) == [3, 4]  # the first to come counts first
+    assert sorted([restored, result[1]]) == [3, 4]  # the first to come counts first
 
 
 def test_singular_session_ends_with_the_loss(cluster: Cluster) -> None:
@@ -197,6 +199,6 @@ def test_chief_that_begins_again_tells_what_it_undoes(
         step = int(second.run(count))
 
     assert step == 1
-    (line,) = [one for one in warnings(caplog) if "undone" in one]
+    (line,) = [warning for warning in warnings(caplog) if "undone" in warning]
     assert "was at step 3" in line
     assert "model.ckpt-0, step 0: 3 steps are undone" in line

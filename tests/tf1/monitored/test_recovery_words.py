@@ -82,9 +82,9 @@ def test_loss_is_told_with_its_cause_and_with_what_this_session_does(
     recovery = Recovery(Creator(was_at=4, began_at=4))
     session = RecoverableSession(lambda: inner, recovery)  # type: ignore[arg-type, return-value]
 
-    found = session.run()
+    result = session.run()
 
-    assert found == 7
+    assert result == 7
     # Advice for a plain session, `See why.`, is left out.
     assert caplog.records[0].message == (
         "ps:1 was lost: makes the session anew when all tasks are up. Cause: "

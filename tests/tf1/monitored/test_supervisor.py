@@ -333,8 +333,8 @@ def test_tensorboard_shows_what_a_chief_with_a_folder_has_trained(
             until(lambda: {"ten", "global_step/sec"} <= tags_in(tmp_path))
 
     seen = EventAccumulator(str(tmp_path)).Reload()
-    assert (9, 40.0) in [(one.step, one.value) for one in seen.Scalars("ten")]
-    assert {one.step for one in seen.Scalars("global_step/sec")} == {4}
+    assert (9, 40.0) in [(Scalar.step, Scalar.value) for Scalar in seen.Scalars("ten")]
+    assert {Scalar.step for Scalar in seen.Scalars("global_step/sec")} == {4}
     assert "global_step" in [node.name for node in seen.Graph().node]
 
 

@@ -43,7 +43,7 @@ def test_pauses_grow_from_a_tenth_of_a_second_to_one(
 
     assert time.pauses[:6] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert time.now == pytest.approx(30.0)
-    assert [one.message for one in caplog.records] == [
+    assert [record.message for record in caplog.records] == [
         "Waited 2 s, at most 30 s: nobody is there",
         "Waited 12 s, at most 30 s: nobody is there",
         "Waited 22 s, at most 30 s: nobody is there",

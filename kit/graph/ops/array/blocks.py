@@ -19,11 +19,11 @@ def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
 
     Both are ints for each axis, or tensors of them.
     """
-    found = tensor(x)
+    operand = tensor(x)
     begins, first = numbers_or_input(begin, "begin")
     sizes, second = numbers_or_input(size, "size")
     attrs = {"begin": begins, "size": sizes}
-    return make("Slice", found, *first, *second, name=name, **attrs)
+    return make("Slice", operand, *first, *second, name=name, **attrs)
 
 
 def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -35,8 +35,8 @@ def _infer_slice(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if sizes is None:
         sizes = numbers_of(rest.pop(0))
     if sizes is None or x.shape is None:
-        known = sizes or (None,) * len(begins or ())
-        shape = tuple(None if size == -1 else size for size in known)
+        known_sizes = sizes or (None,) * len(begins or ())
+        shape = tuple(None if size == -1 else size for size in known_sizes)
         return [Static(shape or None, x.dtype)]
     if len(sizes) != len(x.shape) or (begins is not None and len(begins) != len(sizes)):
         raise ValueError(

@@ -19,31 +19,31 @@ from kit.graph.table import Attrs, OpDef, infer_fixed, register
 
 
 def _infer_merge(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    one, other = inputs[1:]
-    dtype = same_dtype([one, other], "the result of two branches")
-    return [Static(_either(one.shape, other.shape), dtype)]
+    first, other = inputs[1:]
+    dtype = same_dtype([first, other], "the result of two branches")
+    return [Static(_either(first.shape, other.shape), dtype)]
 
 
-def _either(one: Shape, other: Shape) -> Shape:
+def _either(first: Shape, other: Shape) -> Shape:
     """Return what is known of a shape that is one of two.
 
     >>> _either((2, 3), (2, 4)), _either((2,), (2, 3))
     ((2, None), None)
     """
-    if one is None or other is None or len(one) != len(other):
+    if first is None or other is None or len(first) != len(other):
         return None
-    return tuple(x if x == y else None for x, y in zip(one, other, strict=True))
+    return tuple(x if x == y else None for x, y in zip(first, other, strict=True))
 
 
-def _merge(_: Any, choice: Any, one: Any, other: Any) -> Any:
-    return one if choice else other
+def _merge(_: Any, choice: Any, first: Any, other: Any) -> Any:
+    return first if choice else other
 
 
 def _merge_gradient(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
     (gradient,) = gradients
     made: list[Any] = [None]
-    for one in op.inputs[1:]:
-        with op.graph.guarded(one.op.guards):
+    for value in op.inputs[1:]:
+        with op.graph.guarded(value.op.guards):
             made.append(make("Identity", gradient))  # type: ignore[arg-type]
     return made
 

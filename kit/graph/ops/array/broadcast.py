@@ -74,19 +74,19 @@ def _like(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
 
 
 def _infer_tile(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    x, given = inputs[0], attrs["multiples"]
-    times: Shape = sizes_of(inputs[1]) if given is None else given
+    x, multiples = inputs[0], attrs["multiples"]
+    times: Shape = sizes_of(inputs[1]) if multiples is None else multiples
     if x.shape is None or times is None:
-        known = x.shape if times is None else times
-        return [Static(known and (None,) * len(known), x.dtype)]
+        sizes = x.shape if times is None else times
+        return [Static(sizes and (None,) * len(sizes), x.dtype)]
     if len(times) != len(x.shape):
         raise ValueError(
             f"multiples has {len(times)} numbers for the {len(x.shape)} axes of "
             f"{text(x.shape)}; give one for each."
         )
-    if given is not None and any(one < 0 for one in given):
+    if multiples is not None and any(size < 0 for size in multiples):
         raise ValueError(
-            f"multiples is {list(given)}; nothing repeats less than 0 times."
+            f"multiples is {list(multiples)}; nothing repeats less than 0 times."
         )
     shape = tuple(
         None if size is None or n is None else size * n

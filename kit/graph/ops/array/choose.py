@@ -148,8 +148,8 @@ def _where(xp: ModuleType, condition: Any) -> Any:
 
 def _infer_clip(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     dtype, shape = same_dtype(inputs, "clip"), inputs[0].shape
-    for one in inputs[1:]:
-        shape = broadcast(shape, one.shape, "a tensor and its bounds")
+    for bound in inputs[1:]:
+        shape = broadcast(shape, bound.shape, "a tensor and its bounds")
     return [Static(shape, dtype)]
 
 

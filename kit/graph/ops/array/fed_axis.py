@@ -26,9 +26,9 @@ def _along(
     is_list = op == "ReverseV2"
     if not is_list and len(axes) != 1:
         raise InvalidArgumentError(f"the axis must have exactly one element: {axes}.")
-    if any(not -rank <= one < rank for one in axes):
+    if any(not -rank <= item < rank for item in axes):
         raise InvalidArgumentError(f"{axes} is out of valid range of {rank} axes.")
-    if len({one % rank for one in axes}) != len(axes):
+    if len({item % rank for item in axes}) != len(axes):
         raise InvalidArgumentError(f"an axis is specified more than once in {axes}.")
     chosen = tuple(axes) if is_list else axes[0]
     return lookup(op).kernel(xp, {**attrs, "axis": chosen})(*xs)

@@ -65,13 +65,13 @@ def full_like(
     x: Any, fill_value: Any, dtype: Any = None, name: str | None = None
 ) -> Tensor:
     """Return a tensor in the shape of `x` with one value everywhere."""
-    found = tensor(x)
-    wanted = found.static.dtype if dtype is None else dtype_of(dtype)
+    like = tensor(x)
+    wanted = like.static.dtype if dtype is None else dtype_of(dtype)
     if isinstance(fill_value, ArrayProtocol):
         value = cast(fill_value, wanted)
     else:
         value = tensor(np.asarray(fill_value).astype(wanted))
-    return make("BroadcastLike", value, found, name=name)
+    return make("BroadcastLike", value, like, name=name)
 
 
 def arange(
@@ -80,17 +80,17 @@ def arange(
     """Return start, start + step, ... below stop; with one bound it begins at 0."""
     if stop is None:
         start, stop = 0, start
-    given = [start, stop, step]
+    limits = [start, stop, step]
     if dtype is not None and kind_of(dtype_of(dtype)) == "f":
         # At once: a float32 in between would be another number in float64.
-        graph = graph_of(given)
-        given = [
-            cast(one, dtype)
-            if isinstance(one, ArrayProtocol)
-            else tensor(np.asarray(one, dtype_of(dtype)), graph=graph)
-            for one in given
+        graph = graph_of(limits)
+        limits = [
+            cast(bound, dtype)
+            if isinstance(bound, ArrayProtocol)
+            else tensor(np.asarray(bound, dtype_of(dtype)), graph=graph)
+            for bound in limits
         ]
-    bounds = operands(*given)
+    bounds = operands(*limits)
     if dtype is not None:
         bounds = [cast(bound, dtype) for bound in bounds]
     return make("Range", *bounds, name=name)
@@ -123,33 +123,35 @@ def one_hot(
 
     An index that is out of range has no place: its row is off everywhere.
     """
-    found = numbers(depth)
-    extra = [] if found is not None else [tensor(depth)]
+    size = numbers(depth)
+    extra = [] if size is not None else [tensor(depth)]
     attrs = {
-        "depth": None if found is None else number(depth, "depth"),
+        "depth": None if size is None else number(depth, "depth"),
         "axis": number(axis, "the axis"),
     }
     wanted = dtype_of(dtype)
     values = [
-        cast(one, wanted) if isinstance(one, ArrayProtocol) else tensor(one, wanted)
-        for one in (on_value, off_value)
+        cast(value, wanted)
+        if isinstance(value, ArrayProtocol)
+        else tensor(value, wanted)
+        for value in (on_value, off_value)
     ]
     return make("OneHot", tensor(indices), *values, *extra, name=name, **attrs)
 
 
 def _same_shape(op_type: str, x: Any, dtype: Any, name: str | None) -> Tensor:
-    found = tensor(x)
-    wanted = found.static.dtype if dtype is None else dtype_of(dtype)
-    return make(op_type, found, dtype=wanted, name=name)
+    operand = tensor(x)
+    wanted = operand.static.dtype if dtype is None else dtype_of(dtype)
+    return make(op_type, operand, dtype=wanted, name=name)
 
 
 def _infer_fill(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    given = attrs["shape"]
+    sizes = attrs["shape"]
     if inputs[0].shape not in ((), None):
         raise ValueError("fill takes one value, without axes; use broadcast_to.")
-    if given is not None and any(size < 0 for size in given):
-        raise ValueError(f"{list(given)} is not a shape: sizes are not negative.")
-    return [Static(sizes_of(inputs[1]) if given is None else given, inputs[0].dtype)]
+    if sizes is not None and any(size < 0 for size in sizes):
+        raise ValueError(f"{list(sizes)} is not a shape: sizes are not negative.")
+    return [Static(sizes_of(inputs[1]) if sizes is None else sizes, inputs[0].dtype)]
 
 
 def _fill(xp: ModuleType, value: Any, *extra: Any, shape: Ints | None) -> Any:
@@ -180,11 +182,11 @@ def _all(number: int) -> Callable[..., Any]:
 
 def _infer_range(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     dtype = inputs[0].dtype
-    if any(one.shape not in ((), None) for one in inputs):
+    if any(static.shape not in ((), None) for static in inputs):
         raise ValueError("the bounds of a range are numbers, without axes.")
     if kind_of(dtype) not in "iuf":
         raise TypeError(f"a range is of numbers, not of {name_of(dtype)}.")
-    values = [one.value for one in inputs]
+    values = [static.value for static in inputs]
     if any(value is None for value in values):
         return [Static((None,), dtype)]
     first, last, by = _bounds(*values)
@@ -232,8 +234,8 @@ def _infer_one_hot(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         raise ValueError(f"depth is {depth}; it cannot be negative.")
     if indices.shape is None:
         return [Static(None, on.dtype)]
-    place = axis_of(attrs["axis"], len(indices.shape) + 1)
-    shape = (*indices.shape[:place], depth, *indices.shape[place:])
+    position = axis_of(attrs["axis"], len(indices.shape) + 1)
+    shape = (*indices.shape[:position], depth, *indices.shape[position:])
     return [Static(shape, on.dtype)]
 
 
@@ -247,10 +249,10 @@ def _one_hot(
     axis: int,
 ) -> Any:
     classes = xp.arange(int(extra[0]) if depth is None else depth)
-    place = axis % (indices.ndim + 1)
+    position = axis % (indices.ndim + 1)
     shape = [1] * (indices.ndim + 1)
-    shape[place] = -1
-    is_on = xp.expand_dims(indices, place) == classes.reshape(shape)
+    shape[position] = -1
+    is_on = xp.expand_dims(indices, position) == classes.reshape(shape)
     return xp.where(is_on, on, off)
 
 

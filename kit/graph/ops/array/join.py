@@ -15,14 +15,14 @@ from kit.graph.table import Attrs, OpDef, register
 
 def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
     """Return tensors joined along an existing axis; other sizes must be equal."""
-    place = number(axis, "the axis")
-    return make("ConcatV2", *operands(*xs), axis=place, name=name)
+    number_of = number(axis, "the axis")
+    return make("ConcatV2", *operands(*xs), axis=number_of, name=name)
 
 
 def stack(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
     """Return tensors of one shape side by side along a new axis."""
-    place = number(axis, "the axis")
-    return make("Pack", *operands(*xs), axis=place, name=name)
+    position = number(axis, "the axis")
+    return make("Pack", *operands(*xs), axis=position, name=name)
 
 
 def unstack(
@@ -32,17 +32,17 @@ def unstack(
 
     Raises `ValueError` if it is not, and `num` does not say it.
     """
-    found, place = tensor(x), number(axis, "the axis")
-    shape = found.static.shape
+    operand, position = tensor(x), number(axis, "the axis")
+    shape = operand.static.shape
     if shape is not None:
-        size = shape[axis_of(place, len(shape))]
+        size = shape[axis_of(position, len(shape))]
         num = size if num is None else num
     if num is None:
         raise ValueError(
-            f"the axis {place} of {found!r} has a size that is not known when the line "
-            f"is written; give it as num."
+            f"the axis {position} of {operand!r} has a size that is not known when the "
+            f"line is written; give it as num."
         )
-    return list(make_op("Unpack", found, num=num, axis=place, name=name).outputs)
+    return list(make_op("Unpack", operand, num=num, axis=position, name=name).outputs)
 
 
 def split(
@@ -52,16 +52,16 @@ def split(
 
     One size may be -1: the rest. Raises `ValueError` if they do not add up.
     """
-    found, place = tensor(x), number(axis, "the axis")
+    operand, position = tensor(x), number(axis, "the axis")
     sizes = numbers(num_or_sizes)
     if sizes is None:
         sizes = (number(num_or_sizes, "the number of parts"),)
         num_or_sizes = sizes[0]
-    attrs: dict[str, Any] = {"axis": place}
+    attrs: dict[str, Any] = {"axis": position}
     if getattr(num_or_sizes, "__len__", None) is None or isinstance(num_or_sizes, int):
-        op = make_op("Split", found, num=sizes[0], name=name, **attrs)
+        op = make_op("Split", operand, num=sizes[0], name=name, **attrs)
     else:
-        op = make_op("SplitV", found, sizes=sizes, name=name, **attrs)
+        op = make_op("SplitV", operand, sizes=sizes, name=name, **attrs)
     return list(op.outputs)
 
 
@@ -70,21 +70,23 @@ def _infer_concat(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         raise ValueError("at least one tensor is needed to join.")
     dtype, common = same_dtype(inputs, "concat"), None
     total: int | None = 0
-    for one in inputs:
-        if one.shape is None:
+    for static in inputs:
+        if static.shape is None:
             total = None
             continue
-        if not one.shape:
+        if not static.shape:
             raise ValueError("numbers without axes cannot be joined; use stack.")
-        place = axis_of(attrs["axis"], len(one.shape))
-        size = one.shape[place]
+        position = axis_of(attrs["axis"], len(static.shape))
+        size = static.shape[position]
         total = None if total is None or size is None else total + size
-        rest: Shape = tuple(None if i == place else s for i, s in enumerate(one.shape))
+        rest: Shape = tuple(
+            None if i == position else s for i, s in enumerate(static.shape)
+        )
         common = merge(common, rest, "the joined tensors, but for the axis,")
     if common is None:
         return [Static(None, dtype)]
-    place = axis_of(attrs["axis"], len(common))
-    return [Static((*common[:place], total, *common[place + 1 :]), dtype)]
+    position = axis_of(attrs["axis"], len(common))
+    return [Static((*common[:position], total, *common[position + 1 :]), dtype)]
 
 
 def _concat(xp: ModuleType, *xs: Any, axis: int) -> Any:
@@ -121,12 +123,12 @@ def _infer_pack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if not inputs:
         raise ValueError("at least one tensor is needed to stack.")
     dtype, shape = same_dtype(inputs, "stack"), inputs[0].shape
-    for one in inputs[1:]:
-        shape = merge(shape, one.shape, "the stacked tensors")
+    for static in inputs[1:]:
+        shape = merge(shape, static.shape, "the stacked tensors")
     if shape is None:
         return [Static(None, dtype)]
-    place = axis_of(attrs["axis"], len(shape) + 1)
-    return [Static((*shape[:place], len(inputs), *shape[place:]), dtype)]
+    position = axis_of(attrs["axis"], len(shape) + 1)
+    return [Static((*shape[:position], len(inputs), *shape[position:]), dtype)]
 
 
 def _pack(xp: ModuleType, *xs: Any, axis: int) -> Any:
@@ -141,12 +143,13 @@ def _infer_unpack(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, num = inputs[0], attrs["num"]
     if x.shape is None:
         return [Static(None, x.dtype)] * num
-    place = axis_of(attrs["axis"], len(x.shape))
-    if x.shape[place] not in (num, None):
+    position = axis_of(attrs["axis"], len(x.shape))
+    if x.shape[position] not in (num, None):
         raise ValueError(
-            f"axis {place} of {text(x.shape)} has {x.shape[place]} parts, not {num}."
+            f"axis {position} of {text(x.shape)} has {x.shape[position]} parts, not "
+            f"{num}."
         )
-    return [Static((*x.shape[:place], *x.shape[place + 1 :]), x.dtype)] * num
+    return [Static((*x.shape[:position], *x.shape[position + 1 :]), x.dtype)] * num
 
 
 def _unpack(xp: ModuleType, x: Any, *, num: int, axis: int) -> Any:
@@ -179,15 +182,17 @@ def _infer_split(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         raise ValueError(f"there cannot be {num} parts.")
     if x.shape is None:
         return [Static(None, x.dtype)] * num
-    place = axis_of(attrs["axis"], len(x.shape))
-    size = x.shape[place]
+    position = axis_of(attrs["axis"], len(x.shape))
+    size = x.shape[position]
     if size is not None and size % num:
         raise ValueError(
-            f"axis {place} of {text(x.shape)} has {size} elements, which are not {num} "
-            f"equal parts."
+            f"axis {position} of {text(x.shape)} has {size} elements, which are not "
+            f"{num} equal parts."
         )
     each = None if size is None else size // num
-    return [Static((*x.shape[:place], each, *x.shape[place + 1 :]), x.dtype)] * num
+    return [
+        Static((*x.shape[:position], each, *x.shape[position + 1 :]), x.dtype)
+    ] * num
 
 
 def _split(_: ModuleType, x: Any, *, num: int, axis: int) -> Any:
@@ -199,24 +204,24 @@ def _split(_: ModuleType, x: Any, *, num: int, axis: int) -> Any:
 
 def _resolved(sizes: Ints, whole: int) -> list[int]:
     rest = whole - sum(size for size in sizes if size >= 0)
-    found = [rest if size == -1 else size for size in sizes]
-    if sizes.count(-1) > 1 or sum(found) != whole or min(found, default=0) < 0:
+    result = [rest if size == -1 else size for size in sizes]
+    if sizes.count(-1) > 1 or sum(result) != whole or min(result, default=0) < 0:
         raise ValueError(
             f"parts of {list(sizes)} do not make up an axis of {whole} elements."
         )
-    return found
+    return result
 
 
 def _infer_sizes(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     x, sizes = inputs[0], attrs["sizes"]
     if x.shape is None:
         return [Static(None, x.dtype)] * len(sizes)
-    place = axis_of(attrs["axis"], len(x.shape))
-    whole = x.shape[place]
+    position = axis_of(attrs["axis"], len(x.shape))
+    whole = x.shape[position]
     each = [None if size < 0 else size for size in sizes]
     if whole is not None:
         each = list(_resolved(sizes, whole))
-    lead, tail = x.shape[:place], x.shape[place + 1 :]
+    lead, tail = x.shape[:position], x.shape[position + 1 :]
     return [Static((*lead, size, *tail), x.dtype) for size in each]
 
 

@@ -47,8 +47,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     old = [axis_of(axis, rank) for axis in axes(source) or ()]
     new = [axis_of(axis, rank) for axis in axes(destination) or ()]
     order = [i for i in range(rank) if i not in old]
-    for place, one in sorted(zip(new, old, strict=True)):
-        order.insert(place, one)
+    for target, one in sorted(zip(new, old, strict=True)):
+        order.insert(target, one)
     return transpose(x, order)
 
 
@@ -61,9 +61,9 @@ def ravel(x: Any) -> Tensor:
 @speaks(np.shape)
 def shape(x: Any) -> Any:
     """Return the shape: a tuple if every size is known, else a tensor."""
-    found = tensor(x)
-    known = found.static.shape
-    return shape_of(found) if known is None or None in known else known
+    operand = tensor(x)
+    sizes = operand.static.shape
+    return shape_of(operand) if sizes is None or None in sizes else sizes
 
 
 @speaks(np.ndim)
@@ -75,13 +75,13 @@ def ndim(x: Any) -> int:
 @speaks(np.size)
 def size(x: Any, axis: int | None = None) -> Any:
     """Return the number of elements, or along an axis: an int, a tensor if unknown."""
-    found = tensor(x)
+    operand = tensor(x)
     if axis is None:
-        total = n_elements(found.static.shape)
-        return size_of(found) if total is None else total
-    known = found.static.shape
-    one = None if known is None else known[axis_of(axis, len(known))]
-    return shape_of(found)[axis] if one is None else one
+        total = n_elements(operand.static.shape)
+        return size_of(operand) if total is None else total
+    sizes = operand.static.shape
+    length = None if sizes is None else sizes[axis_of(axis, len(sizes))]
+    return shape_of(operand)[axis] if length is None else length
 
 
 @speaks(np.concatenate)
@@ -114,37 +114,37 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     if isinstance(indices_or_sections, int | np.integer):
         return join.split(x, int(indices_or_sections), axis)
     cuts = numbers(indices_or_sections)
-    found = tensor(x)
-    place = axis_of(axis, _rank(found))
+    operand = tensor(x)
+    position = axis_of(axis, _rank(operand))
     if cuts is None:
         raise ValueError(
             "the indices of a split must be known when the line is written."
         )
-    before = (slice(None),) * place
+    before = (slice(None),) * position
     edges = (*cuts, None)
     return [
-        found[(*before, slice(a, b))] for a, b in zip((0, *cuts), edges, strict=True)
+        operand[(*before, slice(a, b))] for a, b in zip((0, *cuts), edges, strict=True)
     ]
 
 
 @speaks(np.take)
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """Return the slices along an axis that integers name; without one, elements."""
-    found = tensor(x) if axis is not None else ravel(x)
-    place = axis_of(axis or 0, _rank(found))
-    return gather(found, from_the_start(indices, found, place), place)
+    operand = tensor(x) if axis is not None else ravel(x)
+    position = axis_of(axis or 0, _rank(operand))
+    return gather(operand, from_the_start(indices, operand, position), position)
 
 
 @speaks(np.tile)
 def tiled(A: Any, reps: Any) -> Tensor:
     """Return the tensor repeated along its last axes, or along new first ones."""
-    times, found = numbers(reps), tensor(A)
+    times, operand = numbers(reps), tensor(A)
     if times is None:
-        return tile(found, reps)
-    rank = _rank(found)
+        return tile(operand, reps)
+    rank = _rank(operand)
     if len(times) > rank:
-        found = expand_dims(found, list(range(len(times) - rank)))
-    return tile(found, (1,) * (rank - len(times)) + times)
+        operand = expand_dims(operand, list(range(len(times) - rank)))
+    return tile(operand, (1,) * (rank - len(times)) + times)
 
 
 @speaks(np.pad)
@@ -152,11 +152,11 @@ def padded(
     x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
 ) -> Tensor:
     """Return the tensor with more elements at its edges."""
-    found = tensor(x)
+    operand = tensor(x)
     if hasattr(pad_width, "_as_tensor"):
-        return pad.pad(found, pad_width, mode, constant_values)
-    rows = np.broadcast_to(np.asarray(pad_width), (_rank(found), 2))
-    return pad.pad(found, rows, mode, constant_values)
+        return pad.pad(operand, pad_width, mode, constant_values)
+    rows = np.broadcast_to(np.asarray(pad_width), (_rank(operand), 2))
+    return pad.pad(operand, rows, mode, constant_values)
 
 
 @speaks(np.flip)
@@ -166,12 +166,12 @@ def flip(x: Any, axis: Any = None) -> Tensor:
 
 
 def _rank(x: Any) -> int:
-    known = tensor(x).static.shape
-    if known is None:
+    sizes = tensor(x).static.shape
+    if sizes is None:
         raise ValueError(
             f"{x!r} has an unknown number of axes; set its shape with set_shape first."
         )
-    return len(known)
+    return len(sizes)
 
 
 def _at_least_2d(x: Tensor) -> Tensor:

@@ -35,12 +35,12 @@ def pad(
     mode = mode.lower()
     if mode not in ("constant", *_MIRRORS):
         raise ValueError(f"mode is {mode!r}; give constant, reflect or symmetric.")
-    found = tensor(x)
+    operand = tensor(x)
     attr, extra = numbers_or_input(_flat(paddings), "paddings")
     if extra and extra[0].static.shape not in (None, (None, 2)):
-        _check_rows(extra[0].static.shape, found.static.shape)
-    fill = _fill(constant_values, found.static.dtype)
-    return make("Pad", found, *extra, name=name, paddings=attr, mode=mode, fill=fill)
+        _check_rows(extra[0].static.shape, operand.static.shape)
+    fill = _fill(constant_values, operand.static.dtype)
+    return make("Pad", operand, *extra, name=name, paddings=attr, mode=mode, fill=fill)
 
 
 def reverse(x: Any, axis: Any, name: str | None = None) -> Tensor:
@@ -74,11 +74,11 @@ def _check_rows(shape: Shape, x: Shape) -> None:
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    x, given = inputs[0], attrs["paddings"]
-    flat: Shape = sizes_of(inputs[1]) if given is None else given
+    x, paddings = inputs[0], attrs["paddings"]
+    flat: Shape = sizes_of(inputs[1]) if paddings is None else paddings
     if x.shape is None:
         return [Static(None if flat is None else (None,) * (len(flat) // 2), x.dtype)]
-    if flat is None or (given is None and len(flat) != 2 * len(x.shape)):
+    if flat is None or (paddings is None and len(flat) != 2 * len(x.shape)):
         return [Static((None,) * len(x.shape), x.dtype)]
     if len(flat) != 2 * len(x.shape):
         raise ValueError(
@@ -92,14 +92,14 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 def _grown(
     before: int | None, after: int | None, size: int | None, mode: str
 ) -> int | None:
-    for one in (before, after):
-        if one is not None and one < 0:
-            raise ValueError(f"an axis cannot be padded by {one} elements.")
-        if None not in (one, size) and mode in _MIRRORS:
+    for amount in (before, after):
+        if amount is not None and amount < 0:
+            raise ValueError(f"an axis cannot be padded by {amount} elements.")
+        if None not in (amount, size) and mode in _MIRRORS:
             most = (size or 0) - _MIRRORS[mode]
-            if one is not None and one > most:
+            if amount is not None and amount > most:
                 raise ValueError(
-                    f"{one} elements cannot be mirrored ({mode}) from an axis of "
+                    f"{amount} elements cannot be mirrored ({mode}) from an axis of "
                     f"{size}; at most {most} can."
                 )
     return (
@@ -171,14 +171,14 @@ def _pad_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 def _infer_reverse(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     shape = inputs[0].shape
     if shape is not None:
-        places = [axis_of(one, len(shape)) for one in attrs["axis"]]
+        places = [axis_of(axis, len(shape)) for axis in attrs["axis"]]
         if len(set(places)) != len(places):
             raise ValueError(f"the axes {list(attrs['axis'])} name one axis twice.")
     return [Static(shape, inputs[0].dtype)]
 
 
 def _reverse(_: ModuleType, x: Any, *, axis: Ints) -> Any:
-    gone = {one % x.ndim for one in axis}
+    gone = {item % x.ndim for item in axis}
     turn = slice(None, None, -1)
     return x[tuple(turn if i in gone else slice(None) for i in range(x.ndim))]
 

@@ -33,8 +33,8 @@ def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tens
 
     The shape of `indices` takes the axis' place. Negative indices are errors.
     """
-    place = number(axis, "the axis")
-    return make("GatherV2", tensor(x), tensor(indices), axis=place, name=name)
+    position = number(axis, "the axis")
+    return make("GatherV2", tensor(x), tensor(indices), axis=position, name=name)
 
 
 def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
@@ -44,14 +44,14 @@ def from_the_start(indices: Any, x: Tensor, axis: int) -> Any:
     """
     if isinstance(indices, ArrayProtocol):
         return indices
-    given = np.asarray(indices)
-    below = given < 0
+    values = np.asarray(indices)
+    below = values < 0
     if not below.any():
-        return given
+        return values
     size = x.static.shape[axis] if x.static.shape else None
     if size is not None:
-        return np.where(below, given + size, given)
-    return add(given, multiply(below.astype(given.dtype), shape_of(x)[axis]))
+        return np.where(below, values + size, values)
+    return add(values, multiply(below.astype(values.dtype), shape_of(x)[axis]))
 
 
 def gather_nd(x: Any, indices: Any, name: str | None = None) -> Tensor:
@@ -89,8 +89,10 @@ def _infer_gather(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         return [Static(None, x.dtype)]
     if not x.shape:
         raise ValueError("a number without axes has no rows to gather.")
-    place = axis_of(attrs["axis"], len(x.shape))
-    return [Static((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), x.dtype)]
+    position = axis_of(attrs["axis"], len(x.shape))
+    return [
+        Static((*x.shape[:position], *indices.shape, *x.shape[position + 1 :]), x.dtype)
+    ]
 
 
 def _gather(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
@@ -115,12 +117,12 @@ def _gather_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 def _gather_back(xp: ModuleType, g: Any, indices: Any, x: Any, *, axis: int) -> Any:
-    place = axis % x.ndim
-    turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), place, 0)
-    flat = g.reshape((*g.shape[:place], -1, *g.shape[place + indices.ndim :]))
-    rows = xp.moveaxis(flat, place, 0)
-    found = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
-    return xp.moveaxis(found, 0, place)
+    position = axis % x.ndim
+    turned = xp.moveaxis(xp.zeros(x.shape, g.dtype), position, 0)
+    flat = g.reshape((*g.shape[:position], -1, *g.shape[position + indices.ndim :]))
+    rows = xp.moveaxis(flat, position, 0)
+    total = segments.scatter("add", xp, turned, indices.reshape(-1), rows)
+    return xp.moveaxis(total, 0, position)
 
 
 def _gather_back_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -171,16 +173,16 @@ def _gather_nd(xp: ModuleType, x: Any, indices: Any) -> Any:
 def _gather_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     x, indices = op.inputs
     shape = x.static.shape
-    given: Any = shape if is_known(shape) else shape_of(x)
+    sizes: Any = shape if is_known(shape) else shape_of(x)
     if indices.static.shape is not None and indices.static.shape[1:] == (1,):
-        whole = tensor(np.array(given, np.int32)) if is_known(shape) else given
+        whole = tensor(np.array(sizes, np.int32)) if is_known(shape) else sizes
         return [IndexedSlices(gradients[0], reshape(indices, -1), whole), None]
-    return [scatter_nd(indices, gradients[0], given), None]
+    return [scatter_nd(indices, gradients[0], sizes), None]
 
 
 def _infer_scatter_nd(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    indices, updates, given = inputs[0], inputs[1], attrs["shape"]
-    shape: Shape = sizes_of(inputs[2]) if given is None else given
+    indices, updates, sizes = inputs[0], inputs[1], attrs["shape"]
+    shape: Shape = sizes_of(inputs[2]) if sizes is None else sizes
     lead, depth = places(shape, indices)
     counts = n_elements(indices.shape), n_elements(updates.shape)
     if 0 in (shape or ()) and None not in counts and 0 not in counts:
@@ -214,8 +216,8 @@ def _scatter_nd(
     rows = updates.reshape((flat.size, *tail))
     nothing = b"" if updates.dtype == STRING else 0  # texts are joined
     zeros = xp.full((math.prod(shape[:depth]), *tail), nothing, updates.dtype)
-    found = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
-    return found.reshape(shape)
+    total = segments.scatter("add", xp, zeros, flat, rows, in_place=True)
+    return total.reshape(shape)
 
 
 def _scatter_nd_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:

@@ -63,49 +63,49 @@ def rank_of(x: Any, name: str | None = None) -> Tensor:
 
 
 def _infer_reshape(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    x, given = inputs[0], attrs["shape"]
-    if given is None and inputs[1].value is not None:
-        given = tuple(inputs[1].value.reshape(-1).tolist())
-    if given is None:
+    x, sizes = inputs[0], attrs["shape"]
+    if sizes is None and inputs[1].value is not None:
+        sizes = tuple(inputs[1].value.reshape(-1).tolist())
+    if sizes is None:
         wanted = sizes_of(inputs[1])
         if wanted is not None and wanted.count(None) == 1:
             # One unknown size is found as -1 is.
             wanted = _filled(tuple(-1 if n is None else n for n in wanted), x.shape)
         return [Static(wanted, x.dtype)]
-    return [Static(_filled(given, x.shape), x.dtype)]
+    return [Static(_filled(sizes, x.shape), x.dtype)]
 
 
-def _filled(given: Ints, shape: Shape) -> Shape:
+def _filled(sizes: Ints, shape: Shape) -> Shape:
     """Return the wanted shape with -1 resolved as far as the number of elements is."""
-    if any(size < -1 for size in given) or given.count(-1) > 1:
+    if any(size < -1 for size in sizes) or sizes.count(-1) > 1:
         raise ValueError(
-            f"{list(given)} is not a shape: sizes are not negative, and -1, the size "
+            f"{list(sizes)} is not a shape: sizes are not negative, and -1, the size "
             f"to be found, stands once."
         )
     total, rest = n_elements(shape), 1
-    for size in given:
+    for size in sizes:
         rest *= 1 if size == -1 else size
     fits = total is None or (
-        total == rest if -1 not in given else _divides(rest, total)
+        total == rest if -1 not in sizes else _divides(rest, total)
     )
     if not fits:
         raise ValueError(
             f"a tensor of {text(shape)} has {total} elements and cannot have the shape "
-            f"{list(given)}."
+            f"{list(sizes)}."
         )
-    found = None if total is None else _missing(given, shape or ())
-    return tuple(found if size == -1 else size for size in given)
+    size_left = None if total is None else _missing(sizes, shape or ())
+    return tuple(size_left if size == -1 else size for size in sizes)
 
 
-def _missing(given: Sequence[Any], shape: Sequence[Any]) -> int | None:
+def _missing(sizes: Sequence[Any], shape: Sequence[Any]) -> int | None:
     """Return the size that is -1; beside a size of 0, that of all others that are not.
 
     >>> _missing([2, -1], [6, 2]), _missing([0, -1, 3], [0, 6])
     (6, 2)
     """
-    has_none = 0 in given
-    rest = math.prod(one for one in given if one > 0)
-    total = math.prod(one for one in shape if one or not has_none)
+    has_none = 0 in sizes
+    rest = math.prod(size for size in sizes if size > 0)
+    total = math.prod(size for size in shape if size or not has_none)
     return total // rest if rest else None
 
 
@@ -122,8 +122,8 @@ def _reshape(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
 
 def _reshaped(x: Any, sizes: Ints) -> Any:
     if 0 in sizes and -1 in sizes:
-        found = _missing(sizes, x.shape) or 0
-        sizes = tuple(found if size == -1 else size for size in sizes)
+        size_left = _missing(sizes, x.shape) or 0
+        sizes = tuple(size_left if size == -1 else size for size in sizes)
     return x.reshape(sizes)
 
 
@@ -141,7 +141,7 @@ def _infer_transpose(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]
     if x.shape is None:
         return [Static(None if perm is None else (None,) * len(perm), x.dtype)]
     order = tuple(reversed(range(len(x.shape)))) if perm is None else perm
-    places = [axis_of(one, len(x.shape), "a place in perm") for one in order]
+    places = [axis_of(axis, len(x.shape), "a place in perm") for axis in order]
     if sorted(places) != list(range(len(x.shape))):
         raise ValueError(
             f"perm is {list(order)}, but it must name each of the {len(x.shape)} axes "
@@ -163,7 +163,7 @@ def _infer_expand(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     if x.shape is None:
         return [Static(None, x.dtype)]
     rank = len(x.shape) + len(axis)
-    places = {axis_of(one, rank) for one in axis}
+    places = {axis_of(number, rank) for number in axis}
     if len(places) != len(axis):
         raise ValueError(f"the axes {list(axis)} name one axis twice.")
     old = iter(x.shape)
@@ -179,7 +179,7 @@ def _infer_squeeze(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     rank = len(x.shape)
     gone = {i for i in range(rank) if x.shape[i] == 1}
     if axis is not None:
-        gone = {axis_of(one, rank) for one in axis}
+        gone = {axis_of(number, rank) for number in axis}
     for i in gone:
         if x.shape[i] not in (1, None):
             raise ValueError(
@@ -195,8 +195,8 @@ def _infer_shape(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         return [Static((None,), dtype)]
     if None not in shape:
         return [Static((len(shape),), dtype, np.array(shape, dtype))]
-    known = np.array([np.nan if size is None else size for size in shape])
-    return [Static((len(shape),), dtype, partial=known)]
+    sizes = np.array([np.nan if size is None else size for size in shape])
+    return [Static((len(shape),), dtype, partial=sizes)]
 
 
 def _infer_size(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

@@ -35,13 +35,13 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
     A single array or tensor of integers takes these rows. Raises `TypeError` for other
     keys, `ValueError` for an index or a number of axes that cannot be.
     """
-    found = tensor(x)
+    operand = tensor(x)
     if isinstance(key, ArrayProtocol | np.ndarray | list) and _has_axes(key):
-        return gather(found, _rows(key, found), name=name)
+        return gather(operand, _rows(key, operand), name=name)
     inputs: list[Tensor] = []
     parts = key if isinstance(key, tuple) else (key,)
     spec = tuple(_item(part, inputs) for part in parts)
-    return make("StridedSlice", found, *inputs, spec=spec, name=name)
+    return make("StridedSlice", operand, *inputs, spec=spec, name=name)
 
 
 def _has_axes(key: Any) -> bool:
@@ -60,20 +60,20 @@ def _rows(key: Any, x: Tensor) -> Any:
     return from_the_start(key, x, 0)
 
 
-def _item(one: Any, inputs: list[Tensor]) -> Item:
-    if one is None:
+def _item(item: Any, inputs: list[Tensor]) -> Item:
+    if item is None:
         return ("n",)
-    if isinstance(one, EllipsisType):
+    if isinstance(item, EllipsisType):
         return ("e",)
-    if isinstance(one, slice):
-        bounds = (one.start, one.stop, one.step)
+    if isinstance(item, slice):
+        bounds = (item.start, item.stop, item.step)
         return ("s", *[None if b is None else _bound(b, inputs) for b in bounds])
-    return ("i", _bound(one, inputs))
+    return ("i", _bound(item, inputs))
 
 
-def _bound(one: Any, inputs: list[Tensor]) -> Any:
-    if isinstance(one, ArrayProtocol):
-        found = one._as_tensor()
+def _bound(value: Any, inputs: list[Tensor]) -> Any:
+    if isinstance(value, ArrayProtocol):
+        found = value._as_tensor()
         if found.static.dtype.kind not in "iu" or found.static.shape not in (
             (),
             None,
@@ -84,12 +84,12 @@ def _bound(one: Any, inputs: list[Tensor]) -> Any:
             )
         inputs.append(found)
         return ("t", len(inputs))
-    if isinstance(one, bool | np.bool_) or not hasattr(one, "__index__"):
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"{one!r} cannot stand in the brackets of a tensor; use integers, slices, "
-            f"None, ... or tensors of one integer."
+            f"{value!r} cannot stand in the brackets of a tensor; use integers, "
+            f"slices, None, ... or tensors of one integer."
         )
-    return one.__index__()
+    return value.__index__()
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -101,15 +101,15 @@ def _part(shape: Shape, spec: Sequence[Item], inputs: Sequence[Static]) -> Shape
     """Return the shape of the part that the brackets take."""
     if shape is None:
         return None
-    used = sum(one[0] in "is" for one in spec)
-    if used > len(shape) or sum(one == ("e",) for one in spec) > 1:
+    used = sum(each[0] in "is" for each in spec)
+    if used > len(shape) or sum(each == ("e",) for each in spec) > 1:
         raise ValueError(
             f"{used} indices are too many for the {len(shape)} axes of {text(shape)}, "
             f"or there are two ellipses."
         )
     left, sizes = list(shape), list[int | None]()
-    for one in spec if ("e",) in spec else (*spec, ("e",)):
-        match one[0]:
+    for item in spec if ("e",) in spec else (*spec, ("e",)):
+        match item[0]:
             case "n":
                 sizes.append(1)
             case "e":
@@ -117,16 +117,16 @@ def _part(shape: Shape, spec: Sequence[Item], inputs: Sequence[Static]) -> Shape
                 sizes += left[:rest]
                 del left[:rest]
             case "i":
-                _check_index(one[1], left.pop(0), shape, inputs)
+                _check_index(item[1], left.pop(0), shape, inputs)
             case _:
-                sizes.append(_length(left.pop(0), one[1:], inputs))
+                sizes.append(_length(left.pop(0), item[1:], inputs))
     return tuple(sizes)
 
 
 def _check_index(
-    given: Any, size: int | None, shape: Shape, inputs: Sequence[Static]
+    value: Any, size: int | None, shape: Shape, inputs: Sequence[Static]
 ) -> None:
-    index = _known(given, inputs)
+    index = _known(value, inputs)
     if index is not None and size is not None and not -size <= index < size:
         raise ValueError(
             f"the index {index} is out of bounds for an axis of {size} elements of "
@@ -134,48 +134,48 @@ def _check_index(
         )
 
 
-def _known(given: Any, inputs: Sequence[Static]) -> int | None:
-    if not isinstance(given, tuple):
-        return None if given is None else int(given)
-    value = inputs[given[1]].value
+def _known(entry: Any, inputs: Sequence[Static]) -> int | None:
+    if not isinstance(entry, tuple):
+        return None if entry is None else int(entry)
+    value = inputs[entry[1]].value
     return None if value is None else int(value)
 
 
 def _length(
     size: int | None, bounds: Sequence[Any], inputs: Sequence[Static]
 ) -> int | None:
-    known = [_known(bound, inputs) for bound in bounds]
-    if any(a is not None and b is None for a, b in zip(bounds, known, strict=True)):
+    values = [_known(bound, inputs) for bound in bounds]
+    if any(a is not None and b is None for a, b in zip(bounds, values, strict=True)):
         return None
-    if known[2] == 0:
+    if values[2] == 0:
         raise ValueError("the step of a slice cannot be 0.")
     if size is None:
         return None
-    return len(range(*slice(*known).indices(size)))
+    return len(range(*slice(*values).indices(size)))
 
 
 def _key(spec: Sequence[Item], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the key of the brackets; with an ellipsis numpy gives no bare scalars."""
     key: list[Any] = []
-    for one in spec:
-        match one[0]:
+    for item in spec:
+        match item[0]:
             case "n":
                 key.append(None)
             case "e":
                 key.append(...)
             case "i":
-                key.append(_value(one[1], inputs))
+                key.append(_value(item[1], inputs))
             case _:
-                key.append(slice(*[_value(b, inputs) for b in one[1:]]))
+                key.append(slice(*[_value(b, inputs) for b in item[1:]]))
     return tuple(key if ("e",) in spec else (*key, ...))
 
 
-def _value(given: Any, inputs: Sequence[Any]) -> Any:
-    return int(inputs[given[1] - 1]) if isinstance(given, tuple) else given
+def _value(value: Any, inputs: Sequence[Any]) -> Any:
+    return int(inputs[value[1] - 1]) if isinstance(value, tuple) else value
 
 
 def _is_fixed(spec: Sequence[Item]) -> bool:
-    return not any(isinstance(part, tuple) for one in spec for part in one)
+    return not any(isinstance(part, tuple) for item in spec for part in item)
 
 
 def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:

@@ -194,8 +194,8 @@ def add_n(xs: Sequence[Any], name: str | None = None) -> Tensor:
 
 def _infer_add_n(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     dtype, shape = same_dtype(inputs, "add_n"), inputs[0].shape
-    for one in inputs[1:]:
-        shape = merge(shape, one.shape, "the terms of add_n")
+    for static in inputs[1:]:
+        shape = merge(shape, static.shape, "the terms of add_n")
     if dtype == STRING:
         raise TypeError("add_n adds numbers, not texts.")
     return [Static(shape, dtype)]

@@ -24,10 +24,10 @@ def cast(x: Any, dtype: Any, copy: bool = True, name: str | None = None) -> Tens
 
     A tensor of that dtype is returned as it is. Raises `TypeError` for texts.
     """
-    found, wanted = tensor(x), dtype_of(dtype)
-    if found.static.dtype == wanted:
-        return found
-    return make("Cast", found, dtype=wanted, name=name)
+    operand, wanted = tensor(x), dtype_of(dtype)
+    if operand.static.dtype == wanted:
+        return operand
+    return make("Cast", operand, dtype=wanted, name=name)
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

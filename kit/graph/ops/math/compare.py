@@ -33,10 +33,10 @@ greater_equal = _ordered("GreaterEqual", np.greater_equal, "whether x >= y")
 
 
 def _infer_logic(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
-    for one in inputs:
-        if one.dtype.kind != "b":
+    for static in inputs:
+        if static.dtype.kind != "b":
             raise TypeError(
-                f"logic is of bools and got {name_of(one.dtype)}; compare it first, "
+                f"logic is of bools and got {name_of(static.dtype)}; compare it first, "
                 f"for example np.not_equal(x, 0)."
             )
     infer = infer_test if len(inputs) == 1 else infer_compare
@@ -66,5 +66,5 @@ UFUNCS[np.invert] = logical_not
 
 def not_zero(x: Any) -> Tensor:
     """Return whether each element is not zero; bools as they are."""
-    found = tensor(x)
-    return found if found.static.dtype.kind == "b" else not_equal(found, 0)
+    operand = tensor(x)
+    return operand if operand.static.dtype.kind == "b" else not_equal(operand, 0)

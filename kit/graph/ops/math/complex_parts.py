@@ -58,9 +58,9 @@ def _infer_complex(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 def _bind_complex(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
     def join(re: Any, im: Any) -> Any:
         re, im = xp.broadcast_arrays(re, im)
-        found = xp.empty(re.shape, xp.result_type(re.dtype, np.csingle))
-        found.real[...], found.imag[...] = re, im
-        return found
+        joined = xp.empty(re.shape, xp.result_type(re.dtype, np.csingle))
+        joined.real[...], joined.imag[...] = re, im
+        return joined
 
     return join
 
@@ -78,16 +78,20 @@ def complex_of(re: Any, im: Any, name: str | None = None) -> Tensor:
 @speaks(np.real)
 def real(x: Any, name: str | None = None) -> Tensor:
     """Return the real parts; real numbers as they are."""
-    found = tensor(x)
-    return found if found.static.dtype.kind != "c" else make("Real", found, name=name)
+    operand = tensor(x)
+    return (
+        operand
+        if operand.static.dtype.kind != "c"
+        else make("Real", operand, name=name)
+    )
 
 
 @speaks(np.imag)
 def imag(x: Any, name: str | None = None) -> Tensor:
     """Return the imaginary parts, which are zeros for real numbers."""
-    found = tensor(x)
-    is_complex = found.static.dtype.kind == "c"
-    return make("Imag" if is_complex else "ZerosLike", found, name=name)
+    operand = tensor(x)
+    is_complex = operand.static.dtype.kind == "c"
+    return make("Imag" if is_complex else "ZerosLike", operand, name=name)
 
 
 def _without_imaginary(g: Any) -> Any:

@@ -31,13 +31,13 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
                 f"shape {text(shape)}."
             )
         for letter, size in zip(letters, shape, strict=True):
-            known = sizes.get(letter)
-            if None not in (known, size) and known != size:
+            expected = sizes.get(letter)
+            if None not in (expected, size) and expected != size:
                 raise ValueError(
-                    f"axis {letter!r} of {attrs['equation']!r} has the sizes {known} "
-                    f"and {size}."
+                    f"axis {letter!r} of {attrs['equation']!r} has the sizes "
+                    f"{expected} and {size}."
                 )
-            sizes[letter] = size if known is None else known
+            sizes[letter] = size if expected is None else expected
     dtype = same_dtype(inputs, "the operands of einsum")
     return [Static(tuple(sizes[letter] for letter in result), dtype)]
 
@@ -59,7 +59,7 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     letters, made = operands.split(","), []
     for i, (own, x) in enumerate(zip(letters, op.inputs, strict=True)):
         others = [conj(y) for j, y in enumerate(op.inputs) if j != i]
-        names = [one for j, one in enumerate(letters) if j != i]
+        names = [letter for j, letter in enumerate(letters) if j != i]
         # Ones bring the axes over which only this operand was summed.
         alone = set(own) - {*result, *"".join(names)}
         ones = [make("OnesLike", x)] if alone else []

@@ -129,12 +129,12 @@ def by_each(*rules: Rule2 | None) -> Gradient:
 
     def gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
         g, (x, y), z = gradients[0], op.inputs, op.outputs[0]
-        found = []
-        for rule, one in zip(rules, (x, y), strict=True):
-            other = y if one is x else x
-            by = None if rule is None else sum_like(rule(g, x, y, z), one, other)
-            found.append(by)
-        return found
+        results = []
+        for rule, operand in zip(rules, (x, y), strict=True):
+            other = y if operand is x else x
+            by = None if rule is None else sum_like(rule(g, x, y, z), operand, other)
+            results.append(by)
+        return results
 
     return gradient
 
@@ -152,8 +152,8 @@ def named(function: str) -> Bind:
     """Return a `bind` that is the array module's own function of this name."""
 
     def bind(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(xp, function)
-        return found
+        ufunc: Callable[..., Any] = getattr(xp, function)
+        return ufunc
 
     return bind
 

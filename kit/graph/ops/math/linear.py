@@ -74,11 +74,11 @@ def diag(x: Any, name: str | None = None) -> Tensor:
 
     Raises `ValueError` for other numbers of axes, also for an unknown one.
     """
-    found = tensor(x)
-    rank = None if found.static.shape is None else len(found.static.shape)
+    operand = tensor(x)
+    rank = None if operand.static.shape is None else len(operand.static.shape)
     if rank not in (1, 2):
-        raise ValueError(f"diag takes a vector or a matrix, not {found!r}.")
-    return make("Diag" if rank == 1 else "DiagPart", found, name=name)
+        raise ValueError(f"diag takes a vector or a matrix, not {operand!r}.")
+    return make("Diag" if rank == 1 else "DiagPart", operand, name=name)
 
 
 @speaks(np.linalg.norm)
@@ -162,7 +162,9 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
         case _:
             by_a, by_b = matmul(b, g, True, True), matmul(g, a, True, True)
     found = [cast(by, x.static.dtype) for by, x in ((by_a, a), (by_b, b))]
-    if all(one.static.shape and len(one.static.shape) == 2 for one in (a, b)):
+    if all(
+        operand.static.shape and len(operand.static.shape) == 2 for operand in (a, b)
+    ):
         return found  # no leading axes that could have been broadcast
     return [sum_like(by, x) for by, x in zip(found, op.inputs, strict=True)]
 

@@ -74,8 +74,8 @@ def var_of(
 
     With `ddof` their sum is divided by that many less than there are.
     """
-    found = _real(x, dtype)
-    far = square(subtract(found, reduce.reduce_mean(found, axis, True)))
+    operand = _real(x, dtype)
+    far = square(subtract(operand, reduce.reduce_mean(operand, axis, True)))
     if not ddof:
         return reduce.reduce_mean(far, axis, keepdims)
     count = reduce.reduce_sum(make("OnesLike", far), axis, keepdims)
@@ -96,13 +96,13 @@ def std_of(
 
 def _added_up(x: Any, dtype: Any, ufunc: np.ufunc) -> Tensor:
     """Return `x` in the dtype in which numpy adds it up or multiplies it out."""
-    found = tensor(x)
-    wanted = ufunc.reduce(np.empty(0, found.static.dtype)).dtype
-    return cast(found, wanted if dtype is None else dtype)
+    operand = tensor(x)
+    wanted = ufunc.reduce(np.empty(0, operand.static.dtype)).dtype
+    return cast(operand, wanted if dtype is None else dtype)
 
 
 def _real(x: Any, dtype: Any) -> Tensor:
-    found = tensor(x)
-    own: DType = found.static.dtype
+    operand = tensor(x)
+    own: DType = operand.static.dtype
     wanted = own if kind_of(own) in "fc" else np.dtype(np.float64)
-    return cast(found, wanted if dtype is None else dtype)
+    return cast(operand, wanted if dtype is None else dtype)

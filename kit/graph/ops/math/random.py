@@ -222,8 +222,8 @@ def _float_of(dtype: Any) -> DType:
     return wanted
 
 
-def _is_number(given: Any) -> bool:
-    return not isinstance(given, ArrayProtocol) and np.ndim(given) == 0
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, ArrayProtocol) and np.ndim(value) == 0
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -253,8 +253,8 @@ def _drawing(kernel: Callable[..., Any], *settings: str) -> Callable[..., Any]:
         **more: Any,
     ) -> Any:
         sizes = given_or_input(shape, inputs)
-        given = [more[setting] for setting in settings]
-        return kernel(call.xp, _stream(call, seeds), sizes, *given, dtype)
+        arguments = [more[setting] for setting in settings]
+        return kernel(call.xp, _stream(call, seeds), sizes, *arguments, dtype)
 
     return forward
 
@@ -270,7 +270,7 @@ def _integers(
 ) -> Any:
     sizes = given_or_input(shape, inputs)
     if low is None or high is None:
-        low, high = (int(one) for one in inputs[-2:])
+        low, high = (int(seed) for seed in inputs[-2:])
     stream = _stream(call, seeds)
     return kernels.random_uniform(call.xp, stream, sizes, low, high, dtype)
 

@@ -91,11 +91,11 @@ def _take_along(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
 
 
 def _put_along(xp: ModuleType, values: Any, places: Any, like: Any) -> Any:
-    found = xp.zeros(like.shape, values.dtype)
-    rows = found.reshape(-1, like.shape[-1])
+    result = xp.zeros(like.shape, values.dtype)
+    rows = result.reshape(-1, like.shape[-1])
     columns = places.reshape(-1, places.shape[-1])
     rows[xp.arange(len(rows))[:, None], columns] = values.reshape(columns.shape)
-    return found
+    return result
 
 
 def _put_along_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -122,14 +122,14 @@ def _invert(xp: ModuleType, x: Any) -> Any:
             f"a permutation is one row of integers, not {list(x.shape)}."
         )
     check_indices(xp, x, x.size, "the permutation")
-    found = xp.full(x.shape, -1, x.dtype)
-    found[x] = xp.arange(x.size, dtype=x.dtype)
-    if x.size and int(found.min()) < 0:
-        missing = int(xp.argmin(found))
+    inverse = xp.full(x.shape, -1, x.dtype)
+    inverse[x] = xp.arange(x.size, dtype=x.dtype)
+    if x.size and int(inverse.min()) < 0:
+        missing = int(xp.argmin(inverse))
         raise InvalidArgumentError(
             f"{missing} is missing in the permutation, so another is duplicated."
         )
-    return found
+    return inverse
 
 
 _TWO: dict[str, Any] = {"n_outputs": 2, "takes": "iuf"}
@@ -156,12 +156,12 @@ def _infer_in_top_k(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
             f"predictions are floating point and targets are integers, not "
             f"{predictions.dtype} and {targets.dtype}."
         )
-    for what, found, rank in (
+    for what, sizes, rank in (
         ("predictions", predictions.shape, 2),
         ("targets", targets.shape, 1),
     ):
-        if found is not None and len(found) != rank:
-            raise ValueError(f"{what} must have {rank} axes, not {text(found)}.")
+        if sizes is not None and len(sizes) != rank:
+            raise ValueError(f"{what} must have {rank} axes, not {text(sizes)}.")
     rows = None if predictions.shape is None else predictions.shape[:1]
     shape = merge(rows, targets.shape, "the rows and the targets")
     return [Static((None,) if shape is None else shape, np.dtype(bool))]

@@ -57,7 +57,7 @@ def reduced(shape: Shape, axis: Ints | None, keepdims: bool) -> Shape:
         return () if axis is None and not keepdims else None
     gone = set(range(len(shape)))
     if axis is not None:
-        numbers = [axis_of(one, len(shape)) for one in axis]
+        numbers = [axis_of(item, len(shape)) for item in axis]
         gone = set(numbers)
         if len(gone) != len(numbers):
             raise ValueError(f"the axes {list(axis)} name one axis twice.")
@@ -227,8 +227,8 @@ def _prod_of_others(xp: ModuleType, x: Any, *, axis: Ints | None) -> Any:
     ones = xp.ones((*lead, 1), x.dtype)
     before = xp.concatenate([ones, flat[..., :-1]], axis=-1).cumprod(axis=-1)
     after = xp.concatenate([ones, flat[..., :0:-1]], axis=-1).cumprod(axis=-1)
-    found = (before * after[..., ::-1]).reshape(turned.shape)
-    return found.transpose([order.index(i) for i in range(n)])
+    products = (before * after[..., ::-1]).reshape(turned.shape)
+    return products.transpose([order.index(i) for i in range(n)])
 
 
 register(OpDef("Spread", infer_like(1), _spread, _spread_gradient))
@@ -264,18 +264,18 @@ def _infer_along(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
         raise TypeError(f"axes are integers, not {name_of(axis.dtype)}; cast them.")
     # The op that does the work knows which dtypes it takes, and what it makes of them.
     if axis.value is not None:
-        known = tuple(axis.value.reshape(-1).tolist())
-        settled = {"axis": known, "keepdims": attrs["keepdims"]}
-        (found,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], settled)
-        return [Static(found.shape, found.dtype)]
+        numbers = tuple(axis.value.reshape(-1).tolist())
+        settled = {"axis": numbers, "keepdims": attrs["keepdims"]}
+        (result,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], settled)
+        return [Static(result.shape, result.dtype)]
     same = {"axis": (), "keepdims": False}
-    (found,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], same)
+    (result,) = lookup(attrs["kind"]).infer([Static(x.shape, x.dtype)], same)
     keeps = attrs["keepdims"] and x.shape is not None
-    return [Static((None,) * len(x.shape or ()) if keeps else None, found.dtype)]
+    return [Static((None,) * len(x.shape or ()) if keeps else None, result.dtype)]
 
 
 def _forward(xp: ModuleType, x: Any, axis: Any, *, kind: str, keepdims: bool) -> Any:
-    axes = tuple(int(one) for one in axis.reshape(-1).tolist())
+    axes = tuple(int(item) for item in axis.reshape(-1).tolist())
     attrs = {"axis": axes, "keepdims": keepdims}
     return lookup(kind).kernel(xp, attrs)(x)
 
@@ -356,10 +356,10 @@ register_bound("ArgMin", _infer_place, _bind_place("argmin"), takes="iuf")
 @speaks(np.cumsum)
 def cumsum_of(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
     """Return the sums up to each element, in the dtype of numpy's; None: of a row."""
-    found = tensor(x)
-    wanted = dtype or np.add.reduce(np.zeros(1, found.static.dtype)).dtype
-    found = cast(found, wanted)
-    return cumsum(reshape(found, [-1]), 0) if axis is None else cumsum(found, axis)
+    operand = tensor(x)
+    wanted = dtype or np.add.reduce(np.zeros(1, operand.static.dtype)).dtype
+    operand = cast(operand, wanted)
+    return cumsum(reshape(operand, [-1]), 0) if axis is None else cumsum(operand, axis)
 
 
 def cumsum(
@@ -393,14 +393,14 @@ def _cumulated(function: str, neutral: int) -> Bind:
         cumulate = getattr(xp, function)
 
         def forwards(x: Any) -> Any:
-            found = cumulate(x, axis=axis, dtype=x.dtype)
-            if not is_exclusive or not found.shape[axis]:
-                return found
+            sums = cumulate(x, axis=axis, dtype=x.dtype)
+            if not is_exclusive or not sums.shape[axis]:
+                return sums
             # Not found - x: what is infinite or rounded off would stay in it.
-            shifted, whole = xp.full_like(found, neutral), [slice(None)] * found.ndim
+            shifted, whole = xp.full_like(sums, neutral), [slice(None)] * sums.ndim
             from_second, to_last = list(whole), list(whole)
             from_second[axis], to_last[axis] = slice(1, None), slice(None, -1)
-            shifted[tuple(from_second)] = found[tuple(to_last)]
+            shifted[tuple(from_second)] = sums[tuple(to_last)]
             return shifted
 
         if not attrs["reverse"]:

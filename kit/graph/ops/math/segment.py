@@ -93,8 +93,8 @@ def _reduced(xp: ModuleType, kind: str, data: Any, ids: Any, count: int) -> Any:
 
 
 def _counts(xp: ModuleType, ids: Any, count: int, power: float, rank: int) -> Any:
-    found = xp.bincount(ids[ids >= 0].reshape(-1), minlength=count)[:count]
-    return xp.maximum(found, 1).reshape(count, *[1] * (rank - 1)) ** power
+    counts = xp.bincount(ids[ids >= 0].reshape(-1), minlength=count)[:count]
+    return xp.maximum(counts, 1).reshape(count, *[1] * (rank - 1)) ** power
 
 
 def _unsorted(kind: str) -> Callable[..., Any]:

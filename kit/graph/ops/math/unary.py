@@ -195,9 +195,9 @@ is_inf = _tests("IsInf", np.isinf, "whether x is infinite", call="is_inf(x)")
 @speaks(np.absolute)
 def absolute(x: Any, name: str | None = None) -> Tensor:
     """Return |x|, element by element; of a complex number it is a real one."""
-    (found,) = resolved(np.absolute, x)
-    is_complex = found.static.dtype.kind == "c"
-    return make("ComplexAbs" if is_complex else "Abs", found, name=name)
+    (operand,) = resolved(np.absolute, x)
+    is_complex = operand.static.dtype.kind == "c"
+    return make("ComplexAbs" if is_complex else "Abs", operand, name=name)
 
 
 def rsqrt(x: Any, name: str | None = None) -> Tensor:
@@ -208,12 +208,12 @@ def rsqrt(x: Any, name: str | None = None) -> Tensor:
 @speaks(np.round, np.around)
 def round_half_even(x: Any, decimals: int = 0, name: str | None = None) -> Tensor:
     """Return x rounded to some decimals, halves to the even neighbour."""
-    found = tensor(x)
-    own = found.static.dtype
+    operand = tensor(x)
+    own = operand.static.dtype
     if own.kind in "iu":
         is_whole = decimals >= 0
-        return found if is_whole else cast(_rounded(found, decimals, name), own)
-    return _rounded(found, decimals, name)
+        return operand if is_whole else cast(_rounded(operand, decimals, name), own)
+    return _rounded(operand, decimals, name)
 
 
 def _rounded(x: Tensor, decimals: int, name: str | None) -> Tensor:

@@ -36,8 +36,8 @@ def infer_alike(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     """Infer shape and dtype from operands that are floats of the same shape."""
     dtype, shape = same_dtype(inputs, "this op"), inputs[0].shape
     _refuse_unless(inputs[0], "f", "floating point numbers")
-    for one in inputs[1:]:
-        shape = merge(shape, one.shape)
+    for static in inputs[1:]:
+        shape = merge(shape, static.shape)
     return [Static(shape, dtype)]
 
 

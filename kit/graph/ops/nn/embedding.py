@@ -134,12 +134,12 @@ def _from_parts(tables: Sequence[Tensor], ids: Tensor, strategy: str) -> Tensor:
     for table, mine in zip(tables, dynamic_partition(inside, which, n), strict=True):
         with ids.graph.colocate_with(table.op):
             rows.append(gather(table, mine))
-    found = dynamic_stitch(places, rows)
+    rows_joined = dynamic_stitch(places, rows)
     shape, row = ids.static.shape, _row_of(tables)
     if row is not None and is_known(row) and is_known(shape):
-        return reshape(found, (*(shape or ()), *row))
+        return reshape(rows_joined, (*(shape or ()), *row))
     sizes = [shape_of(ids), strided_slice(shape_of(tables[0]), slice(1, None))]
-    return reshape(found, concat(sizes))
+    return reshape(rows_joined, concat(sizes))
 
 
 def _row_of(tables: Sequence[Tensor]) -> Shape:
@@ -213,14 +213,14 @@ def _partition_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 def _infer_stitch(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     indices, rows = inputs[: attrs["num"]], inputs[attrs["num"] :]
     dtype, row = same_dtype(rows, "rows that are put together"), None
-    for index, one in zip(indices, rows, strict=True):
+    for index, row_static in zip(indices, rows, strict=True):
         check_whole(index)
-        if one.shape is not None and index.shape is not None:
-            row = merge(row, one.shape[len(index.shape) :], "the rows")
-    known = [index.value for index in indices if index.value is not None]
+        if row_static.shape is not None and index.shape is not None:
+            row = merge(row, row_static.shape[len(index.shape) :], "the rows")
+    values = [index.value for index in indices if index.value is not None]
     size = None
-    if len(known) == len(indices):
-        size = max((int(one.max()) + 1 for one in known if one.size), default=0)
+    if len(values) == len(indices):
+        size = max((int(value.max()) + 1 for value in values if value.size), default=0)
     return [Static(None if row is None else (size, *row), dtype)]
 
 
@@ -229,14 +229,15 @@ def _stitch(xp: ModuleType, *inputs: Any, num: int) -> Any:
     row = rows[0].shape[indices[0].ndim :]
     if any(r.shape != i.shape + row for i, r in zip(indices, rows, strict=True)):
         raise InvalidArgumentError(
-            f"rows of {[list(one.shape) for one in rows]} do not belong to indices of "
-            f"{[list(one.shape) for one in indices]}; give one row for each index."
+            f"rows of {[list(array.shape) for array in rows]} do not belong to indices "
+            f"of {[list(array.shape) for array in indices]}; give one row for each "
+            "index."
         )
-    n = max((int(one.max()) + 1 for one in indices if one.size), default=0)
+    n = max((int(array.max()) + 1 for array in indices if array.size), default=0)
     whole = xp.zeros((n, *row), rows[0].dtype)
-    for index, one in zip(indices, rows, strict=True):
+    for index, rows_of in zip(indices, rows, strict=True):
         check_indices(xp, index, n)
-        whole[index] = one
+        whole[index] = rows_of
     return whole
 
 

@@ -100,14 +100,14 @@ def four(given: Any, what: str) -> Ints:
     >>> four(2, "size"), four((2, 3), "size")
     ((1, 2, 2, 1), (1, 2, 3, 1))
     """
-    found = numbers(given)
-    if found is None or len(found) not in (1, 2, 4):
+    sizes = numbers(given)
+    if sizes is None or len(sizes) not in (1, 2, 4):
         raise ValueError(
             f"{what} is {given!r}; give one number, two for rows and columns, or four."
         )
-    if len(found) == 4:
-        return found
-    return (1, found[0], found[-1], 1)
+    if len(sizes) == 4:
+        return sizes
+    return (1, sizes[0], sizes[-1], 1)
 
 
 def _pool(

@@ -111,13 +111,13 @@ def dropout(
         return multiply(multiply(value, scale), is_kept)
 
 
-def _noise_shape(x: Tensor, given: Any) -> Any:
-    if given is None:
+def _noise_shape(x: Tensor, shape: Any) -> Any:
+    if shape is None:
         return x.static.shape if is_known(x.static.shape) else shape_of(x)
-    if isinstance(given, ArrayProtocol) or None not in list(given):
-        return given
+    if isinstance(shape, ArrayProtocol) or None not in list(shape):
+        return shape
     own = shape_of(x)
-    return [own[i] if size is None else size for i, size in enumerate(given)]
+    return [own[i] if size is None else size for i, size in enumerate(shape)]
 
 
 def _infer_bias(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

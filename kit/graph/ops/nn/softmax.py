@@ -87,7 +87,7 @@ def softmax_cross_entropy(
     """
     inputs = _logits_and_labels(logits, labels)
     if axis != -1:
-        inputs = [_classes_last(one, axis) for one in inputs]
+        inputs = [_classes_last(operand, axis) for operand in inputs]
     return make("SoftmaxCrossEntropyWithLogits", *inputs, name=name)
 
 
@@ -127,10 +127,10 @@ def sigmoid_cross_entropy(labels: Any, logits: Any, name: str | None = None) -> 
 
 def _logits_and_labels(logits: Any, labels: Any) -> list[Tensor]:
     """Return both as tensors of the logits' dtype: integer labels do not widen it."""
-    (found,) = resolved(np.exp, logits)
+    (operand,) = resolved(np.exp, logits)
     if isinstance(labels, ArrayProtocol):
-        return [found, cast(labels, found.static.dtype)]
-    return [found, tensor(np.asarray(labels, found.static.dtype))]
+        return [operand, cast(labels, operand.static.dtype)]
+    return [operand, tensor(np.asarray(labels, operand.static.dtype))]
 
 
 def _classes_last(x: Tensor, axis: int) -> Tensor:
@@ -140,9 +140,9 @@ def _classes_last(x: Tensor, axis: int) -> Tensor:
             f"{x!r} has an unknown number of axes, so its axis {axis} cannot be moved; "
             f"tell its shape with set_shape, or put the classes last."
         )
-    place = axis_of(axis, len(shape))
-    others = [one for one in range(len(shape)) if one != place]
-    return transpose(x, [*others, place])
+    position = axis_of(axis, len(shape))
+    others = [item for item in range(len(shape)) if item != position]
+    return transpose(x, [*others, position])
 
 
 def _along(op_type: str, x: Any, axis: Any, name: str | None) -> Tensor:

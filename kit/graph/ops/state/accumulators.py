@@ -41,9 +41,9 @@ def _accumulator(is_sparse: bool) -> Any:
     return forward
 
 
-def _check_scalar(one: Static, what: str) -> None:
-    if one.shape is not None and one.shape != ():
-        raise ValueError(f"{what} is one number, not {text(one.shape)}.")
+def _check_scalar(static: Static, what: str) -> None:
+    if static.shape is not None and static.shape != ():
+        raise ValueError(f"{what} is one number, not {text(static.shape)}.")
 
 
 def _infer_step(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

@@ -97,18 +97,18 @@ def py_function(
         raise TypeError(f"{function!r} cannot be called; give a function.")
     is_one = not isinstance(out_dtypes, list | tuple)
     dtypes = tuple(map(dtype_of, [out_dtypes] if is_one else out_dtypes))
-    given = [shapes] if is_one else (shapes or [None] * len(dtypes))
-    if len(given) != len(dtypes):
+    listed_shapes = [shapes] if is_one else (shapes or [None] * len(dtypes))
+    if len(listed_shapes) != len(dtypes):
         raise ValueError(
-            f"there are {len(given)} shapes for {len(dtypes)} results; give one each, "
-            f"None where nothing is known."
+            f"there are {len(listed_shapes)} shapes for {len(dtypes)} results; give "
+            f"one each, None where nothing is known."
         )
-    tensors = [tensor(one) for one in inputs]
+    tensors = [tensor(value) for value in inputs]
     graph = graph_of(tensors)
     attrs: dict[str, Any] = {
         "token": kept_by(graph, function),
         "dtypes": dtypes,
-        "shapes": tuple(map(as_shape, given)),
+        "shapes": tuple(map(as_shape, listed_shapes)),
         "is_exact": is_exact,
         "is_one": is_one and not is_exact,
     }
@@ -152,11 +152,11 @@ def _call(
     is_exact: bool,
     is_one: bool,
 ) -> Any:
-    found = _called(call.function(token), [_guarded(one) for one in inputs])
-    results = [found] if is_one else _listed(found, len(dtypes))
+    result = _called(call.function(token), [_guarded(array) for array in inputs])
+    results = [result] if is_one else _listed(result, len(dtypes))
     made = [
-        _result(one, dtype, shape, number, is_exact)
-        for number, (one, dtype, shape) in enumerate(
+        _result(item, dtype, shape, number, is_exact)
+        for number, (item, dtype, shape) in enumerate(
             zip(results, dtypes, shapes, strict=True)
         )
     ]
@@ -185,10 +185,10 @@ def _guarded(x: Any) -> Any:
     return view if view.ndim else view[()]
 
 
-def _listed(found: Any, n: int) -> Sequence[Any]:
+def _listed(value: Any, n: int) -> Sequence[Any]:
     if n == 0:
         return []
-    results = found if isinstance(found, list | tuple) else [found]
+    results = value if isinstance(value, list | tuple) else [value]
     if len(results) != n:
         raise InvalidArgumentError(
             f"the function returned {len(results)} values, and {n} were announced in "
@@ -198,13 +198,13 @@ def _listed(found: Any, n: int) -> Sequence[Any]:
 
 
 def _result(
-    found: Any, dtype: DType, shape: Shape, number: int, is_exact: bool
+    value: Any, dtype: DType, shape: Shape, number: int, is_exact: bool
 ) -> Array:
-    given = _array_of(found, is_exact)
-    if isinstance(given, np.ndarray):
-        _check_dtype(given, dtype, number)
+    array = _array_of(value, is_exact)
+    if isinstance(array, np.ndarray):
+        _check_dtype(array, dtype, number)
     try:
-        made = to_array(given, dtype)
+        made = to_array(array, dtype)
     except (TypeError, ValueError) as exc:
         raise InvalidArgumentError(
             f"result {number} of the function cannot be {name_of(dtype)}: {exc}"
@@ -215,24 +215,24 @@ def _result(
             f"{text(shape)} was announced."
         )
     # The function may go on to use what it returned.
-    return made.copy() if made is found or made.base is not None else made
+    return made.copy() if made is value or made.base is not None else made
 
 
-def _array_of(found: Any, is_exact: bool) -> Any:
+def _array_of(value: Any, is_exact: bool) -> Any:
     """Return arrays of any library as numpy's; plain values only if `is_exact`."""
-    if isinstance(found, np.ndarray | np.generic):
-        return np.asarray(found)
-    if hasattr(found, "dtype"):
-        return to_numpy(found)
-    return np.asarray(found) if is_exact and found is not None else found
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "dtype"):
+        return to_numpy(value)
+    return np.asarray(value) if is_exact and value is not None else value
 
 
-def _check_dtype(given: Array, dtype: DType, number: int) -> None:
-    own = STRING if given.dtype.kind in "USO" else given.dtype
-    first = given.reshape(-1)[:1].tolist() if own == STRING else []
+def _check_dtype(array: Array, dtype: DType, number: int) -> None:
+    own = STRING if array.dtype.kind in "USO" else array.dtype
+    first = array.reshape(-1)[:1].tolist() if own == STRING else []
     if own not in KNOWN or not isinstance((first or [""])[0], str | bytes):
         raise InternalError(
-            f"result {number} of the function is {given!r}, no numbers or texts."
+            f"result {number} of the function is {array!r}, no numbers or texts."
         )
     if own != dtype:
         raise InvalidArgumentError(

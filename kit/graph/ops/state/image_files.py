@@ -53,8 +53,8 @@ def _decode(_: ModuleType, contents: Any, *, channels: int, frames: str) -> Arra
             if channels == 1:
                 file.draft("L", file.size)  # the brightness that a JPEG holds as such
             if is_moving and frames != "one":
-                shown = [one.convert("RGB") for one in ImageSequence.Iterator(file)]
-                return np.stack([np.asarray(one) for one in shown])
+                shown = [frame.convert("RGB") for frame in ImageSequence.Iterator(file)]
+                return np.stack([np.asarray(frame) for frame in shown])
             mode = _MODES.get(channels) or _own_mode(file)
             pixels = np.asarray(file.convert(mode))
     except (OSError, SyntaxError, ValueError) as exc:
@@ -114,18 +114,20 @@ def _sample_box(
 ) -> Any:
     """Return begin, size and box of the first part that fits, else of the whole."""
     height, width = (int(n) for n in size[:2])
-    given = np.asarray(boxes, np.float64).reshape(-1, 4)
-    if not len(given) and not whole:
+    corners = np.asarray(boxes, np.float64).reshape(-1, 4)
+    if not len(corners) and not whole:
         raise InvalidArgumentError(
             "No bounding boxes provided as input. One must enable "
             "use_image_if_no_bounding_boxes if you wish to not provide any."
         )
-    held = (given if len(given) else np.array([[0, 0, 1, 1]])) * ([height, width] * 2)
+    held = (corners if len(corners) else np.array([[0, 0, 1, 1]])) * (
+        [height, width] * 2
+    )
     part = (0, 0, height, width)
     for draw in np.asarray(draws, np.float64):
-        found = _part(draw, height, width, ratios, areas)
-        if found is not None and _covers(found, held, covered):
-            part = found
+        candidate = _part(draw, height, width, ratios, areas)
+        if candidate is not None and _covers(candidate, held, covered):
+            part = candidate
             break
     top, left, rows, columns = part
     ends = np.array([top, left, top + rows, left + columns])

@@ -31,7 +31,7 @@ def _infer(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _programs(call: Any, attrs: Attrs) -> Any:
-    names = [one for one in ("condition", "body", "back") if one in attrs]
+    names = [name for name in ("condition", "body", "back") if name in attrs]
     return call.own(lambda: [call.program(attrs[name]) for name in names])
 
 
@@ -55,7 +55,7 @@ def _loop(call: Any, *inputs: Any, **attrs: Any) -> Any:
     return tuple(variables) if len(variables) != 1 else variables[0]
 
 
-def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
+def _gradient(op: Op, gradients_in: Sequence[Tensor | None]) -> Sequence[Any]:
     attrs, n = op.attrs, len(op.attrs["dtypes"])
     if not attrs["back_prop"]:
         return [None] * len(op.inputs)
@@ -78,7 +78,7 @@ def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
             )
             for i in floats
         ]
-        found = gradients(
+        made_gradients = gradients(
             [ends[i] for i in floats],
             [starts[i] for i in wanted],
             weights,
@@ -89,11 +89,11 @@ def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
         back, outside = function_from(
             min(begin, attrs["begin"]),
             [*starts, *weights],
-            [dense(one) for one in found],
+            [dense(gradient) for gradient in made_gradients],
         )
     assert not outside, "the gradient of a body needs what the body needs"
     seeds: list[Any] = [
-        make("ZerosLike", op.outputs[i]) if given[i] is None else given[i]
+        make("ZerosLike", op.outputs[i]) if gradients_in[i] is None else gradients_in[i]
         for i in floats
     ]
     made = make_op(
@@ -109,8 +109,8 @@ def _gradient(op: Op, given: Sequence[Tensor | None]) -> Sequence[Any]:
     # What the body takes from outside stands last among the inputs, after that of the
     # condition, through which no gradient goes.
     results: list[Any] = [None] * len(op.inputs)
-    for i, one in zip(wanted, made.outputs, strict=True):
-        results[i if i < n else i + attrs["n_first"]] = one
+    for i, output in zip(wanted, made.outputs, strict=True):
+        results[i if i < n else i + attrs["n_first"]] = output
     return results
 
 
@@ -147,12 +147,12 @@ def _loop_back(call: Any, *inputs: Any, **attrs: Any) -> Any:
     for variables in reversed(before):
         call.step.check("the gradient of a loop")
         weights = [of_variables[i] for i in floats]
-        found = back.run(call.step, [*variables, *outside, *weights])
-        for i, one in zip(wanted, found, strict=True):
+        back_values = back.run(call.step, [*variables, *outside, *weights])
+        for i, value in zip(wanted, back_values, strict=True):
             if i < n:
-                of_variables[i] = one
+                of_variables[i] = value
             else:
-                sums[i] = one if i not in sums else sums[i] + one
+                sums[i] = value if i not in sums else sums[i] + value
     made = [
         of_variables[i]
         if i < n
@@ -176,8 +176,8 @@ def _with_row(_: Any, rows: Any, row: Any, number: Any) -> Any:
 
 def _row_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     # Earlier iterations read other rows, so this one need not be emptied for them.
-    (given,) = gradients
-    return [given, make("GatherV2", dense(given), op.inputs[2], axis=0), None]
+    (gradient,) = gradients
+    return [gradient, make("GatherV2", dense(gradient), op.inputs[2], axis=0), None]
 
 
 # Of a loop's variable that collects a row an iteration, numbered 0, 1, 2 ...

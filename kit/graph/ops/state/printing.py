@@ -23,7 +23,7 @@ def _print(
 ) -> Any:
     calls = call.own(itertools.count)
     if first_n < 0 or next(calls) < first_n:
-        texts = [f"[{summary(one, summarize)}]" for one in data]
+        texts = [f"[{summary(value, summarize)}]" for value in data]
         # At once: a task's error stream may be a file that somebody follows.
         print(message + "".join(texts), file=sys.stderr, flush=True)
     return x

@@ -31,16 +31,18 @@ def _queue(
 def _check(inputs: Sequence[Static], attrs: Attrs, extra: int) -> None:
     """Compare components with those of the queue, which have `extra` axes before."""
     dtypes, shapes = attrs["dtypes"], attrs["shapes"]
-    for number, (one, dtype) in enumerate(zip(inputs[1:], dtypes, strict=False)):
-        if one.dtype != dtype:
+    for number, (static, dtype) in enumerate(zip(inputs[1:], dtypes, strict=False)):
+        if static.dtype != dtype:
             raise TypeError(
                 f"component {number} of the queue is {name_of(dtype)}, not "
-                f"{name_of(one.dtype)}."
+                f"{name_of(static.dtype)}."
             )
-        if extra and one.shape is not None and len(one.shape) < extra:
+        if extra and static.shape is not None and len(static.shape) < extra:
             raise ValueError(f"component {number} needs a first axis to be split.")
-        if shapes is not None and one.shape is not None:
-            merge(one.shape[extra:], shapes[number], f"component {number} of the queue")
+        if shapes is not None and static.shape is not None:
+            merge(
+                static.shape[extra:], shapes[number], f"component {number} of the queue"
+            )
 
 
 def _infer_enqueue(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -51,9 +53,9 @@ def _infer_enqueue(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 def _infer_enqueue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     _check(inputs, attrs, 1)
     merged: Shape = (None,)
-    for number, one in enumerate(inputs[1:]):
-        if one.shape is not None:
-            merged = merge(merged, one.shape[:1], f"the rows of component {number}")
+    for number, static in enumerate(inputs[1:]):
+        if static.shape is not None:
+            merged = merge(merged, static.shape[:1], f"the rows of component {number}")
     return []
 
 
@@ -93,8 +95,8 @@ def _infer_dequeue_many(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Stat
     n = inputs[1].value
     first = None if n is None or attrs["at_most"] else int(n)
     return [
-        Static(None if one.shape is None else (first, *one.shape), one.dtype)
-        for one in _infer_dequeue(inputs, attrs)
+        Static(None if static.shape is None else (first, *static.shape), static.dtype)
+        for static in _infer_dequeue(inputs, attrs)
     ]
 
 
@@ -110,8 +112,8 @@ def _dequeue_many(
         raise ValueError(
             "elements are stacked only if the queue was made with their shapes."
         )
-    found = call.stacked(queue.dequeue(call, int(n), at_most=at_most), queue)
-    return found if len(found) > 1 else found[0]
+    rows = call.stacked(queue.dequeue(call, int(n), at_most=at_most), queue)
+    return rows if len(rows) > 1 else rows[0]
 
 
 def _size(_: Any, queue: Any) -> Any:

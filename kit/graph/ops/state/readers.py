@@ -35,15 +35,15 @@ def _infer_read(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 def _read(call: Any, reader: Any, queue: Any, n: Any = None) -> Any:
     if queue.dtypes != (STRING,):
         raise InvalidArgumentError("a reader takes names of files from its queue.")
-    found = reader.read(call, queue, 1 if n is None else int(n))
-    keys, values = (_texts(part) for part in zip(*found, strict=True))
+    records = reader.read(call, queue, 1 if n is None else int(n))
+    keys, values = (_texts(part) for part in zip(*records, strict=True))
     return (keys, values) if n is not None else (keys.reshape(()), values.reshape(()))
 
 
 def _texts(values: Sequence[bytes]) -> Array:
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def _count(what: str) -> Any:
@@ -66,8 +66,10 @@ def _read_file(call: Any, path: Any) -> Any:
 
 
 def _matching_files(call: Any, patterns: Any) -> Any:
-    given = np.asarray(patterns, object).reshape(-1)
-    return _texts(sorted({path for one in given for path in call.files.matching(one)}))
+    flat = np.asarray(patterns, object).reshape(-1)
+    return _texts(
+        sorted({path for pattern in flat for path in call.files.matching(pattern)})
+    )
 
 
 # --------------------------------------------------------------------------------------
@@ -81,8 +83,8 @@ def _infer_raw(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _decode_raw(_: ModuleType, texts: Any, *, dtype: DType, little: bool) -> Any:
-    given = np.asarray(texts, object)
-    sizes = {len(one) for one in given.reshape(-1)} or {0}
+    array = np.asarray(texts, object)
+    sizes = {len(text) for text in array.reshape(-1)} or {0}
     if len(sizes) > 1:
         raise InvalidArgumentError(
             f"DecodeRaw requires input strings to all be the same size, but these have "
@@ -95,12 +97,12 @@ def _decode_raw(_: ModuleType, texts: Any, *, dtype: DType, little: bool) -> Any
             f"{dtype.itemsize}, the size of {name_of(dtype)}."
         )
     ordered = dtype.newbyteorder("<" if little else ">")
-    found = np.frombuffer(b"".join(given.reshape(-1)), ordered).astype(dtype)
-    return found.reshape((*given.shape, size // dtype.itemsize))
+    values = np.frombuffer(b"".join(array.reshape(-1)), ordered).astype(dtype)
+    return values.reshape((*array.shape, size // dtype.itemsize))
 
 
 def _infer_csv(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
-    return [Static(inputs[0].shape, one.dtype) for one in inputs[1:]]
+    return [Static(inputs[0].shape, static.dtype) for static in inputs[1:]]
 
 
 def _decode_csv(
@@ -113,20 +115,20 @@ def _decode_csv(
     columns: Sequence[int] | None,
     **_count: Any,
 ) -> Any:
-    given: Any = np.asarray(texts, object)
+    array: Any = np.asarray(texts, object)
     wanted = range(len(defaults)) if columns is None else columns
-    found = [np.empty(given.shape, one.dtype) for one in defaults]
+    parts = [np.empty(array.shape, item.dtype) for item in defaults]
     how: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    for i in np.ndindex(given.shape):
-        line = given[i].decode(errors="surrogateescape")
+    for i in np.ndindex(array.shape):
+        line = array[i].decode(errors="surrogateescape")
         (fields,) = csv.reader([line], delimiter=delimiter, quoting=how) or [[]]
         if columns is None and len(fields) != len(defaults):
             raise InvalidArgumentError(
                 f"Expect {len(defaults)} fields but have {len(fields)} in record {i}"
             )
-        for place, column, default in zip(found, wanted, defaults, strict=True):
-            place[i] = _field(fields[column], default, missing, column)
-    return tuple(found) if len(found) != 1 else found[0]
+        for target, column, default in zip(parts, wanted, defaults, strict=True):
+            target[i] = _field(fields[column], default, missing, column)
+    return tuple(parts) if len(parts) != 1 else parts[0]
 
 
 def _field(text: str, default: Any, missing: str, column: int) -> Any:
@@ -163,19 +165,19 @@ def _infer_parsed(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _parse(_: ModuleType, texts: Any, *defaults: Any, dense: Any, sparse: Any) -> Any:
-    given = np.asarray(texts, object)
-    rows = [decode(one) for one in given.reshape(-1)]
-    found = []
+    array = np.asarray(texts, object)
+    rows = [decode(text) for text in array.reshape(-1)]
+    results = []
     for (name, dtype, shape, has_default), default in zip(dense, defaults, strict=True):
         parts = [
             _dense(row, name, dtype, shape, default if has_default else None)
             for row in rows
         ]
         whole = np.stack(parts) if parts else np.empty((0, *shape), dtype)
-        found.append(whole.reshape((*given.shape, *shape)))
-    parsed = [_sparse(rows, *one, is_single=given.ndim == 0) for one in sparse]
-    found += [part for kind in zip(*parsed, strict=True) for part in kind]
-    return tuple(found) if len(found) != 1 else found[0]
+        results.append(whole.reshape((*array.shape, *shape)))
+    parsed = [_sparse(rows, *feature, is_single=array.ndim == 0) for feature in sparse]
+    results += [part for kind in zip(*parsed, strict=True) for part in kind]
+    return tuple(results) if len(results) != 1 else results[0]
 
 
 def _dense(
@@ -212,7 +214,7 @@ def _sparse(rows: Any, name: str, dtype: DType, *, is_single: bool) -> Any:
     for one in lists:
         if len(one):
             _check_kind(name, one, dtype)
-    where = [(i, j) for i, one in enumerate(lists) for j in range(len(one))]
+    where = [(i, j) for i, row in enumerate(lists) for j in range(len(row))]
     indices = np.array(where, _INT64).reshape(-1, 2)
     longest = max(map(len, lists), default=0)
     values = np.concatenate([np.empty(0, dtype), *filter(len, lists)])

@@ -27,19 +27,21 @@ from kit.graph.table import Attrs, OpDef, register
 def _infer_save(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     prefix, names, slices, *values = inputs
     _check_texts(prefix, names, slices)
-    for one in (names, slices):
-        if one.shape is not None and one.shape not in ((len(values),), (None,)):
+    for static in (names, slices):
+        if static.shape is not None and static.shape not in ((len(values),), (None,)):
             raise ValueError(
                 f"{len(values)} tensors are saved, with names or slices of the shape "
-                f"{text(one.shape)}; give one for each."
+                f"{text(static.shape)}; give one for each."
             )
     return []
 
 
 def _check_texts(*inputs: Static) -> None:
-    for one in inputs:
-        if one.dtype != STRING:
-            raise TypeError(f"prefixes, names and slices are texts, not {one.dtype}.")
+    for static in inputs:
+        if static.dtype != STRING:
+            raise TypeError(
+                f"prefixes, names and slices are texts, not {static.dtype}."
+            )
 
 
 def _save(call: Any, prefix: Any, names: Any, slices: Any, *values: Any) -> tuple[()]:
@@ -74,16 +76,18 @@ def _restore(
     shapes: Sequence[Shape] | None = None,
 ) -> Any:
     wanted = _texts(names)
-    found = call.disk.TensorBundle(_text(prefix)).read(wanted, _texts(slices))
-    known = shapes or [None] * len(dtypes)
-    for name, value, dtype, shape in zip(wanted, found, dtypes, known, strict=True):
+    values = call.disk.TensorBundle(_text(prefix)).read(wanted, _texts(slices))
+    known_shapes = shapes or [None] * len(dtypes)
+    for name, value, dtype, shape in zip(
+        wanted, values, dtypes, known_shapes, strict=True
+    ):
         if value.dtype != dtype or not agrees(shape, value.shape):
             raise InvalidArgumentError(
                 f"{_text(prefix)} holds {name!r} as "
                 f"{name_of(value.dtype)}{list(value.shape)}, but the variable is "
                 f"{name_of(dtype)}{text(shape)}."
             )
-    return tuple(found) if len(found) != 1 else found[0]
+    return tuple(values) if len(values) != 1 else values[0]
 
 
 def _infer_file_name(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -96,13 +100,13 @@ def _file_name(_: ModuleType, base: Any, shard: Any, count: Any) -> Any:
     return np.asarray(made.encode(), object)
 
 
-def _text(one: Any) -> str:
-    found: bytes = np.asarray(one).item()
-    return found.decode()
+def _text(array: Any) -> str:
+    value: bytes = np.asarray(array).item()
+    return value.decode()
 
 
 def _texts(many: Any) -> list[str]:
-    return [one.decode() for one in np.asarray(many).reshape(-1).tolist()]
+    return [item.decode() for item in np.asarray(many).reshape(-1).tolist()]
 
 
 _DISK: dict[str, Any] = {"stateful": True, "hosted": True}

@@ -140,8 +140,8 @@ def group(*ops: Any, name: str = "group_deps") -> Op:
     ValueError
         They belong to different graphs.
     """
-    graph = next((one.graph for one in ops), default_graph())
-    with graph.control_dependencies([graph.as_op(one) for one in ops]):
+    graph = next((op.graph for op in ops), default_graph())
+    with graph.control_dependencies([graph.as_op(op) for op in ops]):
         return graph.create("NoOp", name=name)
 
 
@@ -204,19 +204,19 @@ register(
 def _gradient_of_ones_own(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     """Call what the graph has noted for the op; its first outputs are the results."""
     back, n_results = op.graph.notes[f"gradient of {op.name}"]
-    given = [
-        make("ZerosLike", one) if g is None else g
-        for one, g in zip(op.outputs, gradients[:n_results], strict=False)
+    output_gradients = [
+        make("ZerosLike", output) if g is None else g
+        for output, g in zip(op.outputs, gradients[:n_results], strict=False)
     ]
-    found = back(*given)
-    listed = list(found) if isinstance(found, list | tuple) else [found]
+    result = back(*output_gradients)
+    listed = list(result) if isinstance(result, list | tuple) else [result]
     return [*[None] * n_results, *listed]
 
 
 register(
     OpDef(
         "IdentityN",
-        lambda inputs, _: [Static(one.shape, one.dtype) for one in inputs],
+        lambda inputs, _: [Static(static.shape, static.dtype) for static in inputs],
         lambda xp, *inputs, n: inputs,
         _gradient_of_ones_own,
         n_outputs=lambda attrs: int(attrs["n"]),

@@ -64,8 +64,8 @@ def _change(
     op_type: str, ref: Tensor, value: Any, name: str | None, **attrs: Any
 ) -> Tensor:
     with ref.graph.colocate_with(ref.op):
-        given = tensor(value, ref.static.dtype, name="value", graph=ref.graph)
-        return make(op_type, ref, given, name=name, **attrs)
+        operand = tensor(value, ref.static.dtype, name="value", graph=ref.graph)
+        return make(op_type, ref, operand, name=name, **attrs)
 
 
 def _infer_variable(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:

@@ -28,13 +28,13 @@ def as_string(x: Any, name: str | None = None) -> Tensor:
 
 def _infer_join(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape = inputs[0].shape
-    for one in inputs:
-        if one.dtype != STRING:
+    for static in inputs:
+        if static.dtype != STRING:
             raise TypeError(
-                f"texts are joined, and this is {one.dtype}; run it, and join its "
+                f"texts are joined, and this is {static.dtype}; run it, and join its "
                 f"value in Python, as in f'{{value}}'."
             )
-        shape = broadcast(shape, one.shape, "the texts")
+        shape = broadcast(shape, static.shape, "the texts")
     return [Static(shape, STRING)]
 
 
@@ -57,12 +57,12 @@ def _as_string(_: ModuleType, x: Any) -> Array:
     return written
 
 
-def _text(one: Any) -> str:
-    if isinstance(one, bytes):
-        return one.decode()
-    if isinstance(one, np.bool_):
-        return "true" if one else "false"
-    return f"{one:f}" if isinstance(one, np.floating) else str(one)
+def _text(text: Any) -> str:
+    if isinstance(text, bytes):
+        return text.decode()
+    if isinstance(text, np.bool_):
+        return "true" if text else "false"
+    return f"{text:f}" if isinstance(text, np.floating) else str(text)
 
 
 register(OpDef("StringJoin", _infer_join, _join, hosted=True))

@@ -89,7 +89,7 @@ def _limits() -> Array:
         above.append(value)
         value *= 1.1
     above.append(_LARGEST)
-    return np.array([*(-one for one in reversed(above)), 0.0, *above])
+    return np.array([*(-limit for limit in reversed(above)), 0.0, *above])
 
 
 def _histogram(_: ModuleType, tag: Any, values: Any) -> Array:
@@ -129,11 +129,11 @@ def _image(_: ModuleType, tag: Any, images: Any, max_outputs: int = 3) -> Array:
         )
     name, made = _only(tag), []
     for number, image in enumerate(images[:max_outputs]):
-        place = b"/image/%d" % number if max_outputs > 1 else b"/image"
+        suffix = b"/image/%d" % number if max_outputs > 1 else b"/image"
         height, width, channels = image.shape
         body = _number(1, height) + _number(2, width) + _number(3, channels)
         body += block(4, _png(_pixels(image)))
-        made.append(_value(name + place, block(4, body)))
+        made.append(_value(name + suffix, block(4, body)))
     return _as_text(b"".join(made))
 
 
@@ -177,21 +177,23 @@ def _texts(_: ModuleType, tag: Any, texts: Any, plugin: str = "text") -> Array:
     array = np.asarray(texts, object)
     shape = b"".join(block(2, _number(1, size)) for size in array.shape)
     tensor = _number(1, 7) + block(2, shape)  # 7 is DT_STRING
-    tensor += b"".join(block(8, one) for one in array.ravel())
+    tensor += b"".join(block(8, item) for item in array.ravel())
     plugin_data = block(1, block(1, plugin.encode()))
     return _as_text(_value(_only(tag), block(8, tensor) + block(9, plugin_data)))
 
 
 def _merge(_: ModuleType, *summaries: Any) -> Array:
-    texts = [one for array in summaries for one in np.ravel(np.asarray(array, object))]
+    texts = [
+        item for array in summaries for item in np.ravel(np.asarray(array, object))
+    ]
     seen: set[bytes] = set()
-    for one in texts:
+    for summary in texts:
         try:
-            tags = list(_tags(one))
+            tags = list(_tags(summary))
         except IndexError as exc:
             raise InvalidArgumentError(
-                f"Could not parse one of the summary inputs, {one[:40]!r}; merge what "
-                f"the functions of tf.summary return."
+                f"Could not parse one of the summary inputs, {summary[:40]!r}; merge "
+                f"what the functions of tf.summary return."
             ) from exc
         for tag in tags:
             if tag in seen:
@@ -205,8 +207,8 @@ def _merge(_: ModuleType, *summaries: Any) -> Array:
 
 def _only(tag: Any) -> bytes:
     """Return the tag as bytes."""
-    found: bytes = np.asarray(tag, object).item()
-    return found
+    value: bytes = np.asarray(tag, object).item()
+    return value
 
 
 # --------------------------------------------------------------------------------------

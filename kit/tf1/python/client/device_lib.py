@@ -22,6 +22,6 @@ def list_local_devices(session_config: Any = None) -> list[LocalDevice]:
     """Return the devices that a session without a target has."""
     with Session(graph=Graph(), config=session_config) as session:
         return [
-            LocalDevice(f"/device:{one.name.split('/device:')[1]}", *one[1:])
-            for one in session.list_devices()
+            LocalDevice(f"/device:{device.name.split('/device:')[1]}", *device[1:])
+            for device in session.list_devices()
         ]

@@ -26,8 +26,8 @@ class _Trace(NamedTuple):
 
     def format_to_string(self, pretty: bool = False) -> str:
         """Return the trace as JSON, on several lines if it is to be read."""
-        found = {"traceEvents": self.events}
-        return json.dumps(found, indent=4 if pretty else None)
+        document = {"traceEvents": self.events}
+        return json.dumps(document, indent=4 if pretty else None)
 
 
 class Timeline:

@@ -25,17 +25,17 @@ def check_valid(spec: str) -> None:
 
 def merge_device(spec: Any) -> Callable[[Any], str]:
     """Return a function for `tf.device` that adds what an operation's device lacks."""
-    given = _spec(spec or "")
+    device = _spec(spec or "")
 
     def merged(op: Any) -> str:
         current = DeviceSpec.from_string(op.device or "")
-        return str(given.make_merged_spec(current).to_string())
+        return str(device.make_merged_spec(current).to_string())
 
     return merged
 
 
-def _spec(given: Any) -> Any:
-    return DeviceSpec.from_string(given) if isinstance(given, str) else given
+def _spec(device: Any) -> Any:
+    return DeviceSpec.from_string(device) if isinstance(device, str) else device
 
 
 def __getattr__(name: str) -> Any:

@@ -55,10 +55,12 @@ def _debiased(variable: Any, value: Any, share: Any) -> Any:
 
 def _unused(scope: Any, name: str) -> str:
     """Return a name for a new variable of a scope, the same one where it is reused."""
-    taken = {one.op.name for one in scope.global_variables()} if not scope.reuse else ()
+    taken = {var.op.name for var in scope.global_variables()} if not scope.reuse else ()
     numbered = (f"{name}_{i}" for i in count(1))
     return next(
-        one for one in chain([name], numbered) if f"{scope.name}/{one}" not in taken
+        candidate
+        for candidate in chain([name], numbered)
+        if f"{scope.name}/{candidate}" not in taken
     )
 
 

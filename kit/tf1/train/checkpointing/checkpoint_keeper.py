@@ -40,8 +40,8 @@ def hold(folder: Path) -> Callable[[], None]:
     file system without locks it has no effect.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    found = os.fstat(fd)
-    key = (found.st_dev, found.st_ino)
+    status = os.fstat(fd)
+    key = (status.st_dev, status.st_ino)
     try:
         with _guard:
             if key in _held:
@@ -50,7 +50,7 @@ def hold(folder: Path) -> Callable[[], None]:
                 os.close(fd)
                 _held[key][1] += 1
             else:
-                _lock(fd, folder, found.st_ino)
+                _lock(fd, folder, status.st_ino)
                 _held[key] = [fd, 1]
     finally:
         _let_go()
@@ -101,7 +101,7 @@ def _owner(inode: int) -> str:
         return "another process"
     for line in lines:
         words = line.split()
-        if "FLOCK" in words and any(one.endswith(f":{inode}") for one in words):
+        if "FLOCK" in words and any(word.endswith(f":{inode}") for word in words):
             return f"process {words[words.index('FLOCK') + 3]}"
     return "another process"
 
@@ -172,10 +172,10 @@ class CheckpointKeeper:
             return self._given
         if self._scaffold is not None:
             return self._scaffold.saver
-        found = get_collection(GraphKeys.SAVERS)
-        if len(found) != 1:
+        savers = get_collection(GraphKeys.SAVERS)
+        if len(savers) != 1:
             raise RuntimeError(
-                f"the collection of savers holds {len(found)} items; say which one "
+                f"the collection of savers holds {len(savers)} items; say which one "
                 f"to use: CheckpointSaverHook(..., saver=...) or scaffold=...."
             )
-        return found[0]
+        return savers[0]

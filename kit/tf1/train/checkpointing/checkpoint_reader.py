@@ -43,8 +43,8 @@ class CheckpointReader:
         Raises `NotFoundError` for one that is not there, `DataLossError` for damage.
         """
         with originals():
-            (found,) = self._bundle.read([tensor_str], [""], all_bytes=False)
-        return found[()] if found.ndim == 0 else found
+            (value,) = self._bundle.read([tensor_str], [""], all_bytes=False)
+        return value[()] if value.ndim == 0 else value
 
     def debug_string(self) -> bytes:
         """Return a line for each variable."""
@@ -67,12 +67,12 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
     Raises `ValueError` for a folder without one, else as `CheckpointReader` does.
     """
     path = os.fspath(ckpt_dir_or_file)
-    found = latest_checkpoint(path) if Path(path).is_dir() else path
-    if found is None:
+    path_known = latest_checkpoint(path) if Path(path).is_dir() else path
+    if path_known is None:
         raise ValueError(
             f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}"
         )
-    return CheckpointReader(found)
+    return CheckpointReader(path_known)
 
 
 def load_variable(ckpt_dir_or_file: str, name: str) -> Any:

@@ -36,13 +36,13 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
     """Return when those of the checkpoints that exist were written, in seconds."""
-    found = []
+    times = []
     for prefix in checkpoint_prefixes:
         for name in (f"{prefix}.index", prefix):
             with suppress(FileNotFoundError):
-                found.append(float(int(Path(name).stat().st_mtime)))
+                times.append(float(int(Path(name).stat().st_mtime)))
                 break
-    return found
+    return times
 
 
 def remove_checkpoint(
@@ -93,7 +93,7 @@ def generate_checkpoint_state_proto(
             f"paths {paths} and timestamps {list(times)})"
         )
     if not Path(save_dir).is_absolute():
-        paths = [_relative(one, save_dir) for one in paths]
+        paths = [_relative(path, save_dir) for path in paths]
         latest = _relative(latest, save_dir)
     return CheckpointState(
         model_checkpoint_path=latest,
@@ -141,8 +141,8 @@ def write_state(
     if relative and Path(latest).is_absolute():
         latest = _relative(latest, save_dir)
         paths = [
-            _relative(one, save_dir) if Path(one).is_absolute() else one
-            for one in paths or []
+            _relative(path, save_dir) if Path(path).is_absolute() else path
+            for path in paths or []
         ]
     state = generate_checkpoint_state_proto(
         save_dir, latest, paths, times, last_preserved
@@ -181,13 +181,13 @@ def get_checkpoint_state(
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {checkpoint_dir}")
 
-    def whole(one: str) -> str:
-        return os.path.join(checkpoint_dir, one)  # noqa: PTH118 - keeps './' as it is
+    def whole(path: str) -> str:
+        return os.path.join(checkpoint_dir, path)  # noqa: PTH118 - keeps './' as it is
 
     return CheckpointState(
         model_checkpoint_path=whole(state.model_checkpoint_path),
         all_model_checkpoint_paths=[
-            whole(one) for one in state.all_model_checkpoint_paths
+            whole(item) for item in state.all_model_checkpoint_paths
         ],
         all_model_checkpoint_timestamps=state.all_model_checkpoint_timestamps,
         last_preserved_timestamp=state.last_preserved_timestamp,
@@ -202,13 +202,13 @@ def latest_checkpoint(
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None
-    found: str = state.model_checkpoint_path
-    if not is_inside(found, checkpoint_dir):
-        logging.error("%s", outside(found, checkpoint_dir))
+    path: str = state.model_checkpoint_path
+    if not is_inside(path, checkpoint_dir):
+        logging.error("%s", outside(path, checkpoint_dir))
         return None
-    if checkpoint_exists(found):
-        return found
-    logging.error("Couldn't match files for checkpoint %s", found)
+    if checkpoint_exists(path):
+        return path
+    logging.error("Couldn't match files for checkpoint %s", path)
     return None
 
 

@@ -89,8 +89,8 @@ class MetaGraphDef:
             for name in ("meta_info_def", "graph_def", "saver_def")
             if self.HasField(name)
         ]
-        for key, one in sorted(self.collection_def.items()):
-            value = f'key: "{key}"\nvalue {{\n{_indented(str(one))}}}\n'
+        for key, definition in sorted(self.collection_def.items()):
+            value = f'key: "{key}"\nvalue {{\n{_indented(str(definition))}}}\n'
             parts.append(("collection_def", value))
         return "".join(f"{name} {{\n{_indented(text)}}}\n" for name, text in parts)
 
@@ -157,23 +157,27 @@ def export_scoped_meta_graph(
     graph = graph or get_default_graph()
     scope = f"{export_scope.rstrip('/')}/" if export_scope else ""
     others = _other_savers(graph, saver_def) if clear_extraneous_savers else ()
-    given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+    graph_def_given = (
+        graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+    )
     nodes = [
-        _exported(one, scope, clear_devices)
-        for one in given.node
-        if one.name.startswith(scope) and not one.name.startswith(others)
+        _exported(node_def, scope, clear_devices)
+        for node_def in graph_def_given.node
+        if node_def.name.startswith(scope) and not node_def.name.startswith(others)
     ]
     info = MetaInfoDef(tensorflow_version="1.15.5", tensorflow_git_version="psring")
-    made = MetaGraphDef(meta_info_def or info, GraphDef(nodes, given.versions))
+    made = MetaGraphDef(
+        meta_info_def or info, GraphDef(nodes, graph_def_given.versions)
+    )
     if saver_def is not None:
         made.saver_def = saver_def
     for key in sorted(collection_list or graph.get_all_collection_keys()):
         values = graph.get_collection(key)
         if others and key == GraphKeys.SAVERS:
-            values = [one for one in values if one.saver_def == saver_def]
-        found = _collection(key, values, scope)
-        if found is not None:
-            made.collection_def[key] = found
+            values = [saver for saver in values if saver.saver_def == saver_def]
+        definition = _collection(key, values, scope)
+        if definition is not None:
+            made.collection_def[key] = definition
     if filename is not None:
         content = read_meta_graph(made)
         data = str(made).encode() if as_text else _packed(content)
@@ -187,27 +191,29 @@ def write_meta_graph(filename: str, graph: Graph, saver_def: SaverDef | None) ->
         (key, _collection(key, graph.get_collection(key), ""))
         for key in sorted(graph.get_all_collection_keys())
     )
-    collections = {key: one for key, one in pairs if one is not None}
+    collections = {key: value for key, value in pairs if value is not None}
     nodes = [node_of(op) for op in graph.ops]
     content = Content(nodes, saver_def, collections)
     replace_file(Path(filename), _packed(content))
 
 
 def _variables_in(graph: Graph, scope: str) -> dict[str, Any]:
-    found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
-    named = [one for one in found if one.name.startswith(scope)]
-    return {one.name.removeprefix(scope): one for one in named}
+    variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+    named = [variable for variable in variables if variable.name.startswith(scope)]
+    return {variable.name.removeprefix(scope): variable for variable in named}
 
 
 def _other_savers(graph: Graph, own: SaverDef | None) -> tuple[str, ...]:
     """Return the scopes of the operations of all savers in the collection but one."""
-    defs = [one.saver_def for one in graph.get_collection(GraphKeys.SAVERS)]
+    defs = [saver.saver_def for saver in graph.get_collection(GraphKeys.SAVERS)]
     return tuple(
-        f"{one.filename_tensor_name.partition('/')[0]}/" for one in defs if one != own
+        f"{saver_def.filename_tensor_name.partition('/')[0]}/"
+        for saver_def in defs
+        if saver_def != own
     )
 
 
-def _exported(given: NodeDef, scope: str, clear_devices: bool) -> NodeDef:
+def _exported(node_def: NodeDef, scope: str, clear_devices: bool) -> NodeDef:
     """Return an operation with the names that it has below the scope.
 
     An input from outside gets the original's name for such a one.
@@ -216,39 +222,49 @@ def _exported(given: NodeDef, scope: str, clear_devices: bool) -> NodeDef:
     def inside(name: str) -> str:
         is_control, name = name.startswith("^"), name.removeprefix("^")
         outside = f"$unbound_inputs_{name}" if scope else name
-        found = name.removeprefix(scope) if name.startswith(scope) else outside
-        return "^" * is_control + found
+        inner = name.removeprefix(scope) if name.startswith(scope) else outside
+        return "^" * is_control + inner
 
     inputs = [
-        one for one in given.input if one[0] != "^" or one.startswith(f"^{scope}")
+        input_name
+        for input_name in node_def.input
+        if input_name[0] != "^" or input_name.startswith(f"^{scope}")
     ]
     made = NodeDef(
-        inside(given.name),
-        given.op,
-        [inside(one) for one in inputs],
-        "" if clear_devices else given.device,
-        dict(given.attr),
-        made_of=given.made_of and renamed(given.made_of, inside),
+        inside(node_def.name),
+        node_def.op,
+        [inside(input_name) for input_name in inputs],
+        "" if clear_devices else node_def.device,
+        dict(node_def.attr),
+        made_of=node_def.made_of and renamed(node_def.made_of, inside),
     )
     if "_class" in made.attr:
-        names = [one.decode()[5:] for one in made.attr["_class"].list.s]
-        kept = [one.removeprefix(scope) for one in names if one.startswith(scope)]
+        names = [location.decode()[5:] for location in made.attr["_class"].list.s]
+        kept = [
+            location.removeprefix(scope)
+            for location in names
+            if location.startswith(scope)
+        ]
         made.attr["_class"] = AttrValue(list=ListValue(s=[f"loc:@{x}" for x in kept]))
     return made
 
 
 def _collection(key: str, values: Sequence[Any], scope: str) -> CollectionDef | None:
     """Return a collection as a message, None where nothing of it has a form."""
-    if key in KEPT and all(hasattr(one, "to_proto") for one in values):
-        protos = [one.to_proto(export_scope=scope[:-1] or None) for one in values]
-        data = [json.dumps(plain_of(one)).encode() for one in protos if one is not None]
+    if key in KEPT and all(hasattr(value, "to_proto") for value in values):
+        protos = [value.to_proto(export_scope=scope[:-1] or None) for value in values]
+        data = [
+            json.dumps(plain_of(proto)).encode()
+            for proto in protos
+            if proto is not None
+        ]
         return CollectionDef(bytes_list=_Bytes(value=data)) if data else None
     for kind, name in _LISTS:
-        if values and all(isinstance(one, kind) for one in values):
+        if values and all(isinstance(value, kind) for value in values):
             made: Any = CollectionDef.FIELDS[name](value=values)
             return CollectionDef(**{name: made})
-    names = [getattr(one, "name", None) for one in values]
-    if not all(isinstance(one, str) for one in names):
+    names = [getattr(value, "name", None) for value in values]
+    if not all(isinstance(item, str) for item in names):
         logging.warning(
             "The collection %s is left out of the meta graph: its values are of no "
             "type that one can hold.",
@@ -259,13 +275,13 @@ def _collection(key: str, values: Sequence[Any], scope: str) -> CollectionDef | 
     return CollectionDef(node_list=_Names(value=kept)) if kept else None
 
 
-def _packed(given: Content) -> bytes:
-    nodes, arrays = to_plain(given.nodes)
+def _packed(content: Content) -> bytes:
+    nodes, arrays = to_plain(content.nodes)
     meta = {
         "meta_graph": 1,
         "nodes": nodes,
-        "saver": None if given.saver_def is None else plain_of(given.saver_def),
-        "collections": {key: plain_of(x) for key, x in given.collections.items()},
+        "saver": None if content.saver_def is None else plain_of(content.saver_def),
+        "collections": {key: plain_of(x) for key, x in content.collections.items()},
     }
     return b"".join(pack(meta, arrays))
 
@@ -311,41 +327,47 @@ def import_scoped_meta_graph(
 
     See `tf.train.import_meta_graph`.
     """
-    given, graph = meta_graph_or_file, graph or get_default_graph()
-    content = given if isinstance(given, Content) else read_meta_graph(given)
+    source, graph = meta_graph_or_file, graph or get_default_graph()
+    content = source if isinstance(source, Content) else read_meta_graph(source)
     with (
         graph.as_default(),
         graph.name_scope(import_scope or f"{graph.scope}/") as scope,
     ):
         scope = scope if scope != "/" else ""
-        nodes = [renamed(one, lambda name: f"{scope}{name}") for one in content.nodes]
+        nodes = [renamed(node, lambda name: f"{scope}{name}") for node in content.nodes]
         if clear_devices:
-            nodes = [replace(one, device="") for one in nodes]
-        mapped = {f"{scope}{name}": one for name, one in (input_map or {}).items()}
+            nodes = [replace(node, device="") for node in nodes]
+        mapped = {
+            f"{scope}{name}": tensor for name, tensor in (input_map or {}).items()
+        }
         add_nodes(graph, nodes, mapped)
-        for key, one in content.collections.items():
+        for key, collection in content.collections.items():
             if restore_collections_predicate(key):
-                _restore(graph, key, one, scope)
+                _restore(graph, key, collection, scope)
     return _variables_in(graph, scope)
 
 
-def _restore(graph: Graph, key: str, given: CollectionDef, scope: str) -> None:
-    kind = given.WhichOneof("kind")
-    values = [] if kind is None else getattr(given, kind).value
+def _restore(graph: Graph, key: str, collection: CollectionDef, scope: str) -> None:
+    kind = collection.WhichOneof("kind")
+    values = [] if kind is None else getattr(collection, kind).value
     if kind == "bytes_list" and key in KEPT:
         message, from_proto = KEPT[key]
-        protos = [message_of(message, json.loads(one)) for one in values]
+        protos = [message_of(message, json.loads(text)) for text in values]
         # A variable is one object in all of its collections.
-        same = {one.name: one for one in graph.variables}
-        values = [from_proto(one, import_scope=scope[:-1] or None) for one in protos]
-        values = [same.get(getattr(one, "name", None), one) for one in values]
+        same = {variable.name: variable for variable in graph.variables}
+        values = [
+            from_proto(proto, import_scope=scope[:-1] or None) for proto in protos
+        ]
+        values = [same.get(getattr(item, "name", None), item) for item in values]
         graph.variables.extend(
-            one for one in values if isinstance(one, Variable) and one.name not in same
+            item
+            for item in values
+            if isinstance(item, Variable) and item.name not in same
         )
     elif kind == "node_list":
-        values = [graph.as_graph_element(f"{scope}{one}") for one in values]
-    for one in values:
-        graph.add_to_collection(key, one)
+        values = [graph.as_graph_element(f"{scope}{name}") for name in values]
+    for value in values:
+        graph.add_to_collection(key, value)
 
 
 def copy_scoped_meta_graph(
@@ -355,7 +377,7 @@ def copy_scoped_meta_graph(
     to_graph: Graph | None = None,
 ) -> dict[str, Any]:
     """Copy what is below a scope to another, also of another graph."""
-    source, target = (one or get_default_graph() for one in (from_graph, to_graph))
+    source, target = (graph or get_default_graph() for graph in (from_graph, to_graph))
     if source is target and from_scope == to_scope:
         raise ValueError(
             f"'from_scope' and 'to_scope' need to be different when performing copy in "

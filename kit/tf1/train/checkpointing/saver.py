@@ -83,15 +83,15 @@ class SavedCheckpointList:
 
     def recover(self, prefixes: Sequence[str]) -> None:
         """Remember what an earlier saver has written and is still there."""
-        times = [(one, get_checkpoint_mtimes([one])) for one in prefixes]
-        self.set((one, found[0]) for one, found in times if found)
+        times = [(prefix, get_checkpoint_mtimes([prefix])) for prefix in prefixes]
+        self.set((prefix, mtimes[0]) for prefix, mtimes in times if mtimes)
 
     def add(self, prefix: str) -> None:
         """Remember a new one; a name that is used again becomes the newest."""
         if not self._max:
             return
         self._written.add(prefix)
-        self._entries = [one for one in self._entries if one[0] != prefix]
+        self._entries = [entry for entry in self._entries if entry[0] != prefix]
         self._entries.append((prefix, self._clock()))
         if len(self._entries) > self._max:
             self._too_old.append(self._entries.pop(0))
@@ -197,7 +197,7 @@ class Saver:
             raise ValueError(f"saver_def is a SaverDef, not {self.saver_def!r}.")
         elif self._name:
             scope = self._name
-            self.saver_def = _with_names(self.saver_def, lambda one: f"{scope}/{one}")
+            self.saver_def = _with_names(self.saver_def, lambda path: f"{scope}/{path}")
         self._is_built = True
         kept = self.saver_def
         self._memory = SavedCheckpointList(
@@ -206,19 +206,19 @@ class Saver:
         )
 
     def _build(self) -> None:
-        given = self._var_list
-        if given is None:
-            given = [
+        variables = self._var_list
+        if variables is None:
+            variables = [
                 *get_collection(GraphKeys.GLOBAL_VARIABLES),
                 *get_collection(GraphKeys.SAVEABLE_OBJECTS),
             ]
-        if not given and isinstance(given, list | tuple | set | dict):
+        if not variables and isinstance(variables, list | tuple | set | dict):
             if not self._allow_empty:
                 raise ValueError("No variables to save")
             self._is_empty = True
             return
         made = self.saver_def = add_saver_ops(
-            saveables_of(given),
+            saveables_of(variables),
             filename=self._filename,
             name=self._name,
             sharded=self._sharded,
@@ -279,8 +279,8 @@ class Saver:
                 f"'latest_filename' collides with 'save_path': {file_name!r} and "
                 f"{path!r}"
             )
-        found = None if step is None else int(step)
-        return prefix_of(path, found, padded=self._pad_step_number)
+        step_number = None if step is None else int(step)
+        return prefix_of(path, step_number, padded=self._pad_step_number)
 
     def _write(self, sess: BaseSession, prefix: str, path: str) -> None:
         if not prefix:
@@ -366,10 +366,10 @@ class Saver:
             ) from exc
 
     def _built_def(self) -> SaverDef:
-        found: SaverDef | None = self.saver_def
-        if found is None:
+        definition: SaverDef | None = self.saver_def
+        if definition is None:
             raise RuntimeError("the saver has no operations yet; call build() first.")
-        return found
+        return definition
 
     # -- what it remembers -------------------------------------------------------------
 
@@ -381,7 +381,9 @@ class Saver:
     def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
         """Replace what `last_checkpoints` returns, without times."""
         assert isinstance(last_checkpoints, list)
-        self._memory.set((one, float("inf")) for one in last_checkpoints)
+        self._memory.set(
+            (last_checkpoint, float("inf")) for last_checkpoint in last_checkpoints
+        )
 
     def set_last_checkpoints_with_time(
         self, last_checkpoints_with_time: list[tuple[str, float]]
@@ -416,15 +418,15 @@ class Saver:
 def _join_parts(graph: Any) -> None:
     """Let a meta graph name variables in parts of collections, by what joins them."""
     keys = graph.get_all_collection_keys()
-    values = [one for key in keys for one in graph.get_collection(key)]
+    values = [item for key in keys for item in graph.get_collection(key)]
     names = {op.name for op in graph.ops}
-    for one in values:
-        if isinstance(one, PartitionedVariable) and one.name not in names:
-            names.add(one.as_tensor().op.name)
+    for variable in values:
+        if isinstance(variable, PartitionedVariable) and variable.name not in names:
+            names.add(variable.as_tensor().op.name)
 
 
-def _with_names(given: SaverDef, change: Callable[[str], str]) -> SaverDef:
-    made = copy.deepcopy(given)
+def _with_names(definition: SaverDef, change: Callable[[str], str]) -> SaverDef:
+    made = copy.deepcopy(definition)
     for name in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
         setattr(made, name, change(getattr(made, name)))
     return made
@@ -493,12 +495,12 @@ def import_meta_graph(
     with graph.as_default():
         if content.saver_def is not None:
             scope = import_scope
-            for name, one in variables.items():
-                scope = one.name.removesuffix(name).rstrip("/")
+            for name, variable in variables.items():
+                scope = variable.name.removesuffix(name).rstrip("/")
             return Saver(saver_def=content.saver_def, name=scope)
-        found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, import_scope)
-        found += graph.get_collection(GraphKeys.SAVEABLE_OBJECTS, import_scope)
-        if found:
+        items = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, import_scope)
+        items += graph.get_collection(GraphKeys.SAVEABLE_OBJECTS, import_scope)
+        if items:
             return Saver()
     logging.info(
         "Saver not created because there are no variables in the graph to restore"

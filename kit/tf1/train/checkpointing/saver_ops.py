@@ -68,71 +68,73 @@ def saveables_of(given: Any) -> list[Saveable]:
             f"Variables to save should be passed in a dict or a list: {given}"
         )
     named = given if isinstance(given, dict) else _named(given)
-    found: list[Saveable] = []
+    saveables: list[Saveable] = []
     for name in sorted(named):
-        found += _of_name(name, named[name])
+        saveables += _of_name(name, named[name])
     seen: set[Tensor] = set()
-    for one in found:
-        if one.ref in seen:
+    for saveable in saveables:
+        if saveable.ref in seen:
             raise ValueError(
-                f"The same saveable will be restored with two names: {one.name}"
+                f"The same saveable will be restored with two names: {saveable.name}"
             )
-        seen.add(one.ref)
-    return found
+        seen.add(saveable.ref)
+    return saveables
 
 
-def _named(given: Iterable[Any]) -> dict[str, Any]:
+def _named(variables: Iterable[Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
-    for one in sorted(given, key=lambda one: str(one.name)):
-        part = getattr(one, "_save_slice_info", None)
+    for variable in sorted(variables, key=lambda item: str(item.name)):
+        part = getattr(variable, "_save_slice_info", None)
         if part is not None:
             others = named.setdefault(part.full_name, [])
             if not isinstance(others, list):
                 raise ValueError(
                     f"Mixing slices and non-slices with the same name: {part.full_name}"
                 )
-            others.append(one)
+            others.append(variable)
             continue
-        if isinstance(one, PartitionedVariable):
-            name = one.name
+        if isinstance(variable, PartitionedVariable):
+            name = variable.name
         else:
-            name = _ref(one, f"Variable to save is not a Variable: {one}").op.name
+            name = _ref(
+                variable, f"Variable to save is not a Variable: {variable}"
+            ).op.name
         if name in named:
             raise ValueError(f"At least two variables have the same name: {name}")
-        named[name] = one
+        named[name] = variable
     return named
 
 
-def _of_name(name: Any, given: Any) -> list[Saveable]:
+def _of_name(name: Any, variable: Any) -> list[Saveable]:
     if not isinstance(name, str):
         raise TypeError(
             f"names_to_saveables must be a dict mapping string names to Variables; the "
             f"name is not a string: {name!r}"
         )
-    if isinstance(given, list | tuple | PartitionedVariable):
-        return [_part(name, one) for one in given]
+    if isinstance(variable, list | tuple | PartitionedVariable):
+        return [_part(name, part) for part in variable]
     message = (
         f"names_to_saveables must be a dict mapping string names to "
-        f"Tensors/Variables. Not a variable: {given}"
+        f"Tensors/Variables. Not a variable: {variable}"
     )
-    return [Saveable(name, "", _ref(given, message))]
+    return [Saveable(name, "", _ref(variable, message))]
 
 
-def _part(name: str, one: Any) -> Saveable:
-    part = getattr(one, "_save_slice_info", None)
+def _part(name: str, variable: Any) -> Saveable:
+    part = getattr(variable, "_save_slice_info", None)
     if part is None:
         raise ValueError(
             f"what is saved under the one name {name!r} must be the parts of a "
-            f"partitioned variable, not {one}."
+            f"partitioned variable, not {variable}."
         )
-    return Saveable(name, part.spec, one.ref)
+    return Saveable(name, part.spec, variable.ref)
 
 
-def _ref(given: Any, message: str) -> Tensor:
+def _ref(variable: Any, message: str) -> Tensor:
     try:
-        return ref_of(given, "SaveV2")
+        return ref_of(variable, "SaveV2")
     except AttributeError as exc:
-        convert_to_tensor(given)
+        convert_to_tensor(variable)
         raise TypeError(message) from exc
 
 
@@ -148,7 +150,7 @@ def add_saver_ops(
     reshape: bool,
 ) -> SaverDef:
     """Add a saver's operations to the graph of the variables; returns their names."""
-    refs = [one.ref for one in saveables]
+    refs = [saveable.ref for saveable in saveables]
     with op_scope(name, "save", refs):
         text = filename.decode() if isinstance(filename, bytes) else filename
         default = _text("filename/input", text or "model")
@@ -174,10 +176,10 @@ Shard = tuple[str, list[Saveable]]
 
 
 def _by_device(saveables: Sequence[Saveable]) -> list[Shard]:
-    found: dict[str, list[Saveable]] = {}
-    for one in saveables:
-        found.setdefault(_on_host(one.ref.op.device), []).append(one)
-    return sorted(found.items())
+    by_device: dict[str, list[Saveable]] = {}
+    for saveable in saveables:
+        by_device.setdefault(_on_host(saveable.ref.op.device), []).append(saveable)
+    return sorted(by_device.items())
 
 
 def _on_host(device: str) -> str:
@@ -189,7 +191,7 @@ def _save(prefix: Any, result: Any, saveables: Sequence[Saveable]) -> Any:
     """Return the prefix, when the values are in files under it."""
     with op_scope("SaveV2", None, [prefix]) as scope:
         texts = _described(saveables)
-        values = [one.ref for one in saveables]
+        values = [saveable.ref for saveable in saveables]
         saved = create_op("SaveV2", prefix, *texts, *values, name=scope)
     with _graph().control_dependencies([saved]):
         return create("Identity", result, name="control_dependency")
@@ -204,17 +206,17 @@ def _save_sharded(prefix: Any, shards: Sequence[Shard]) -> Any:
     for number, (device, saveables) in enumerate(shards):
         with _graph().device(device):
             with op_scope("ShardedFilename", None, [base]) as scope:
-                given = base, _number("shard", number), count
-                names.append(create("ShardedFilename", *given, name=scope))
+                arguments = base, _number("shard", number), count
+                names.append(create("ShardedFilename", *arguments, name=scope))
             saved.append(_save(names[-1], names[-1], saveables))
     with _graph().device(shards[-1][0]):
         with (
-            _graph().control_dependencies([one.op for one in saved]),
+            _graph().control_dependencies([tensor.op for tensor in saved]),
             op_scope("MergeV2Checkpoints", None, [prefix]) as scope,
         ):
             parts = create("Pack", *names, axis=0, name="checkpoint_prefixes")
             merged = create_op("MergeV2Checkpoints", parts, prefix, name=scope)
-        with _graph().control_dependencies([*[one.op for one in saved], merged]):
+        with _graph().control_dependencies([*[tensor.op for tensor in saved], merged]):
             return create("Identity", prefix, name="Identity")
 
 
@@ -225,8 +227,8 @@ def _restore(prefix: Any, shards: Sequence[Shard], sharded: bool, reshape: bool)
     done = []
     for (_, saveables), values in zip(shards, read, strict=True):
         set_ = [
-            _assign(one, value, everything, reshape)
-            for one, value in zip(saveables, values, strict=True)
+            _assign(saveable, value, everything, reshape)
+            for saveable, value in zip(saveables, values, strict=True)
         ]
         done += [group(*set_, name="restore_shard")] if sharded else set_
     return group(*done, name="restore_all")
@@ -235,7 +237,7 @@ def _restore(prefix: Any, shards: Sequence[Shard], sharded: bool, reshape: bool)
 def _read(
     prefix: Any, device: str, saveables: Sequence[Saveable], reshape: bool
 ) -> list[Any]:
-    statics = [one.ref.static for one in saveables]
+    statics = [saveable.ref.static for saveable in saveables]
     with _graph().device(device), op_scope("RestoreV2", None, [prefix]) as scope:
         return list(
             create_op(
@@ -243,32 +245,34 @@ def _read(
                 prefix,
                 *_described(saveables),
                 name=scope,
-                dtypes=tuple(one.dtype for one in statics),
-                shapes=None if reshape else tuple(one.shape for one in statics),
+                dtypes=tuple(static.dtype for static in statics),
+                shapes=None if reshape else tuple(static.shape for static in statics),
             ).outputs
         )
 
 
-def _assign(one: Saveable, value: Any, after: Sequence[Any], reshape: bool) -> Any:
-    shape = one.ref.static.shape
+def _assign(saveable: Saveable, value: Any, after: Sequence[Any], reshape: bool) -> Any:
+    shape = saveable.ref.static.shape
     if reshape and shape is not None:
-        with _graph().colocate_with(one.ref.op):
+        with _graph().colocate_with(saveable.ref.op):
             value = create("Reshape", value, shape=shape, name="Reshape")
     with _graph().control_dependencies([op for op in after if op is not value.op]):
-        is_known = one.ref.shape.is_fully_defined()
-        return assign(one.ref, value, validate_shape=is_known).op
+        is_known = saveable.ref.shape.is_fully_defined()
+        return assign(saveable.ref, value, validate_shape=is_known).op
 
 
 def _described(saveables: Sequence[Saveable]) -> tuple[Any, Any]:
     return (
-        _text("tensor_names", *[one.name for one in saveables], is_list=True),
-        _text("shape_and_slices", *[one.spec for one in saveables], is_list=True),
+        _text("tensor_names", *[saveable.name for saveable in saveables], is_list=True),
+        _text(
+            "shape_and_slices", *[saveable.spec for saveable in saveables], is_list=True
+        ),
     )
 
 
 def _text(name: str, *texts: str, is_list: bool = False) -> Any:
     value = np.empty(len(texts), object)
-    value[:] = [one.encode() for one in texts]
+    value[:] = [text.encode() for text in texts]
     return create("Const", value=value if is_list else value.reshape(()), name=name)
 
 

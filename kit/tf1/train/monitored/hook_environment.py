@@ -87,9 +87,9 @@ def global_step_read() -> Any:
     It is made once for each graph. A variable without a value gives its initial one.
     """
     graph = get_default_graph()
-    known = graph.get_collection_ref(_READ)
-    if known:
-        return known[0]
+    reads = graph.get_collection_ref(_READ)
+    if reads:
+        return reads[0]
     step = get_global_step(graph)
     if step is None:
         return None
@@ -101,14 +101,14 @@ def global_step_read() -> Any:
     ):
         # A separate operation, so that it can be fetched beside an update.
         value = step.initialized_value() if isinstance(step, Variable) else step
-        known.append(value + 0)
-    return known[0]
+        reads.append(value + 0)
+    return reads[0]
 
 
 def known_global_step_read() -> Any:
     """Return the tensor that `global_step_read` has made, None if it has not."""
-    found = get_default_graph().get_collection(_READ)
-    return found[0] if found else None
+    reads = get_default_graph().get_collection(_READ)
+    return reads[0] if reads else None
 
 
 environment.register(GraphEnvironment)

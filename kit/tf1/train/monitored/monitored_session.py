@@ -142,11 +142,11 @@ class _Monitored:
         them, `step_context.request_stop()` ends the loop. It is called again if a task
         was lost meanwhile. Raises `ValueError` for a function of other arguments.
         """
-        found = _arguments(step_fn)
-        if found not in _STEP_FN:
+        parameters_of = _arguments(step_fn)
+        if parameters_of not in _STEP_FN:
             raise ValueError(
                 f"step_fn may either have one `step_context` argument, or be a method "
-                f"with `self` and `step_context`; this one has {found}."
+                f"with `self` and `step_context`; this one has {parameters_of}."
             )
         return self._open().run_step_fn(step_fn)
 

@@ -57,7 +57,7 @@ class Scaffold:
             raise TypeError(
                 f"copy_from_scaffold is {copy_from_scaffold!r}; give a Scaffold."
             )
-        given = {
+        settings = {
             "init_op": init_op,
             "ready_op": ready_op,
             "ready_for_local_init_op": ready_for_local_init_op,
@@ -70,7 +70,7 @@ class Scaffold:
         other = copy_from_scaffold
         self._parts: dict[str, Any] = {
             name: getattr(other, name) if value is None and other else value
-            for name, value in given.items()
+            for name, value in settings.items()
         }
         self._init_fn: Callable[[Any], Any] | None = None
         if init_fn is not None:
@@ -113,14 +113,14 @@ class Scaffold:
 
         Raises `RuntimeError` if it holds several.
         """
-        found = get_collection(collection_key)
-        if len(found) > 1:
+        values = get_collection(collection_key)
+        if len(values) > 1:
             raise RuntimeError(
-                f"the collection {collection_key!r} holds {len(found)} items; say "
+                f"the collection {collection_key!r} holds {len(values)} items; say "
                 f"which one to use: tf.train.Scaffold({arg_name}=...)."
             )
-        if found:
-            return found[0]
+        if values:
+            return values[0]
         made = default_constructor()
         if made is not None:
             add_to_collection(collection_key, made)

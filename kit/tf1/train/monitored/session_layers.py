@@ -67,24 +67,24 @@ class FetchBundle:
     def __init__(self, structures: Sequence[Any]) -> None:
         self.fetches: list[Any] = []
         self._kinds: list[tuple[type | None, int]] = []
-        for one in structures:
-            kind = type(one)
-            if kind in (list, tuple) and all(isinstance(x, _SIMPLE) for x in one):
-                self._kinds.append((kind, len(one)))
-                self.fetches += one
+        for structure in structures:
+            kind = type(structure)
+            if kind in (list, tuple) and all(isinstance(x, _SIMPLE) for x in structure):
+                self._kinds.append((kind, len(structure)))
+                self.fetches += structure
             else:
                 self._kinds.append((None, 1))
-                self.fetches.append(one)
+                self.fetches.append(structure)
 
     def parts(self, values: Sequence[Any]) -> list[Any]:
         """Return the values in their structures."""
-        found: list[Any] = []
+        parts_made: list[Any] = []
         at = 0
         for kind, length in self._kinds:
             some = values[at : at + length]
-            found.append(some[0] if kind is None else kind(some))
+            parts_made.append(some[0] if kind is None else kind(some))
             at += length
-        return found
+        return parts_made
 
 
 def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
@@ -92,13 +92,13 @@ def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
 
     The largest number counts; a switch is on if it is on in one of them.
     """
-    found = RunOptions()
-    for one in [*([] if given is None else [given]), *more]:
+    options = RunOptions()
+    for other in [*([] if given is None else [given]), *more]:
         for name in ("trace_level", "timeout_in_ms", "inter_op_thread_pool"):
-            setattr(found, name, max(getattr(found, name), getattr(one, name)))
+            setattr(options, name, max(getattr(options, name), getattr(other, name)))
         for name in ("output_partition_graphs", "report_tensor_allocations_upon_oom"):
-            setattr(found, name, getattr(found, name) or getattr(one, name))
-    return found
+            setattr(options, name, getattr(options, name) or getattr(other, name))
+    return options
 
 
 # --------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ class Recovery:
 
     def note(self, fetches: Sequence[Any], values: Sequence[Any]) -> None:
         """Note the global step, if some hook has fetched it."""
-        for one, value in zip(fetches, values, strict=True):
-            if one is self._tensor and one is not None:
+        for fetch, value in zip(fetches, values, strict=True):
+            if fetch is self._tensor and fetch is not None:
                 self._seen = int(value)
                 return
 
@@ -153,8 +153,8 @@ class Recovery:
         What a hook has seen may be some steps old, and the cluster's own step is gone
         if the task that holds it was lost.
         """
-        known = (self._seen, getattr(self._creator, "was_at", None))
-        return max((one for one in known if one is not None), default=None)
+        steps_seen = (self._seen, getattr(self._creator, "was_at", None))
+        return max((step for step in steps_seen if step is not None), default=None)
 
     def _step(self) -> int | None:
         if self._tensor is None:
@@ -167,10 +167,10 @@ class Recovery:
 
 def what_happened(error: KitError) -> str:
     """Return which task was lost, and how; otherwise what the error says."""
-    found = _TASK.search(error.task or error.message)
-    if found is None:
+    match = _TASK.search(error.task or error.message)
+    if match is None:
         return error.message.rstrip(".")
-    task = Task(found[1], int(found[2])).short
+    task = Task(match[1], int(match[2])).short
     came_back = isinstance(error, AbortedError) and "restarted" in error.message
     return f"{task} came back empty" if came_back else f"{task} was lost"
 

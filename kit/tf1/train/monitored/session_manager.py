@@ -50,14 +50,14 @@ def missing(session: Any, op: Any) -> str | None:
     if op is None:
         return None
     try:
-        found = session.run(op)
+        names_missing = session.run(op)
     except FailedPreconditionError as error:
         if _MARK not in str(error):
             raise
         return error.message
-    if found is None:
+    if names_missing is None:
         return None
-    names = np.ravel(found)
+    names = np.ravel(names_missing)
     if names.dtype == np.int32 or not names.size:
         return None
     return f"{_WHAT}{', '.join(map(_text, names))}"
@@ -74,16 +74,16 @@ def located(graph: Any, lacking: str) -> str:
         except (KeyError, ValueError):
             device = ""
         by_device.setdefault(device, []).append(name)
-    found = "; ".join(
+    places_named = "; ".join(
         f"variables {', '.join(names)}{f' on {device}' if device else ''} are not "
         f"initialised"
         for device, names in by_device.items()
     )
     if all("/job:" in device for device in by_device):
-        return found
+        return places_named
     return (
-        f"{found}; without a job, each session has its own, to which no chief gives a "
-        f"value: make them in a 'with tf.device(tf.train.replica_device_setter("
+        f"{places_named}; without a job, each session has its own, to which no chief "
+        f"gives a value: make them in a 'with tf.device(tf.train.replica_device_setter("
         f"cluster=cluster)):'"
     )
 
@@ -152,8 +152,10 @@ def restore(
     if not is_inside(state.model_checkpoint_path, folder):
         raise ValueError(outside(state.model_checkpoint_path, folder))
     saver.restore(session, state.model_checkpoint_path)
-    known = state.all_model_checkpoint_paths
-    saver.recover_last_checkpoints([one for one in known if is_inside(one, folder)])
+    paths_known = state.all_model_checkpoint_paths
+    saver.recover_last_checkpoints(
+        [item for item in paths_known if is_inside(item, folder)]
+    )
     return str(state.model_checkpoint_path)
 
 
@@ -333,11 +335,11 @@ class SessionManager:
             raise ValueError(
                 "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
             )
-        found = restore(session, saver, folder, path, backoff)
-        self.what_it_did = f"restored {found}" if found else ""
-        if found:
-            logging.info("Restored %s.", found)
-        return found is not None
+        restored = restore(session, saver, folder, path, backoff)
+        self.what_it_did = f"restored {restored}" if restored else ""
+        if restored:
+            logging.info("Restored %s.", restored)
+        return restored is not None
 
     def _initialize(
         self,

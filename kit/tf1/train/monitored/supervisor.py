@@ -161,10 +161,10 @@ class Supervisor:
             self._graph.add_to_collection(key, made)
         self._parts[name] = made
 
-    def _writer_of(self, given: Any) -> Any:
+    def _writer_of(self, writer: Any) -> Any:
         """Return the writer that was given, or one for the folder; None for nothing."""
-        if given is not _USE_DEFAULT:
-            return given
+        if writer is not _USE_DEFAULT:
+            return writer
         if self._logdir is None:
             return None
         if is_installed():
@@ -444,9 +444,9 @@ class Supervisor:
         if sess is not None and self.global_step is None:
             return  # without a step TensorBoard can do nothing with it
         log = message("SessionLog")
-        told = log(status=getattr(log, status), **more)
+        session_log = log(status=getattr(log, status), **more)
         step = None if sess is None else value_of_step(sess, self.global_step)
-        self._summary_writer.add_session_log(told, step)
+        self._summary_writer.add_session_log(session_log, step)
 
     def _tell_writer(self, method: str, *arguments: Any) -> None:
         """Call a method of the writer; those of others may have fewer of them."""

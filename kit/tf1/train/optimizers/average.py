@@ -57,19 +57,19 @@ class ExponentialMovingAverage:
         graph = graph_for(chosen)
         debiased = set()
         with graph.as_default():
-            for one in chosen:
-                _check_floating(one)
-                if one in self._averages:
+            for variable in chosen:
+                _check_floating(variable)
+                if variable in self._averages:
                     continue
                 with graph.control_dependencies(None):
-                    self._averages[one] = self._shadow(one)
-                if self._zero_debias and not isinstance(one, Variable):
-                    debiased.add(one)
+                    self._averages[variable] = self._shadow(variable)
+                if self._zero_debias and not isinstance(variable, Variable):
+                    debiased.add(variable)
             with op_scope(None, self._name) as scope:
                 decay = self._current_decay()
                 updates = [
-                    _moved(self._averages[one], one, decay, one in debiased)
-                    for one in chosen
+                    _moved(self._averages[var], var, decay, var in debiased)
+                    for var in chosen
                 ]
                 return group(*updates, name=scope)
 
@@ -108,17 +108,19 @@ class ExponentialMovingAverage:
             averaged = {*trainable_variables(), *moving_average_variables()}
         else:
             averaged = set(moving_avg_variables)
-        found = {self.average_name(one): one for one in averaged}
-        for one in global_variables():
-            if one not in averaged:
-                found.setdefault(one.op.name, one)
-        return found
+        named = {self.average_name(item): item for item in averaged}
+        for variable in global_variables():
+            if variable not in averaged:
+                named.setdefault(variable.op.name, variable)
+        return named
 
 
-def _check_floating(one: Any) -> None:
-    dtype = one.dtype.base_dtype
+def _check_floating(variable: Any) -> None:
+    dtype = variable.dtype.base_dtype
     if dtype.name not in _FLOATS:
-        raise TypeError(f"The variables must be half, float, or double: {one.name}")
+        raise TypeError(
+            f"The variables must be half, float, or double: {variable.name}"
+        )
 
 
 def _moved(shadow: Any, of: Any, decay: Any, is_debiased: bool) -> Any:

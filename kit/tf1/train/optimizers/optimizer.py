@@ -41,7 +41,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 def variables_in(given: Any) -> list[Any]:
     """Return the variables in nested lists; a partitioned one gives its parts."""
     if isinstance(given, list | tuple):
-        return [leaf for one in given for leaf in variables_in(one)]
+        return [leaf for item in given for leaf in variables_in(item)]
     if isinstance(given, dict):
         return [leaf for key in sorted(given) for leaf in variables_in(given[key])]
     parts = getattr(given, "_get_variable_list", None)
@@ -164,18 +164,18 @@ class Optimizer:
             )
         if callable(loss) and not isinstance(loss, ArrayProtocol):
             loss = loss()
-        for one in (loss, grad_loss):
-            if one is not None:
-                check_floating(one)
+        for tensor in (loss, grad_loss):
+            if tensor is not None:
+                check_floating(tensor)
         chosen = variables_in(trainable_variables() if var_list is None else var_list)
         if not chosen:
             raise ValueError("No variables to optimize.")
-        for one in chosen:
-            if not isinstance(one.op, Op):
+        for tensor in chosen:
+            if not isinstance(tensor.op, Op):
                 raise NotImplementedError(
-                    f"Trying to optimize unsupported type {one!r}"
+                    f"Trying to optimize unsupported type {tensor!r}"
                 )
-        found = gradients(
+        slopes = gradients(
             loss,
             chosen,
             grad_ys=grad_loss,
@@ -184,8 +184,8 @@ class Optimizer:
             aggregation_method=aggregation_method,
         )
         if gate_gradients == self.GATE_GRAPH:
-            found = gated(found)
-        pairs = list(zip(found, chosen, strict=True))
+            slopes = gated(slopes)
+        pairs = list(zip(slopes, chosen, strict=True))
         for gradient, variable in pairs:
             if gradient is not None:
                 check_floating(variable)
@@ -204,12 +204,12 @@ class Optimizer:
         gradient of the variable's dtype, `NotImplementedError` for anything that is not
         a variable.
         """
-        given = [(gradient_of(g), v) for g, v in grads_and_vars]
-        if not given:
+        pairs_given = [(gradient_of(g), v) for g, v in grads_and_vars]
+        if not pairs_given:
             raise ValueError("No variables provided.")
-        pairs = [(g, variable_of(v)) for g, v in given if g is not None]
+        pairs = [(g, variable_of(v)) for g, v in pairs_given if g is not None]
         if not pairs:
-            names = [str(variable) for _, variable in given]
+            names = [str(variable) for _, variable in pairs_given]
             raise ValueError(f"No gradients provided for any variable: {names}.")
         variables = [variable for _, variable in pairs]
         graph = graph_for(variables)
@@ -280,10 +280,10 @@ class Optimizer:
     def variables(self) -> list[Any]:
         """Return all its variables in the default graph, sorted by name."""
         graph = get_default_graph()
-        slots = [one for found in self._slots.values() for one in found.values()]
+        slots = [var for slot in self._slots.values() for var in slot.values()]
         kept = [*self._non_slots.values(), *slots]
-        mine = [one for one in kept if one.graph is graph]
-        return sorted(mine, key=lambda one: str(one.name))
+        mine = [variable for variable in kept if variable.graph is graph]
+        return sorted(mine, key=lambda variable: str(variable.name))
 
     def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
         return self._slots.setdefault(slot_name, {})
@@ -291,10 +291,10 @@ class Optimizer:
     def _get_or_make_slot(
         self, var: Any, val: Any, slot_name: str, op_name: str
     ) -> Any:
-        found = self._slot_dict(slot_name)
-        if var not in found:
-            found[var] = create_slot(var, val, op_name)
-        return found[var]
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_slot(var, val, op_name)
+        return slots[var]
 
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
         return self._filled_slot(var, 0.0, slot_name, op_name)
@@ -302,10 +302,10 @@ class Optimizer:
     def _filled_slot(
         self, var: Any, number: float, slot_name: str, op_name: str
     ) -> Any:
-        found = self._slot_dict(slot_name)
-        if var not in found:
-            found[var] = create_filled_slot(var, number, op_name)
-        return found[var]
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_filled_slot(var, number, op_name)
+        return slots[var]
 
     def _call_if_callable(self, param: Any) -> Any:
         return param() if callable(param) else param

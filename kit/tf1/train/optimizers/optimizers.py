@@ -35,8 +35,12 @@ class RuleOptimizer(Optimizer):
 
     def _current(self) -> Rule:
         """Return the rule with its settings: numbers, or tensors of the graph."""
-        called = {k: self._call_if_callable(one) for k, one in self._settings.items()}
-        return self._rule_class(**{k: _setting(k, one) for k, one in called.items()})
+        called = {
+            k: self._call_if_callable(setting) for k, setting in self._settings.items()
+        }
+        return self._rule_class(
+            **{k: _setting(k, setting) for k, setting in called.items()}
+        )
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
@@ -60,7 +64,7 @@ class RuleOptimizer(Optimizer):
             var.ref,
             *(self.get_slot(var, slot.name).ref for slot in rule.slots),
             *(self._power(name, var.graph).value() for name in rule.powers),
-            *(convert_to_tensor(one) for one in fed.values()),
+            *(convert_to_tensor(setting) for setting in fed.values()),
             *parts,
         ]
         op_type = f"{kind}{title_of(rule)}"
@@ -74,15 +78,15 @@ class RuleOptimizer(Optimizer):
 _OF_THE_SLOT = ("initial_accumulator_value",)
 
 
-def _setting(name: str, given: Any) -> Any:
+def _setting(name: str, value: Any) -> Any:
     """Return a setting as the original has it: a float32, unless it is a tensor."""
-    if isinstance(given, bool | ArrayProtocol):
-        return given
-    if np.ndim(given):
-        raise ValueError(f"{name} is {given!r}; it must be one number.")
-    if isinstance(given, np.ndarray | np.generic) or name in _OF_THE_SLOT:
-        return float(given)
-    return float(np.float32(given))
+    if isinstance(value, bool | ArrayProtocol):
+        return value
+    if np.ndim(value):
+        raise ValueError(f"{name} is {value!r}; it must be one number.")
+    if isinstance(value, np.ndarray | np.generic) or name in _OF_THE_SLOT:
+        return float(value)
+    return float(np.float32(value))
 
 
 class GradientDescentOptimizer(RuleOptimizer):
@@ -264,7 +268,7 @@ class AdamOptimizer(RuleOptimizer):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         # All clients must put the powers in the same place: beside the first by name.
-        first = min(var_list, key=lambda one: str(one.name))
+        first = min(var_list, key=lambda variable: str(variable.name))
         for name in ("beta1", "beta2"):
             if (name, first.graph) not in self._non_slots:
                 start = self._call_if_callable(self._settings[name])

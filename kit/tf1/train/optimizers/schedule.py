@@ -98,8 +98,8 @@ def natural_exp_decay(
 ) -> Any:
     """Return learning_rate * e ** (-decay_rate * global_step / decay_steps)."""
     factor = exp(negative(decay_rate))
-    given = (learning_rate, global_step, decay_steps, factor)
-    return exponential_decay(*given, staircase, name)
+    arguments_given = (learning_rate, global_step, decay_steps, factor)
+    return exponential_decay(*arguments_given, staircase, name)
 
 
 def polynomial_decay(
@@ -116,8 +116,8 @@ def polynomial_decay(
     (learning_rate - end) * (1 - progress) ** power + end. With `cycle` it falls again
     and again, each time over a longer span.
     """
-    given = (learning_rate, global_step)
-    with _schedule(name, "PolynomialDecay", *given) as (rate, step, scope):
+    operands = (learning_rate, global_step)
+    with _schedule(name, "PolynomialDecay", *operands) as (rate, step, scope):
         dtype = step.dtype
         end, exponent = cast(end_learning_rate, dtype), cast(power, dtype)
         span = cast(decay_steps, dtype)
@@ -138,8 +138,8 @@ def cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return a rate that falls by half a cosine wave to alpha * learning_rate."""
-    given = (learning_rate, global_step)
-    with _schedule(name, "CosineDecay", *given) as (rate, step, _):
+    operands = (learning_rate, global_step)
+    with _schedule(name, "CosineDecay", *operands) as (rate, step, _):
         span = cast(decay_steps, step.dtype)
         wave = 0.5 * (1.0 + cos(math.pi * (minimum(step, span) / span)))
         return multiply(rate, (1 - alpha) * wave + alpha)
@@ -158,8 +158,8 @@ def cosine_decay_restarts(
 
     Each time takes `t_mul` as many steps, and begins with `m_mul` of the rate before.
     """
-    given = (learning_rate, global_step)
-    with _schedule(name, "SGDRDecay", *given) as (rate, step, _):
+    operands = (learning_rate, global_step)
+    with _schedule(name, "SGDRDecay", *operands) as (rate, step, _):
         gone = step / cast(first_decay_steps, step.dtype)
         if t_mul == 1.0:
             times = floor(gone)
@@ -183,8 +183,8 @@ def linear_cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return rate * ((alpha + what is left) * a cosine of `num_periods` + beta)."""
-    given = (learning_rate, global_step)
-    with _schedule(name, "LinearCosineDecay", *given) as (rate, step, scope):
+    operands = (learning_rate, global_step)
+    with _schedule(name, "LinearCosineDecay", *operands) as (rate, step, scope):
         step, left, wave = _waved(step, decay_steps, num_periods)
         return multiply(rate, (alpha + left) * wave + beta, name=scope)
 
@@ -201,8 +201,8 @@ def noisy_linear_cosine_decay(
     name: str | None = None,
 ) -> Any:
     """Return `linear_cosine_decay` with normal noise, which falls with the steps."""
-    given = (learning_rate, global_step)
-    with _schedule(name, "NoisyLinearCosineDecay", *given) as (rate, step, scope):
+    operands = (learning_rate, global_step)
+    with _schedule(name, "NoisyLinearCosineDecay", *operands) as (rate, step, scope):
         step, left, wave = _waved(step, decay_steps, num_periods)
         spread = sqrt(initial_variance / pow(1.0 + step, variance_decay))
         noisy = left + random_normal(left.shape, stddev=spread, dtype=rate.dtype)
@@ -230,21 +230,21 @@ def piecewise_constant(
             "The length of boundaries should be 1 less than the length of values"
         )
     with op_scope(name, "PiecewiseConstant", [x, boundaries, values]):
-        given = convert_to_tensor(x)
-        limits = [_limit(one, given) for one in boundaries]
-        parts = [convert_to_tensor(one) for one in values]
-        for one in parts[1:]:
-            if one.dtype.base_dtype != parts[0].dtype.base_dtype:
+        tensor = convert_to_tensor(x)
+        limits = [_limit(boundary, tensor) for boundary in boundaries]
+        parts = [convert_to_tensor(item) for item in values]
+        for part in parts[1:]:
+            if part.dtype.base_dtype != parts[0].dtype.base_dtype:
                 raise ValueError(
                     f"Values must have elements all with the same dtype "
-                    f"({parts[0].dtype.name} vs {one.dtype.name})."
+                    f"({parts[0].dtype.name} vs {part.dtype.name})."
                 )
-        found = parts[-1]
+        value = parts[-1]
         for i in reversed(range(len(limits))):
             # The original's last operation is the end of a `case`.
             last = None if i else "case/cond/Merge"
-            found = where(less_equal(given, limits[i]), parts[i], found, name=last)
-        return found
+            value = where(less_equal(tensor, limits[i]), parts[i], value, name=last)
+        return value
 
 
 def _limit(boundary: Any, x: Any) -> Any:

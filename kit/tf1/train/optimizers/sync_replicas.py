@@ -292,7 +292,7 @@ class SyncReplicasHook(SessionRunHook):
         """
         missing = session.run(self._ready_op)
         if len(missing):
-            names = ", ".join(one.decode() for one in missing)
+            names = ", ".join(name.decode() for name in missing)
             raise RuntimeError(
                 f"Init operations did not make model ready for local_init. Variables "
                 f"not initialized: {names}. The chief's init_op must do so before this "
@@ -300,8 +300,8 @@ class SyncReplicasHook(SessionRunHook):
             )
         # In order: a replica with a token may push at once, and accumulators that did
         # not know the step yet would take a stale gradient for a new one.
-        for one in self._first:
-            session.run(one)
+        for op in self._first:
+            session.run(op)
         if self._is_chief:
             runner = self._optimizer.get_chief_queue_runner()
             runner.create_threads(session, coord=coord, daemon=True, start=True)

@@ -59,18 +59,18 @@ class Coordinator:
         """Return the error that `ex` stands for; None for a clean end, and for None."""
         if not ex:
             return None
-        found = sys.exc_info()[1]
+        failure = sys.exc_info()[1]
         if isinstance(ex, tuple):
-            found = ex = ex[1] if len(ex) == 3 else None
+            failure = ex = ex[1] if len(ex) == 3 else None
         if isinstance(ex, self._clean):
             return None
-        if not isinstance(found, BaseException):
+        if not isinstance(failure, BaseException):
             raise TypeError(
                 f"ex must be a tuple or sys.exc_info must return the current "
                 f"exception: call request_stop(error) in the 'except' block that "
                 f"caught the error, or with sys.exc_info(), not with {ex!r} elsewhere."
             )
-        return found
+        return failure
 
     def clear_stop(self) -> None:
         """Clear the request to stop, and its error."""
@@ -118,14 +118,14 @@ class Coordinator:
             waited = [*self._threads.union(threads or ())]
         # It polls, because two things end the wait: a stop, and the end of the last
         # thread.
-        while any(one.is_alive() for one in waited):
+        while any(item.is_alive() for item in waited):
             if self.wait_for_stop(_LOOK_S):
                 break
         end = time.monotonic() + stop_grace_period_secs
-        for one in waited:
-            if one.is_alive():
-                one.join(max(0.0, end - time.monotonic()))
-        late = [one.name for one in waited if one.is_alive()]
+        for thread in waited:
+            if thread.is_alive():
+                thread.join(max(0.0, end - time.monotonic()))
+        late = [item.name for item in waited if item.is_alive()]
         with self._lock:
             self._is_joined = True
             self._threads = set()

@@ -91,8 +91,8 @@ def input_producer(
     """
     with name_scope(name, "input_producer", [input_tensor]) as scope:
         rows = convert_to_tensor(input_tensor, name="input_tensor")
-        known = rows.shape[1:].merge_with(as_shape(element_shape))
-        if not known.is_fully_defined():
+        row_shape = rows.shape[1:].merge_with(as_shape(element_shape))
+        if not row_shape.is_fully_defined():
             raise ValueError(
                 "Either `input_tensor` must have a fully defined shape or "
                 "`element_shape` must be specified"
@@ -101,7 +101,7 @@ def input_producer(
             rows = random_shuffle(rows, seed=seed)
         rows = limit_epochs(rows, num_epochs)
         dtypes = [rows.dtype.base_dtype]
-        queue = FIFOQueue(capacity, dtypes, [known], None, shared_name, scope)
+        queue = FIFOQueue(capacity, dtypes, [row_shape], None, shared_name, scope)
         runner = QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op)
         add_queue_runner(runner)
         if summary_name is not None:
@@ -294,11 +294,15 @@ def _batches(
     if not sources:
         raise ValueError("there is nothing to make batches of; give tensors.")
     keys = sorted(sources[0]) if isinstance(sources[0], Mapping) else None
-    given = [_components(one, keys) for one in sources]
+    rows_listed = [_components(source, keys) for source in sources]
     name, is_many = options.name or default, options.enqueue_many
-    with name_scope(None, name, [one for row in given for one in row]) as scope:
-        rows = [[convert_to_tensor(one) for one in row] for row in given]
-        dtypes = [one.dtype.base_dtype for one in rows[0]]
+    with name_scope(
+        None, name, [component for row in rows_listed for component in row]
+    ) as scope:
+        rows = [
+            [convert_to_tensor(component) for component in row] for row in rows_listed
+        ]
+        dtypes = [tensor.dtype.base_dtype for tensor in rows[0]]
         queue = make(dtypes, _element_shapes(rows, options.shapes, is_many=is_many))
         put = queue.enqueue_many if is_many else queue.enqueue
         add_queue_runner(QueueRunner(queue, [put(row) for row in rows] * n_threads))
@@ -322,20 +326,20 @@ def _element_shapes(
     """Return the shapes of an element's components, which all sources agree on."""
     if shapes is not None:
         is_one = isinstance(shapes, TensorShape) or not any(
-            isinstance(one, list | tuple | TensorShape) for one in shapes
+            isinstance(shape, list | tuple | TensorShape) for shape in shapes
         )
         alone = is_one and len(rows[0]) == 1
-        return [as_shape(one) for one in ([shapes] if alone else shapes)]
-    found = []
+        return [as_shape(shape) for shape in ([shapes] if alone else shapes)]
+    shapes_of_elements = []
     for parts in zip(*rows, strict=True):
-        known = [one.shape[1:] if is_many else one.shape for one in parts]
-        found.append(_common(known))
-    return found
+        shapes_known = [part.shape[1:] if is_many else part.shape for part in parts]
+        shapes_of_elements.append(_common(shapes_known))
+    return shapes_of_elements
 
 
 def _common(shapes: Sequence[TensorShape]) -> TensorShape:
     """Return a shape that all fit: sizes that differ are unknown."""
-    if any(one.ndims != shapes[0].ndims or one.ndims is None for one in shapes):
+    if any(shape.ndims != shapes[0].ndims or shape.ndims is None for shape in shapes):
         return TensorShape(None)
-    sizes = zip(*[one.as_list() for one in shapes], strict=True)
-    return TensorShape([one[0] if len(set(one)) == 1 else None for one in sizes])
+    sizes = zip(*[shape.as_list() for shape in shapes], strict=True)
+    return TensorShape([size[0] if len(set(size)) == 1 else None for size in sizes])

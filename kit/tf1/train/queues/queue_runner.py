@@ -224,19 +224,19 @@ class QueueRunner:
         new ones are made while earlier ones of the same session still run.
         """
         with self._lock:
-            known = self._sessions.get(sess, lambda: None)()
-            if known is not None and known.n_left > 0:
+            earlier = self._sessions.get(sess, lambda: None)()
+            if earlier is not None and earlier.n_left > 0:
                 return []
             mine = QueueThreads(self, sess, coord, self._keep)
             self._sessions[sess] = weakref.ref(mine)
             self._exceptions_raised = []
         made = mine.make()
-        for one in made:
+        for thread in made:
             if coord is not None:
-                coord.register_thread(one)
-            one.daemon = daemon
+                coord.register_thread(thread)
+            thread.daemon = daemon
             if start:
-                one.start()
+                thread.start()
         return made
 
     def to_proto(self, export_scope: str | None = None) -> QueueRunnerDef | None:
@@ -247,12 +247,13 @@ class QueueRunner:
         return QueueRunnerDef(
             queue_name=_without(self.name, export_scope),
             enqueue_op_name=[
-                _without(one.name, export_scope) for one in self._enqueue_ops
+                _without(enqueue_op.name, export_scope)
+                for enqueue_op in self._enqueue_ops
             ],
             close_op_name=_without(self._close_op.name, export_scope),
             cancel_op_name=_without(self._cancel_op.name, export_scope),
             queue_closed_exception_types=[
-                error_code_from_exception_type(one) for one in types
+                error_code_from_exception_type(kind) for kind in types
             ],
         )
 
@@ -268,33 +269,33 @@ class QueueRunner:
         with self._lock:
             self._exceptions_raised.append(error)
 
-    def _read(self, given: QueueRunnerDef, scope: str | None) -> None:
+    def _read(self, definition: QueueRunnerDef, scope: str | None) -> None:
         def find(name: str) -> Any:
             full = f"{scope}/{name}" if scope else name
             return get_default_graph().as_graph_element(full)
 
-        self._queue = find(given.queue_name)
-        self._enqueue_ops = [find(one) for one in given.enqueue_op_name]
+        self._queue = find(definition.queue_name)
+        self._enqueue_ops = [find(op_name) for op_name in definition.enqueue_op_name]
         self._close_op, self._cancel_op = map(
-            find, (given.close_op_name, given.cancel_op_name)
+            find, (definition.close_op_name, definition.cancel_op_name)
         )
-        codes = given.queue_closed_exception_types
+        codes = definition.queue_closed_exception_types
         self._closed_types = _closed_types(
-            tuple(exception_type_from_error_code(one) for one in codes) or None
+            tuple(exception_type_from_error_code(code) for code in codes) or None
         )
 
 
-def _closed_types(given: Any) -> tuple[type[KitError], ...]:
-    if given is None:
+def _closed_types(closed: Any) -> tuple[type[KitError], ...]:
+    if closed is None:
         return (OutOfRangeError,)
-    is_fine = isinstance(given, tuple) and given
-    if not is_fine or not all(issubclass(one, KitError) for one in given):
+    is_fine = isinstance(closed, tuple) and closed
+    if not is_fine or not all(issubclass(kind, KitError) for kind in closed):
         raise TypeError(
             f"queue_closed_exception_types, when provided, must be a tuple of "
-            f"tf.error types, but saw: {given!r}"
+            f"tf.error types, but saw: {closed!r}"
         )
-    found: tuple[type[KitError], ...] = given
-    return found
+    kinds: tuple[type[KitError], ...] = closed
+    return kinds
 
 
 def _without(name: str, scope: str | None) -> str:
@@ -338,5 +339,7 @@ def start_queue_runners(
             "defined. You can safely remove the call to this deprecated function."
         )
     with chosen.graph.as_default():
-        made = [one.create_threads(chosen, coord, daemon, start) for one in runners]
+        made = [
+            runner.create_threads(chosen, coord, daemon, start) for runner in runners
+        ]
     return [thread for threads in made for thread in threads]

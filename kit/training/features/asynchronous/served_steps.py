@@ -112,9 +112,11 @@ class ServedServer(MemberPart):
     def loop(self, step: int) -> Loop:
         """Do steps until all workers are sent to the boundary."""
         endpoint, ports = self._context.endpoint, self._context.endpoint.ports
-        workers = [one for one in self._context.job.workers if one in ports]
+        workers = [worker for worker in self._context.job.workers if worker in ports]
         scripts = {**dict.fromkeys(workers, self._push), **self._beside}
-        endpoint.expect({one: (script,) * 2 for one, script in scripts.items()}, 0)
+        endpoint.expect(
+            {server: (script,) * 2 for server, script in scripts.items()}, 0
+        )
         self._account = self._open(workers, step)
         return serve(self._account)
 

@@ -98,8 +98,8 @@ class QuorumServer(ServedServer):
             for server in context.job.ps[1:]:
                 endpoint.ports[server].post(*NOTE[:2])
         else:
-            told = endpoint.receive(endpoint.ports[self._first], NOTE)
-            worker, is_lost = told.step, told.halt != NO_HALT
+            note = endpoint.receive(endpoint.ports[self._first], NOTE)
+            worker, is_lost = note.step, note.halt != NO_HALT
         endpoint.stamp.step, end = step, endpoint.clock()
         context.meter.span(Phase.WAIT, step, begin, end)
         self._waited_ns += end - begin
@@ -131,7 +131,9 @@ class QuorumServer(ServedServer):
         """Take what a worker has pushed, which is here."""
         endpoint, meter = self._context.endpoint, self._context.meter
         port = endpoint.ports[worker]
-        arrivals = [endpoint.receive(port, Expected(GRAD, one)) for one in self._shard]
+        arrivals = [
+            endpoint.receive(port, Expected(GRAD, part)) for part in self._shard
+        ]
         at, step = endpoint.clock(), arrivals[0].step
         is_late = step < self._account.step
         kind = TransferKind.LATE if is_late else TransferKind.PUSH
@@ -212,8 +214,10 @@ class QuorumWorker(ServedWorker):
         return self._place.compute(step, lambda bucket: None)
 
     def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
-        found = {(note.step, note.halt == NO_HALT) for note in notes}
-        if len(found) > 1:
-            raise InternalError(f"the servers do not agree on a step: {sorted(found)}.")
-        ((said, goes_on),) = found
+        answers = {(note.step, note.halt == NO_HALT) for note in notes}
+        if len(answers) > 1:
+            raise InternalError(
+                f"the servers do not agree on a step: {sorted(answers)}."
+            )
+        ((said, goes_on),) = answers
         return (step, step + 1, goes_on) if said == step else (None, said, goes_on)

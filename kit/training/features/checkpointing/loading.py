@@ -36,9 +36,11 @@ class CheckpointValues(Mapping[str, Array]):
         self.passed_over = found.passed_over
         self.slots: dict[str, dict[str, Array]] = {}
         for slot in texts_of(found, "slots"):
-            names = [one for one in values if f"{one}/{slot}" in values]
-            self.slots[slot] = {one: values[f"{one}/{slot}"] for one in names}
-        taken = {f"{one}/{s}" for s, found in self.slots.items() for one in found}
+            names = [name for name in values if f"{name}/{slot}" in values]
+            self.slots[slot] = {name: values[f"{name}/{slot}"] for name in names}
+        taken = {
+            f"{name}/{s}" for s, values_of in self.slots.items() for name in values_of
+        }
         names = texts_of(found, "states")
         packed = {name: values[name] for name in names if name in values}
         try:
@@ -46,8 +48,8 @@ class CheckpointValues(Mapping[str, Array]):
         except DataLossError as exc:
             raise CheckpointFailed(f"{self.path}: {exc.message}") from exc
         self.states = {
-            name.removeprefix(kept_state.PREFIX): kept_state.parted(one)[0]
-            for name, one in kept.items()
+            name.removeprefix(kept_state.PREFIX): kept_state.parted(content)[0]
+            for name, content in kept.items()
         }
         taken |= {*packed}
         self._values = {k: v for k, v in values.items() if k not in taken}

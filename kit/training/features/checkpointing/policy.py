@@ -146,10 +146,10 @@ def restore_of(given: Any, checkpoints: Checkpoints | None) -> str:
         return ""
     if given is False:
         return AFRESH
-    found = _NAMED.fullmatch(str(given))
-    if found is None:
+    match = _NAMED.fullmatch(str(given))
+    if match is None:
         raise InvalidArgumentError(
             f"restore is {given!r}; give the name of a checkpoint such as 'step-400', "
             f"False to start afresh, or nothing to go on from the newest."
         )
-    return f"step-{int(found[1])}"
+    return f"step-{int(match[1])}"

@@ -35,8 +35,8 @@ def _kept(coordinator: TrainingCoordinator, member: int) -> bytes:
 
 
 def _where(coordinator: TrainingCoordinator, member: int, key: Key) -> ShardPath:
-    found: ShardPath = coordinator.save_coordinator.where(key)
-    return found
+    path: ShardPath = coordinator.save_coordinator.where(key)
+    return path
 
 
 def _collect(

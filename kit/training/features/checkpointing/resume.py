@@ -224,10 +224,10 @@ class CheckpointStore:
         be those of a training that was not disturbed.
         """
         saved = self.arithmetic.threads if self.arithmetic is not None else 0
-        self.save_coordinator.arithmetic = found = arithmetic.here(
+        self.save_coordinator.arithmetic = here = arithmetic.here(
             threads or saved or None
         )
-        return found
+        return here
 
     def forget(self) -> None:
         """Let go of what was read, for a training that begins with something else."""
@@ -238,15 +238,15 @@ class CheckpointStore:
         self._claim.close()
         self.forget()
 
-    def _read(self, job: Job, found: FoundCheckpoint, values: Values) -> None:
+    def _read(self, job: Job, checkpoint: FoundCheckpoint, values: Values) -> None:
         """Take what a checkpoint holds."""
-        self.arithmetic = _arithmetic_of(found)
+        self.arithmetic = _arithmetic_of(checkpoint)
         self._states = {
             member: values.pop(name).tobytes()
             for name, member in job.states.items()
             if name in values
         }
-        for name in texts_of(found, "states"):  # of workers that are not here
+        for name in texts_of(checkpoint, "states"):  # of workers that are not here
             values.pop(name, None)
         self.values = values
 
@@ -261,21 +261,21 @@ class CheckpointStore:
             return None
         if job.restore.startswith("step-"):
             step = int(job.restore.removeprefix("step-"))
-            found, values = self._folder.load_at(step)
+            checkpoint, values = self._folder.load_at(step)
         elif steps:
-            found, values = self._folder.load_newest()
+            checkpoint, values = self._folder.load_newest()
         else:
             return None
-        self._compare(job, found)
-        self._read(job, found, values)
-        step, last = found.manifest.step, self._claim.left_at
+        self._compare(job, checkpoint)
+        self._read(job, checkpoint, values)
+        step, last = checkpoint.manifest.step, self._claim.left_at
         self.save_coordinator.go_on_from(
-            step, found.path, drops_later=bool(job.restore)
+            step, checkpoint.path, drops_later=bool(job.restore)
         )
         # A training that goes back to an older checkpoint on request has lost nothing.
         lost = 0 if job.restore else max(0, last - step)
-        over = tuple((str(path), why) for path, why in found.passed_over)
-        return Resumed(step, str(found.path), lost, over, *self._other(job))
+        over = tuple((str(path), why) for path, why in checkpoint.passed_over)
+        return Resumed(step, str(checkpoint.path), lost, over, *self._other(job))
 
     def _other(self, job: Job) -> tuple[int, tuple[str, ...]]:
         """Return the threads of before, and what else was not as it is here."""
@@ -303,10 +303,12 @@ class CheckpointStore:
         self.save_coordinator.own = frozenset(own)
         for step in reversed(own):
             with suppress(CheckpointFailed):
-                found, values = self._folder.load_at(step)
-                self._read(job, found, values)
-                self.save_coordinator.go_on_from(step, found.path, drops_later=False)
-                return Resumed(step, str(found.path))
+                checkpoint, values = self._folder.load_at(step)
+                self._read(job, checkpoint, values)
+                self.save_coordinator.go_on_from(
+                    step, checkpoint.path, drops_later=False
+                )
+                return Resumed(step, str(checkpoint.path))
         return None
 
     def _is_own(self, job: Job, step: int) -> bool:
@@ -315,8 +317,8 @@ class CheckpointStore:
             return manifest.extra.get("run") == name_of(job)
         return False
 
-    def _compare(self, job: Job, found: FoundCheckpoint) -> None:
-        held, tensors = texts_of(found, "states"), found.manifest.tensors()
+    def _compare(self, job: Job, checkpoint: FoundCheckpoint) -> None:
+        held, tensors = texts_of(checkpoint, "states"), checkpoint.manifest.tensors()
         # Workers may have kept nothing, though the checkpoint has places for it: after
         # a topology that makes all agree, or with a compressor that loses nothing. Then
         # any training can go on from there, on other workers too.
@@ -326,31 +328,31 @@ class CheckpointStore:
                 ", ".join(sorted(some)) or "none" for some in (held, job.states)
             )
             raise InvalidArgumentError(
-                f"{found.path} holds what each worker keeps (`state`, slots of "
+                f"{checkpoint.path} holds what each worker keeps (`state`, slots of "
                 f"`local_steps`, parameters of its own where workers do not agree, and "
                 f"what `compress` has yet to send): {there}; this training has {here}. "
                 f"Train with the same workers, topology, optimizer and compressor, or "
                 f"begin in another folder with "
-                f"params=kit.load_checkpoint({str(found.path)!r})."
+                f"params=kit.load_checkpoint({str(checkpoint.path)!r})."
             )
         specs = tensors_of(job.specs, job.slots)
         specs |= {name: tensors[name][:2] for name in held if name in tensors}
-        wrong = differences(found.manifest, specs)
+        wrong = differences(checkpoint.manifest, specs)
         if wrong:
             raise InvalidArgumentError(
-                f"{found.path} is a checkpoint of another model or optimizer: "
+                f"{checkpoint.path} is a checkpoint of another model or optimizer: "
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
 
 
-def _arithmetic_of(found: FoundCheckpoint) -> Arithmetic | None:
-    plain = found.manifest.extra.get("arithmetic")
+def _arithmetic_of(checkpoint: FoundCheckpoint) -> Arithmetic | None:
+    plain = checkpoint.manifest.extra.get("arithmetic")
     try:
         return None if plain is None else Arithmetic.from_plain(plain)
     except InvalidArgumentError as error:
         raise CheckpointFailed(
-            f"{found.path} has {shown(plain)} for what it was computed with: "
+            f"{checkpoint.path} has {shown(plain)} for what it was computed with: "
             f"{error.message}"
         ) from error
 
@@ -360,10 +362,10 @@ def texts_of(found: FoundCheckpoint, name: str) -> list[str]:
 
     Raises `CheckpointFailed` for what is not a list.
     """
-    given = found.manifest.extra.get(name, [])
-    if not isinstance(given, list):
-        raise CheckpointFailed(f"{found.path} has {given!r} for a list of {name}.")
-    return [str(one) for one in given]
+    texts = found.manifest.extra.get(name, [])
+    if not isinstance(texts, list):
+        raise CheckpointFailed(f"{found.path} has {texts!r} for a list of {name}.")
+    return [str(text) for text in texts]
 
 
 def _make(folder: Folder) -> None:

@@ -117,7 +117,7 @@ class SaveAttempt:
         }
         if arithmetic is not None:
             extra["arithmetic"] = arithmetic.to_plain()
-        shards = tuple(self.entries[one] for one in sorted(self.entries))
+        shards = tuple(self.entries[entry] for entry in sorted(self.entries))
         return Manifest(self.key[0], self.epoch, graph, shards, extra)
 
 
@@ -188,7 +188,7 @@ class SaveCoordinator:
         """Return what another coordinator has to know, as data that JSON can carry."""
         with self._changed:
             taken_up = self._attempt.tickets if self._attempt else ()
-            tickets = [one for one in (*taken_up, *self._tickets) if one]
+            tickets = [ticket for ticket in (*taken_up, *self._tickets) if ticket]
         return {**self.status(), "tickets": tickets}
 
     def take_over(self, account: Mapping[str, Any]) -> bool:
@@ -241,7 +241,7 @@ class SaveCoordinator:
         nobody waits for its answer, and is always new.
         """
         with self._changed:
-            answered = [one["ticket"] for one in self._answers]
+            answered = [answer["ticket"] for answer in self._answers]
             taken_up = self._attempt.tickets if self._attempt else ()
             if ticket and ticket in (*self._tickets, *taken_up, *answered):
                 return False
@@ -275,14 +275,22 @@ class SaveCoordinator:
             who, asked = frozenset(writers), tuple(tickets)
             self._attempt = SaveAttempt(key, epoch, synchronous, who, asked, now)
             self._attempt.wrong = self._damage or self._early.get(key, "")
-            early = {one: some for one, some in self._confirmed.items() if one >= key}
+            early = {
+                key_confirmed: some
+                for key_confirmed, some in self._confirmed.items()
+                if key_confirmed >= key
+            }
             self._confirmed = early
             # One set for both: `confirm` adds to it by the key, before this and after.
             self._attempt.confirmed = early.setdefault(key, set())
             # Other trainings have no state that all members hold at the same step.
             if not self._job.schedule_of(synchronous).is_served:
                 self._attempt.witnesses = who | frozenset(self._job.workers)
-            self._early = {one: why for one, why in self._early.items() if one > key}
+            self._early = {
+                key_early: why
+                for key_early, why in self._early.items()
+                if key_early > key
+            }
             self._due_step, self._due_at = key[0], now + self._wanted.seconds
             self._changed.notify_all()
         self._begun(key[0])
@@ -460,11 +468,13 @@ class SaveCoordinator:
                 answer["error"] = self._refused
             else:
                 answer["seconds"] = seconds
-                answer["n_bytes"] = sum(one.size for one in attempt.entries.values())
+                answer["n_bytes"] = sum(
+                    entry.size for entry in attempt.entries.values()
+                )
                 self._last, self._refused = answer, ""
                 self.n_saved += 1
             self._note(step, attempt.begun, answer["error"])
-            self._answers += [answer | {"ticket": one} for one in attempt.tickets]
+            self._answers += [answer | {"ticket": ticket} for ticket in attempt.tickets]
             self._changed.notify_all()
         self._ended(step, path is not None)
 

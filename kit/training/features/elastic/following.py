@@ -64,4 +64,6 @@ def find_next(job: Job, dial: Dial, step: int) -> Job | None:
 
 
 def _late(told: Told, processes: Sequence[str]) -> bool:
-    return any(isinstance(told[one], DeadlineExceededError) for one in processes)
+    return any(
+        isinstance(told[process], DeadlineExceededError) for process in processes
+    )

@@ -191,7 +191,7 @@ class Generation:
             places = placed(tasks, known, placing)
         else:
             places = tuple(task.short if task.short in known else "" for task in tasks)
-        standby = tuple(one for one in known if one not in places)
+        standby = tuple(host for host in known if host not in places)
         return cls(
             *(origin, 0, places, standby, known), placing=placing, rehosts=rehosts
         )
@@ -223,7 +223,7 @@ class Generation:
 
     def hosted_by(self, process: str) -> tuple[int, ...]:
         """Return the members that a process hosts."""
-        return tuple(n for n, place in enumerate(self.places) if place == process)
+        return tuple(n for n, host in enumerate(self.places) if host == process)
 
     def check(self, n_members: int) -> None:
         """Raise `InvalidArgumentError` unless it fits this number of members."""
@@ -232,8 +232,8 @@ class Generation:
                 f"a generation names the places {self.places} at {self.addresses} for "
                 f"{n_members} members; give one for each."
             )
-        for place in (*self.processes, *self.known):
-            Task.parse(place)
+        for name in (*self.processes, *self.known):
+            Task.parse(name)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
@@ -243,7 +243,7 @@ class Generation:
             | lists
             | {
                 "placing": self.placing.to_plain(),
-                "changes": [one.to_plain() for one in self.changes],
+                "changes": [change.to_plain() for change in self.changes],
             }
         )
 
@@ -322,18 +322,18 @@ def newest_whole(
     >>> moment.step, {n: (who.process, who.moment.step) for n, who in holders.items()}
     (8, {1: ('ps:0', 8), 2: ('ps:1', 4)})
     """
-    found = [
-        (one, Holder(process, one.moment))
+    copies = [
+        (item, Holder(process, item.moment))
         for process, some in held.items()
-        for one in some
+        for item in some
     ]
-    found.sort(key=lambda pair: pair[0].moment, reverse=True)
-    for moment in dict.fromkeys(one.moment for one, _ in found):
-        if is_whole([one for one, _ in found if one.moment == moment]):
+    copies.sort(key=lambda pair: pair[0].moment, reverse=True)
+    for moment in dict.fromkeys(item.moment for item, _ in copies):
+        if is_whole([item for item, _ in copies if item.moment == moment]):
             holders: dict[int, Holder] = {}
-            for one, holder in found:  # from the newest on: the first one counts
-                if one.moment <= moment:
-                    holders.setdefault(one.member, holder)
+            for copy, holder in copies:  # from the newest on: the first one counts
+                if copy.moment <= moment:
+                    holders.setdefault(copy.member, holder)
             return moment, {member: holders[member] for member in sorted(holders)}
     return None
 

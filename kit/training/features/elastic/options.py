@@ -123,5 +123,5 @@ def members_of(
     options = elastic if isinstance(elastic, Elastic) else Elastic()
     generation = options.first(run, tasks)
     host_of = dict(zip([task.short for task in tasks], hosts, strict=False))
-    hosts = tuple(host_of[one] for one in generation.places) if hosts else ()
+    hosts = tuple(host_of[name] for name in generation.places) if hosts else ()
     return options.members(tasks), hosts, generation

@@ -75,10 +75,10 @@ def hosting(here: Collection[str], placing: Placing) -> tuple[str, ...]:
     >>> hosting(["ps:0", "worker:0", "worker:2", "worker:3"], Placing(workers=2))
     ('ps:0', 'worker:0', 'worker:2')
     """
-    found = in_order(set(here) - set(placing.left))
-    workers = [one for one in found if not is_server(one)]
+    hosts_left = in_order(set(here) - set(placing.left))
+    workers = [host for host in hosts_left if not is_server(host)]
     unwanted = workers[placing.workers :] if placing.workers else []
-    return tuple(one for one in found if one not in unwanted)
+    return tuple(host for host in hosts_left if host not in unwanted)
 
 
 def placed(
@@ -100,16 +100,19 @@ def placed(
     hosts = hosting(here, placing)
     # A function of its arguments alone, and in one order: any process that leads the
     # next attempt must come to the same places.
-    found = [task.short if task.short in hosts else "" for task in tasks]
+    hosts_of_members = [task.short if task.short in hosts else "" for task in tasks]
     for member, task in enumerate(tasks):
-        if not found[member]:
+        if not hosts_of_members[member]:
 
-            def burden(one: str, serves: bool = is_server(task.short)) -> Any:
-                n_members, is_other = found.count(one) + 1, is_server(one) != serves
-                return is_other, n_members / placing.shares.get(one, 1.0)
+            def burden(host: str, serves: bool = is_server(task.short)) -> Any:
+                n_members, is_other = (
+                    hosts_of_members.count(host) + 1,
+                    is_server(host) != serves,
+                )
+                return is_other, n_members / placing.shares.get(host, 1.0)
 
-            found[member] = min(hosts, key=burden)
-    return tuple(found)
+            hosts_of_members[member] = min(hosts, key=burden)
+    return tuple(hosts_of_members)
 
 
 def check_workers(n: int, tasks: Sequence[Task], processes: Collection[str]) -> None:
@@ -118,7 +121,7 @@ def check_workers(n: int, tasks: Sequence[Task], processes: Collection[str]) -> 
     `tasks` are the members, `processes` those that take part.
     """
     members = [task.short for task in tasks if not is_server(task.short)]
-    here = [one for one in in_order(processes) if not is_server(one)]
+    here = [host for host in in_order(processes) if not is_server(host)]
     if n < 1:
         raise InvalidArgumentError(f"worker is {n}; give a number of tasks, 1 or more.")
     if n > len(members):
@@ -138,9 +141,9 @@ def check_shares(shares: Mapping[str, float], processes: Collection[str]) -> Non
     """Raise `InvalidArgumentError` for a share that no process can have."""
     for name, share in shares.items():
         if name not in processes:
-            known = ", ".join(in_order(processes))
+            names = ", ".join(in_order(processes))
             raise InvalidArgumentError(
-                f"shares names {name!r}, which takes no part; there are {known}."
+                f"shares names {name!r}, which takes no part; there are {names}."
             )
         check("shares", {name: SHARE}, {name: share})
 
@@ -148,8 +151,8 @@ def check_shares(shares: Mapping[str, float], processes: Collection[str]) -> Non
 def check_leaves(task: str, processes: Collection[str]) -> None:
     """Raise `InvalidArgumentError` unless a process takes part that may leave."""
     if task not in processes:
-        known = ", ".join(in_order(processes))
-        raise InvalidArgumentError(f"{task} takes no part; there are {known}.")
+        names = ", ".join(in_order(processes))
+        raise InvalidArgumentError(f"{task} takes no part; there are {names}.")
     if len(processes) == 1:
         raise InvalidArgumentError(
             f"{task} is the only task that is left; without it the training would end."

@@ -60,21 +60,21 @@ def work_of(loss: Any, data: Any, session: Any = None, seed: int = 0) -> Work:
             f"examples."
         )
     learned = _learned(target)
-    feeds, given = _feeds(target.graph, data)
+    feeds, columns = _feeds(target.graph, data)
     nodes = _compilable(target, learned, feeds)
     plain, arrays = to_plain(nodes)
     step = GraphStep(
         plain,
         arrays,
         tuple(
-            Feed(_edge(one), name_of(one.static.dtype), one.static.shape)
-            for one in feeds
+            Feed(_edge(feed), name_of(feed.static.dtype), feed.static.shape)
+            for feed in feeds
         ),
-        tuple(_goal(one) for one in learned),
+        tuple(_goal(learned_variable) for learned_variable in learned),
         _edge(target),
         _functions(nodes),
     )
-    return Work(step, given, _values(learned, session, seed))
+    return Work(step, columns, _values(learned, session, seed))
 
 
 def _learned(loss: Tensor) -> list[_Learned]:
@@ -89,10 +89,10 @@ def _learned(loss: Tensor) -> list[_Learned]:
             check_connected(loss, pairs)
             kept[loss] = [
                 _Learned(
-                    variable, dense(one) if isinstance(one, IndexedSlices) else one
+                    variable, dense(grad) if isinstance(grad, IndexedSlices) else grad
                 )
-                for one, variable in pairs
-                if one is not None
+                for grad, variable in pairs
+                if grad is not None
             ]
     return kept[loss]
 
@@ -106,8 +106,8 @@ def _feeds(graph: Graph, data: Any) -> tuple[list[Tensor], Any]:
             f"to mini-batches, {{(x, y): batches}}."
         )
     if len(data) == 1 and isinstance(next(iter(data)), tuple):
-        ((keys, given),) = data.items()
-        return [_placeholder(graph, key) for key in keys], given
+        ((keys, arrays),) = data.items()
+        return [_placeholder(graph, key) for key in keys], arrays
     for key, value in data.items():
         if not hasattr(value, "shape"):
             raise InvalidArgumentError(
@@ -133,11 +133,11 @@ def _check_rows(placeholder: Tensor, value: Any) -> None:
     shape = placeholder.static.shape
     if shape is None:
         return
-    found = tuple(value.shape)
-    if not agrees(shape, (None, *found[1:]) if found else ()):
+    sizes = tuple(value.shape)
+    if not agrees(shape, (None, *sizes[1:]) if sizes else ()):
         raise InvalidArgumentError(
             f"the placeholder {placeholder.name!r} has the shape {text(shape)}, but "
-            f"its data have {text(found)}, whose first axis is the examples."
+            f"its data have {text(sizes)}, whose first axis is the examples."
         )
 
 
@@ -145,13 +145,15 @@ def _compilable(
     loss: Tensor, learned: Sequence[_Learned], feeds: Sequence[Tensor]
 ) -> list[Node]:
     """Return what must run, in running order; raises for state besides parameters."""
-    fed = [_edge(one) for one in feeds] + [_edge(one.variable.ref) for one in learned]
-    goals = [_edge(one.gradient) for one in learned] + [_edge(loss)]
+    fed = [_edge(feed) for feed in feeds] + [
+        _edge(item.variable.ref) for item in learned
+    ]
+    goals = [_edge(item.gradient) for item in learned] + [_edge(loss)]
     nodes = _pruned(loss.graph, goals, fed)
-    refused = [one for one in nodes if _has_state(one)]
+    refused = [node for node in nodes if _has_state(node)]
     if refused:
         # An op that changes a variable says more about the mistake than the variable.
-        refused.sort(key=lambda one: one.type == "VariableV2")
+        refused.sort(key=lambda node: node.type == "VariableV2")
         raise InvalidArgumentError(_refusal(refused[0]))
     return nodes
 
@@ -164,8 +166,12 @@ def _has_state(node: Node) -> bool:
 def _functions(nodes: Sequence[Node]) -> dict[str, Callable[..., Any]]:
     """Return the user's functions that the nodes call, as far as they are here."""
     tokens = [token for node in nodes for token in tokens_in(node.attrs)]
-    found = {token: function_of(token) for token in tokens}
-    return {token: one for token, one in found.items() if one is not None}
+    functions_of = {token: function_of(token) for token in tokens}
+    return {
+        token: function
+        for token, function in functions_of.items()
+        if function is not None
+    }
 
 
 def _pruned(
@@ -208,11 +214,11 @@ def _goal(learned: _Learned) -> Goal:
 
 def _values(learned: Sequence[_Learned], session: Any, seed: int) -> dict[str, Array]:
     """Return the values to begin with, by the variables' names."""
-    names = [one.variable.op.name for one in learned]
+    names = [learned_variable.variable.op.name for learned_variable in learned]
     if session is not None:
-        found = session.run([one.variable.ref for one in learned])
+        values = session.run([item.variable.ref for item in learned])
     else:
-        goals = [_edge(one.variable.initial_value) for one in learned]
+        goals = [_edge(item.variable.initial_value) for item in learned]
         nodes = _pruned(learned[0].variable.graph, goals)
         for node in nodes:
             if _has_state(node):
@@ -220,8 +226,8 @@ def _values(learned: Sequence[_Learned], session: Any, seed: int) -> dict[str, A
                     f"an initial value needs op {node.name!r} ({node.type}), which has "
                     f"a state of its own; initialise in a session, and give session=."
                 )
-        found = compute(seeded(nodes, seed), {}, goals)
-    return dict(zip(names, found, strict=True))
+        values = compute(seeded(nodes, seed), {}, goals)
+    return dict(zip(names, values, strict=True))
 
 
 def _edge(tensor: Tensor) -> Edge:
@@ -248,18 +254,18 @@ def load_variables(session: Session, values: Mapping[str, Any]) -> None:
     ValueError
         A value has another shape than its variable.
     """
-    known = {one.op.name: one for one in session.graph.variables}
+    variable_of = {variable.op.name: variable for variable in session.graph.variables}
     names = {name: name.removesuffix(":0") for name in values}
-    missing = [name for name, own in names.items() if own not in known]
+    missing = [name for name, own in names.items() if own not in variable_of]
     if missing:
         raise NotFoundError(
             f"the graph has no variable {missing[0]!r}; its variables are "
-            f"{', '.join(known) or 'none'}."
+            f"{', '.join(variable_of) or 'none'}."
         )
-    left = {known[own]: values[name] for name, own in names.items()}
+    left = {variable_of[own]: values[name] for name, own in names.items()}
     while left:
         # A variable is set by feeding its initial value and running its initializer, so
         # two that begin with the same tensor need two runs.
-        by_initial = {one.initial_value: one for one in reversed(left)}
-        feeds = {initial: left.pop(one) for initial, one in by_initial.items()}
-        session.run([one.initializer for one in by_initial.values()], feeds)
+        by_initial = {variable.initial_value: variable for variable in reversed(left)}
+        feeds = {initial: left.pop(var) for initial, var in by_initial.items()}
+        session.run([variable.initializer for variable in by_initial.values()], feeds)

@@ -108,7 +108,7 @@ def cut(
     parts: list[list[Node]] = []
     for wanted in goals:
         needed = _needed(by_name, [edge for edge in wanted if edge not in fed], fed)
-        parts.append([one for one in nodes if one.name in needed - done])
+        parts.append([node for node in nodes if node.name in needed - done])
         done |= needed
     return [_stage(parts, goals, at) for at in range(len(parts))]
 
@@ -135,16 +135,16 @@ def _inputs(nodes: Iterable[Node]) -> list[Edge]:
 def _needed(
     nodes: Mapping[str, Node], wanted: Sequence[Edge], fed: set[Edge]
 ) -> set[str]:
-    found: set[str] = set()
+    names_needed: set[str] = set()
     stack = [name for name, _ in wanted]
     while stack:
         name = stack.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names_needed:
+            names_needed.add(name)
             node = nodes[name]
             stack += [edge[0] for edge in node.inputs if edge not in fed]
             stack += node.control
-    return found
+    return names_needed
 
 
 def grouped(sizes: Sequence[int], least: int) -> list[list[int]]:
@@ -245,9 +245,9 @@ class CompiledStep:
         self._dtypes = [dtype_of(feed.dtype) for feed in step.feeds]
         fed = [*(goal.variable for goal in step.goals), *(f.edge for f in step.feeds)]
         self._fed, self.function = fed, self._in_parts if in_parts else self._at_once
-        place = {node.name: number for number, node in enumerate(nodes)}
+        position = {node.name: number for number, node in enumerate(nodes)}
         # As they become ready: the last layers' gradients are computed first.
-        order = sorted(step.goals, key=lambda goal: place.get(goal.gradient[0], -1))
+        order = sorted(step.goals, key=lambda goal: position.get(goal.gradient[0], -1))
         groups = [order]
         if in_parts:
             numbers = grouped([goal.n_bytes for goal in order], _STAGE_BYTES)
@@ -301,8 +301,8 @@ class CompiledStep:
                 f"{len(self._feeds)}: {', '.join(f.edge[0] for f in self._feeds)}."
             )
         values = {goal.variable: params[goal.name] for goal in self._goals}
-        for feed, dtype, given in zip(self._feeds, self._dtypes, batch, strict=True):
-            values[feed.edge] = _checked(feed, dtype, given)
+        for feed, dtype, array in zip(self._feeds, self._dtypes, batch, strict=True):
+            values[feed.edge] = _checked(feed, dtype, array)
         return values
 
 
@@ -322,8 +322,8 @@ class _Local:
     def run(self, values: dict[Edge, Any]) -> None:
         """Take from `values`, and add what it gives."""
         taken = [values[edge] for edge in self._takes]
-        found = self._program.run(self._step, taken)
-        values.update(zip(self._gives, found, strict=True))
+        results = self._program.run(self._step, taken)
+        values.update(zip(self._gives, results, strict=True))
 
 
 def _session_of(runtime: TaskRuntime) -> SessionKey:
@@ -350,23 +350,23 @@ def compute(
     return [values[edge] for edge in goals]
 
 
-def _checked(feed: Feed, dtype: DType, given: Any) -> Any:
-    if given.dtype != dtype:
-        given = np.asarray(given).astype(dtype)
-    if not agrees(feed.shape, given.shape):
+def _checked(feed: Feed, dtype: DType, array: Any) -> Any:
+    if array.dtype != dtype:
+        array = np.asarray(array).astype(dtype)
+    if not agrees(feed.shape, array.shape):
         raise InvalidArgumentError(
             f"the placeholder {feed.edge[0]!r} has the shape {text(feed.shape)}, but "
-            f"a worker's split of the mini-batch has {text(given.shape)}; leave its "
+            f"a worker's split of the mini-batch has {text(array.shape)}; leave its "
             f"first size open: (None, ...)."
         )
-    return given
+    return array
 
 
 def _device(node: Node, runtime: TaskRuntime) -> Device:
     """Return the GPU that a node asks for, else the processor."""
     wanted = DeviceSpec.from_string(node.device)
     if wanted.device_type not in (None, "CPU"):
-        fitting = [one for one in runtime.devices if one.type == wanted.device_type]
+        fitting = [item for item in runtime.devices if item.type == wanted.device_type]
         for device in fitting:
             if wanted.device_index in (None, device.index):
                 return device

@@ -122,7 +122,7 @@ class HookEnvironment:
 
         `step` is what the global step should be; by default the steps that are done.
         """
-        return _of_each(fetches, lambda one: self._one(self.fetch(one).name, step))
+        return _of_each(fetches, lambda asked: self._one(self.fetch(asked).name, step))
 
     def check(self, fetches: Any) -> None:
         """Raise `ValueError` for what cannot be fetched, before the step is made."""
@@ -146,9 +146,9 @@ class HookEnvironment:
         name = self._hooks.name_of(asked)
         if name in self._leaves or name in (LOSS, STEP):
             return Fetch(str(name))
-        known = ", ".join(map(repr, (LOSS, STEP, *self._leaves)))
+        names = ", ".join(map(repr, (LOSS, STEP, *self._leaves)))
         raise ValueError(
-            f"{asked!r} cannot be fetched in a training; there are {known}."
+            f"{asked!r} cannot be fetched in a training; there are {names}."
         )
 
     def checkpoint_backend(
@@ -195,8 +195,8 @@ class HookEnvironment:
     def restore(self, values: Mapping[str, Array]) -> None:
         """See `Measuring`."""
         context = self._inside()
-        for name, place in context.memory.leaves(context.now).items():
-            np.copyto(place, values[name])
+        for name, target in context.memory.leaves(context.now).items():
+            np.copyto(target, values[name])
 
     def is_last(self, step: int) -> bool:
         """See `Measuring`."""
@@ -253,12 +253,12 @@ class HookEnvironment:
 def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
     """Return what a call gives for each thing fetched, in the same structure."""
     if isinstance(fetches, dict):
-        return {key: _of_each(one, call) for key, one in fetches.items()}
+        return {key: _of_each(fetch, call) for key, fetch in fetches.items()}
     if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
         if not isinstance(fetches, Fetch):
-            return type(fetches)(*(_of_each(one, call) for one in fetches))
+            return type(fetches)(*(_of_each(fetch, call) for fetch in fetches))
     elif isinstance(fetches, list | tuple):
-        return type(fetches)(_of_each(one, call) for one in fetches)
+        return type(fetches)(_of_each(fetch, call) for fetch in fetches)
     return call(fetches)
 
 
@@ -375,8 +375,8 @@ class HookRunner(StepObserver):
         # Kept with the hooks, which all generations of this process share.
         if hooks.runner is None or job.generation is None:
             hooks.runner = cls(job, hooks)
-        found: HookRunner = hooks.runner
-        return found
+        runner: HookRunner = hooks.runner
+        return runner
 
     @property
     def may_stop(self) -> bool:
@@ -457,10 +457,10 @@ class HookRunner(StepObserver):
         self._fetches |= asked.fetches
 
     def _tell(self, hook: SessionRunHook, step: int) -> None:
-        found = {}
+        values = {}
         if hook in self._fetches:
-            found[hook] = self._place.value(self._fetches[hook], step)
-        call_after([hook], self._context, found)
+            values[hook] = self._place.value(self._fetches[hook], step)
+        call_after([hook], self._context, values)
 
     def _call(self, hook: SessionRunHook, method: str, call: Callable[[], Any]) -> None:
         try:

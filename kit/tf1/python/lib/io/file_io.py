@@ -24,8 +24,8 @@ walk = gfile.Walk
 
 def get_matching_files(filename: Any) -> list[str]:
     """Return the paths that match a pattern, or one of several; sorted."""
-    given = filename if isinstance(filename, list | tuple) else [filename]
-    return [path for one in given for path in Glob(one)]
+    patterns = filename if isinstance(filename, list | tuple) else [filename]
+    return [path for pattern in patterns for path in Glob(pattern)]
 
 
 def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
