@@ -119,13 +119,13 @@ def _libraries() -> Sequence[Mapping[str, Any]]:
 
     Where it cannot be told whose they are, return all.
     """
-    known = _controller().select(user_api="blas").info()
+    libraries = _controller().select(user_api="blas").info()
     own = [
         library
-        for library in known
+        for library in libraries
         if Path(library["filepath"]).parent.name == "numpy.libs"
     ]
-    return own or known
+    return own or libraries
 
 
 class _Loaded(ctypes.Structure):

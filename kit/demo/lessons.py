@@ -32,11 +32,15 @@ def reset(names: Sequence[str], folder: Path) -> list[str]:
     shipped = _shipped(folder)
     chosen: list[str] = []
     for name in names or shipped:
-        found = [one for one in shipped if one.startswith(name) or f"/{name}" in one]
-        if not found:
+        matches = [
+            lesson
+            for lesson in shipped
+            if lesson.startswith(name) or f"/{name}" in lesson
+        ]
+        if not matches:
             lessons = ", ".join(lesson.removesuffix(".ipynb") for lesson in shipped)
             raise NotFoundError(f"no lesson begins with {name!r}; there are {lessons}.")
-        chosen += [lesson for lesson in found if lesson not in chosen]
+        chosen += [lesson for lesson in matches if lesson not in chosen]
     return [_reset(folder / name) for name in chosen]
 
 

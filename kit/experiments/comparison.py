@@ -64,17 +64,17 @@ class Comparison:
 
         parts = []
         for outcome in self.outcomes():
-            found = outcome.curves()
+            series = outcome.curves()
             columns: dict[str, Any] = {
-                "run": [outcome.name] * len(found.step),
-                "step": found.step,
-                "examples": found.examples,
-                "seconds": found.seconds,
-                "bytes": found.bytes,
-                "loss": found.loss,
-                "step_seconds": found.step_seconds,
+                "run": [outcome.name] * len(series.step),
+                "step": series.step,
+                "examples": series.examples,
+                "seconds": series.seconds,
+                "bytes": series.bytes,
+                "loss": series.loss,
+                "step_seconds": series.step_seconds,
             }
-            parts.append(pd.DataFrame(columns | found.measures))
+            parts.append(pd.DataFrame(columns | series.measures))
         filled = [part for part in parts if len(part)] or parts[:1]
         return pd.concat(filled, ignore_index=True)
 
@@ -243,10 +243,10 @@ def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
     """Return as many different names as there are runs."""
     if names is None:
         asked = [_of_job(run) for run in runs]
-        differs = [key for key in asked[0] if len({one[key] for one in asked}) > 1]
-        found = _told_apart([outcome_of(run, "") for run in runs])
-        pairs = zip(found, asked, strict=True)
-        named = [", ".join([name, *(one[k] for k in differs)]) for name, one in pairs]
+        differs = [key for key in asked[0] if len({item[key] for item in asked}) > 1]
+        labels = _told_apart([outcome_of(run, "") for run in runs])
+        pairs = zip(labels, asked, strict=True)
+        named = [", ".join([name, *(item[k] for k in differs)]) for name, item in pairs]
         return distinct(named)
     texts = [names] if isinstance(names, str) else list(names)
     if len(texts) != len(runs) or not all(isinstance(name, str) for name in texts):
@@ -262,7 +262,7 @@ def unequal(rows: Sequence[Row]) -> str:
     >>> unequal([{"examples": 640}, {"examples": 1280}, {}])
     '; they used 640 to 1,280 examples: last losses are not of the same number'
     """
-    used = [int(str(one["examples"])) for one in rows if one.get("examples")]
+    used = [int(str(item["examples"])) for item in rows if item.get("examples")]
     if len({*used}) < 2:
         return ""
     numbers = f"{min(used):,} to {max(used):,}"

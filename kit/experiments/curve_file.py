@@ -20,15 +20,15 @@ _MOST_BYTES: Final = 1 << 28
 
 def write_curves(path: Path, curves: Curves) -> None:
     """Write curves; `OSError` as the file system gives it."""
-    found = asdict(curves)
-    measures = {k: _plain(v) for k, v in found.pop("measures").items()}
-    plain = {name: _plain(column) for name, column in found.items()}
+    columns = asdict(curves)
+    measures = {k: _plain(v) for k, v in columns.pop("measures").items()}
+    plain = {name: _plain(column) for name, column in columns.items()}
     write_atomically(path, [json.dumps({**plain, "measures": measures})])
 
 
 def _plain(column: Any) -> list[float | None]:
     """Return numbers as JSON has them, which has no NaN."""
-    return [one if np.isfinite(one) else None for one in column.tolist()]
+    return [number if np.isfinite(number) else None for number in column.tolist()]
 
 
 def read_curves(path: Path) -> Curves:
@@ -37,10 +37,13 @@ def read_curves(path: Path) -> Curves:
         plain = json.loads(read_regular(path, _MOST_BYTES, DataLossError))
         measures = {str(k): _column(v) for k, v in plain.pop("measures").items()}
         columns: dict[str, Any] = {k: _column(v) for k, v in plain.items()}
-        if len({len(one) for one in (*measures.values(), *columns.values())}) != 1:
+        if (
+            len({len(column) for column in (*measures.values(), *columns.values())})
+            != 1
+        ):
             raise ValueError("columns of different lengths")
-        found = Curves(measures=measures, **columns)
-        return replace(found, step=found.step.astype(np.int64))
+        curves_read = Curves(measures=measures, **columns)
+        return replace(curves_read, step=curves_read.step.astype(np.int64))
     except (AttributeError, TypeError, ValueError) as error:
         raise DataLossError(f"{path} is damaged: {error}.") from error
 

@@ -67,7 +67,7 @@ class SweepFolder:
 
     def trials(self) -> list[Trial]:
         """Return all that were kept, those of the same parameters side by side."""
-        found = []
+        trials_read = []
         for path in sorted(self.path.glob("*.json")):
             if path.name == _HEAD:
                 continue
@@ -78,8 +78,8 @@ class SweepFolder:
             trial = Trial(parameters, error=str(kept.get("error", "")), is_new=False)
             _take(path, kept, trial)
             trial.state = str(kept.get("state"))
-            found.append(trial)
-        return sorted(found, key=lambda one: json.dumps(one.parameters))
+            trials_read.append(trial)
+        return sorted(trials_read, key=lambda one: json.dumps(one.parameters))
 
     def keep(self, trial: Trial) -> None:
         """Write how a trial ended; the curves first, since the result says it has."""

@@ -144,8 +144,10 @@ class Sweep:
         import pandas as pd
 
         groups: dict[str, list[tuple[Floats, Floats]]] = {}
-        done = [one for one in self.trials if one.state == "done" and one.curves]
-        own = [{k: v for k, v in one.parameters.items() if k != REPEAT} for one in done]
+        done = [item for item in self.trials if item.state == "done" and item.curves]
+        own = [
+            {k: v for k, v in item.parameters.items() if k != REPEAT} for item in done
+        ]
         for name, trial in zip(_names(own), done, strict=True):
             assert trial.curves is not None
             points = trial.curves.points(measure, along)
@@ -158,7 +160,7 @@ class Sweep:
         for name, curves in groups.items():
             end = min(float(x[-1]) for x, _ in curves)
             places = curves[0][0][curves[0][0] <= end]
-            values = np.stack([np.interp(places, *one) for one in curves])
+            values = np.stack([np.interp(places, *curve) for curve in curves])
             mean = values.mean(axis=0)
             spread = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(1)
             columns = {along: places, "mean": mean, "low": mean - spread}
@@ -235,7 +237,7 @@ class Sweep:
                 f"frame() has their errors."
             )
         settings: dict[str, tuple[dict[str, Any], list[float]]] = {}
-        used = [float(str(one.result.get("examples", "nan"))) for one in done]
+        used = [float(str(item.result.get("examples", "nan"))) for item in done]
         for trial in done:
             value = trial.row().get(by)
             if trial.curves is not None and trial.curves.has(by):
@@ -280,7 +282,7 @@ class Sweep:
                 f"rows and no curves. Use frame(), or sweep again without the folder."
             )
         runs = [trial.run for trial in kept if trial.run is not None]
-        return Comparison(runs, distinct(_names([one.parameters for one in kept])))
+        return Comparison(runs, distinct(_names([trial.parameters for trial in kept])))
 
     def rows(self) -> list[Row]:
         """Return the rows to show: no times by phase, and tasks only if they differ."""
@@ -305,7 +307,7 @@ class Sweep:
         )
         if n_stored:
             said.append(f"{n_stored} of them found in {self.folder}")
-        done = [one.result for one in self.trials if one.state == "done"]
+        done = [trial.result for trial in self.trials if trial.state == "done"]
         return ", ".join(said) + unequal(done)
 
     def __repr__(self) -> str:
@@ -336,11 +338,13 @@ def _names(given: Sequence[dict[str, Any]]) -> list[str]:
     >>> _names([{"topology": "ring", "batch": 4}, {"topology": "ring", "batch": 8}])
     ['batch=4', 'batch=8']
     """
-    keys = dict.fromkeys(key for one in given for key in one)
-    varied = [key for key in keys if len({repr(one.get(key)) for one in given}) > 1]
+    keys = dict.fromkeys(key for settings in given for key in settings)
+    varied = [
+        key for key in keys if len({repr(settings.get(key)) for settings in given}) > 1
+    ]
     return [
-        ", ".join(_shown(k, one[k]) for k in varied or keys if k in one)
-        for one in given
+        ", ".join(_shown(k, settings[k]) for k in varied or keys if k in settings)
+        for settings in given
     ]
 
 

@@ -41,8 +41,8 @@ class RunSummary:
 
     def curves(self) -> Curves:
         """Return the curves from the first step of all; seconds and bytes go on."""
-        found = curves(self.trace)
-        return found if self.earlier is None else self.earlier.followed_by(found)
+        series = curves(self.trace)
+        return series if self.earlier is None else self.earlier.followed_by(series)
 
     def configurations(self) -> tuple[str, str]:
         """Return the topologies and the links that it had, each in order.
@@ -99,8 +99,8 @@ class Curves:
                 f"{', '.join(_COLUMNS[:4])}."
             )
         values = self.loss if measure == "loss" else self.measures[measure]
-        known = ~np.isnan(values)
-        return getattr(self, along)[known].astype(float), values[known]
+        is_known = ~np.isnan(values)
+        return getattr(self, along)[is_known].astype(float), values[is_known]
 
     def at_examples(self, measure: str, examples: float) -> float:
         """Return the last value of a measure that so many examples had given."""
@@ -111,7 +111,7 @@ class Curves:
     def until(self, step: int) -> Curves:
         """Return them without a step and all after it."""
         n = int(np.searchsorted(self.step, step))
-        measures = {name: one[:n] for name, one in self.measures.items()}
+        measures = {name: column[:n] for name, column in self.measures.items()}
         columns: Any = {name: getattr(self, name)[:n] for name in _COLUMNS}
         return Curves(**columns, measures=measures)
 
@@ -128,8 +128,8 @@ class Curves:
 
         def measure(name: str) -> Floats:
             parts = (
-                one.measures.get(name, np.full(len(one.step), np.nan))
-                for one in (self, other)
+                curves_of.measures.get(name, np.full(len(curves_of.step), np.nan))
+                for curves_of in (self, other)
             )
             return np.concatenate([*parts])
 
@@ -156,7 +156,9 @@ def curves(trace: Trace) -> Curves:
     reached = np.maximum.accumulate(end)
     used = np.bincount(rows_of, table["examples"], minlength=len(steps))
     # A step for which others stand, of a long training, counts for all of them.
-    first = min([one.first_step for one in trace.epochs] + steps[:1].tolist() or [0])
+    first = min(
+        [epoch.first_step for epoch in trace.epochs] + steps[:1].tolist() or [0]
+    )
     stands_for = np.diff(steps, prepend=first - 1)
     origin = int(begin.min()) if len(begin) else 0
     names = sorted({name.decode() for name in trace.measures["name"].tolist()})
@@ -230,12 +232,14 @@ def row(outcome: RunSummary) -> Row:
     are the workers', as in `phases`. The loss and other measures are the last ones.
     """
     trace = outcome.trace
-    found, whole = curves(trace), outcome.curves()
+    series, whole = curves(trace), outcome.curves()
     # Of this run alone: what a training before it did is in no total.
-    n_steps = outcome.step - min((one.first_step for one in trace.epochs), default=0)
+    n_steps = outcome.step - min(
+        (epoch.first_step for epoch in trace.epochs), default=0
+    )
     topology, link = outcome.configurations()
     n_bytes = sum(trace.received(task) for task in range(len(trace.tasks)))
-    is_known = len(found.step) > 0
+    is_known = len(series.step) > 0
     of_phases = phases(trace).get("worker", {})
     before = {
         "run": outcome.name,
@@ -245,19 +249,19 @@ def row(outcome: RunSummary) -> Row:
         "tasks": tasks(trace),
         "steps": outcome.step,
         "examples": int(whole.examples[-1]) if len(whole.step) else 0,
-        "loss": float(found.loss[-1]) if is_known else np.nan,
+        "loss": float(series.loss[-1]) if is_known else np.nan,
     }
     after = {
         "bytes_per_step": n_bytes / n_steps if n_steps > 0 else np.nan,
-        "ms_per_step": 1e3 * float(np.median(found.step_seconds))
+        "ms_per_step": 1e3 * float(np.median(series.step_seconds))
         if is_known
         else np.nan,
         "steps_per_second": trace.step_rate() if is_known else np.nan,
-        "seconds": float(found.seconds[-1]) if is_known else np.nan,
+        "seconds": float(series.seconds[-1]) if is_known else np.nan,
         **{f"{phase.name.lower()}_ms": of_phases.get(phase, np.nan) for phase in Phase},
         "error": outcome.error,
     }
-    last = {name: _last(values) for name, values in found.measures.items()}
+    last = {name: _last(values) for name, values in series.measures.items()}
     return before | beside([*before, *after], last) | after
 
 

@@ -240,10 +240,10 @@ def _stopped(run: Run) -> Generator[float, None, None]:
 def _note(trial: Trial, run: Run) -> None:
     """Take over the row of a run, and how it ended."""
     outcome = outcome_of(run, "")
-    found, trial.curves = row(outcome), outcome.curves()
-    error = str(found.pop("error"))
-    del found["run"], found["state"]
-    trial.result = found
+    outcome_row, trial.curves = row(outcome), outcome.curves()
+    error = str(outcome_row.pop("error"))
+    del outcome_row["run"], outcome_row["state"]
+    trial.result = outcome_row
     if trial.state == "running":
         trial.state = "failed" if error else "done"
     if error and not trial.error:

@@ -148,10 +148,12 @@ class _Flow:
 
         They count as connected: all come from one op.
         """
-        for one, gradient in zip(op.outputs, gradients, strict=True):
-            is_wanted = one in self._wanted and kind_of(one.static.dtype) in _FLOATS
+        for output, gradient in zip(op.outputs, gradients, strict=True):
+            is_wanted = (
+                output in self._wanted and kind_of(output.static.dtype) in _FLOATS
+            )
             if gradient is None and is_wanted:
-                self._summed[one] = make("ZerosLike", one)
+                self._summed[output] = make("ZerosLike", output)
 
     def _behind_gates(self, op: Op, by_input: Sequence[Any]) -> Sequence[Any]:
         """Make separate ops of an op's gradients by targets, if it has several."""

@@ -33,9 +33,9 @@ def topology_of(name: str | None) -> Topology:
 
     topology = topologies.by_name(name or topologies.first(suits))
     if not suits(topology):
-        known = ", ".join(item.name for item in topologies.registered() if suits(item))
+        names = ", ".join(item.name for item in topologies.registered() if suits(item))
         raise InvalidArgumentError(
-            f"algorithm={name!r} is not an all-reduce among workers; choose {known}."
+            f"algorithm={name!r} is not an all-reduce among workers; choose {names}."
         )
     return topology
 

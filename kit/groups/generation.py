@@ -357,10 +357,10 @@ class _Comparing:
         if not self._is_hub:
             return Plan(((*asking, Receive(0, GRAD, answer, _REDUCE)),), ())
         asking += [Receive(rank, GRAD, asked[rank], _REDUCE) for rank in others]
-        told = [
+        telling = [
             Send(rank, GRAD, answer, _REDUCE) for rank in others if rank not in hubs
         ]
-        return Plan((tuple(asking), tuple(told)), ())
+        return Plan((tuple(asking), tuple(telling)), ())
 
     def verdict(self, number: int, strict: int, loose: int) -> int:
         """Return whether all tasks are in the same call, or one whose values differ."""

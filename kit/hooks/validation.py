@@ -276,7 +276,7 @@ class EarlyStoppingHook(ValidationHook):
         draft = self._folder.draft(step)
         pieces = [Piece.whole(name, value) for name, value in parameters.items()]
         shard = write_shard(draft / f"best{SUFFIX}", pieces)
-        specs = {one.name: (one.shape_of_whole, one.dtype) for one in pieces}
+        specs = {piece.name: (piece.shape_of_whole, piece.dtype) for piece in pieces}
         extra = {"best": self._best, "measure": self._measure}
         manifest = Manifest(step, 0, graph_hash(specs), (shard,), extra)
         self._folder.commit(draft, manifest)

@@ -274,9 +274,9 @@ def replay(
     """
     content = content_of(recording)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
-    given = given_for(content, step, data, own, trust_step=trust_step)
+    inputs = given_for(content, step, data, own, trust_step=trust_step)
     check_range("tolerance", tolerance, 0, np.inf)
-    found = Replay(content, given, tolerance=tolerance)
+    result = Replay(content, inputs, tolerance=tolerance)
     if recorded := content.arithmetic:
         both = [("the recording", recorded), ("this process", here())]
         for text in differences(both):
@@ -284,9 +284,9 @@ def replay(
             warnings.warn(said, stacklevel=2)
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
-    with opened(content, given) as engine:
-        _compute(engine, found, last, from_start=until is None, check=check)
-    return found
+    with opened(content, inputs) as engine:
+        _compute(engine, result, last, from_start=until is None, check=check)
+    return result
 
 
 # --------------------------------------------------------------------------------------

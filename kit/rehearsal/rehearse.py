@@ -269,8 +269,8 @@ class Supposed:
 def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they take equally long."""
     topology, link = by_name(job.topology), LinkSettings.parse(job.link)
-    one = job.plan(topology, job.workers[-1])
-    if one is not None and len(one.ops) * len(job.workers) > MOST_ROWS:
+    longest = job.plan(topology, job.workers[-1])
+    if longest is not None and len(longest.ops) * len(job.workers) > MOST_ROWS:
         raise too_many(topology.name, job.layout)  # now, not half-way
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 

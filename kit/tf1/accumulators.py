@@ -200,7 +200,7 @@ def _step(value: Any) -> Any:
 
 
 def _number_type(value: Any) -> DType:
-    found: DType | None = None if value is None else as_dtype(value).base_dtype
-    if found is None or kind_of(found._base) not in _NUMBERS:
+    float_dtype: DType | None = None if value is None else as_dtype(value).base_dtype
+    if float_dtype is None or kind_of(float_dtype._base) not in _NUMBERS:
         raise TypeError(f"an accumulator has a dtype of numbers, not {value!r}.")
-    return found
+    return float_dtype

@@ -38,12 +38,16 @@ def latency_name(seconds: float) -> str:
 
 def formable(run: Run) -> list[str]:
     """Return the topologies that the members of a training can form."""
-    return [one.name for one in registered() if not _why_not(run, one.name, True)]
+    return [
+        topology.name
+        for topology in registered()
+        if not _why_not(run, topology.name, True)
+    ]
 
 
 def why_always_synchronous(run: Run) -> str:
     """Return why a training can never become asynchronous; empty if it can."""
-    able = [one.name for one in registered() if one.may_be_asynchronous]
+    able = [topology.name for topology in registered() if topology.may_be_asynchronous]
     reasons = [_why_not(run, name, False) for name in able]
     return reasons[0] if all(reasons) else ""
 

@@ -138,11 +138,11 @@ def _by_name(names: Sequence[str]) -> Groups:
 def _once(rows: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
     """Return the rows without repeated tasks, and without empty rows."""
     seen: set[int] = set()
-    found = []
+    seen_rows = []
     for row in rows:
-        found.append(tuple(task for task in row if task not in seen))
+        seen_rows.append(tuple(task for task in row if task not in seen))
         seen |= {*row}
-    return [row for row in found if row]
+    return [row for row in seen_rows if row]
 
 
 def _group(

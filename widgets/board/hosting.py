@@ -81,12 +81,12 @@ class Hosting(NamedTuple):
     def between(self, rates: Mapping[Link, float]) -> dict[Link, float]:
         """Return the rates between processes, from those between members."""
         at = [self.processes.index(host) for host in self.generation.places]
-        found: dict[Link, float] = {}
+        rate_of: dict[Link, float] = {}
         for (source, target), rate in rates.items():
             link = at[source], at[target]
             if link[0] != link[1]:  # within a process no byte is sent
-                found[link] = found.get(link, 0.0) + rate
-        return found
+                rate_of[link] = rate_of.get(link, 0.0) + rate
+        return rate_of
 
     def lost(self, members: Collection[str]) -> dict[str, str]:
         """Return a sentence for each process of which a member does not answer.

@@ -61,18 +61,18 @@ def scene(moment: Moment) -> Html:
         forms += [topology.name for topology in registered()]
     heights = (layout(names, form, hosts, groups, tall).height for form in forms)
     highest = max(heights)
-    found = layout(names, moment.topology, hosts, groups, tall, highest)
+    drawn = layout(names, moment.topology, hosts, groups, tall, highest)
     height = highest + _FOOT
     height += _LINE if moment.group is not None else 0  # a number below the lowest box
     # One size for all topologies: at a switch nothing else on the page moves.
-    above = (height - found.height - _FOOT) / 2
+    above = (height - drawn.height - _FOOT) / 2
     order = sorted(moment.rates.items(), key=lambda item: item[1])
     # Drawn last, and so on top: the widest, and above all those between hosts.
     order.sort(key=lambda item: moment.is_far(item[0]))
-    panels = joined(map(_panel, found.panels))
-    arrows = joined(_arrow(found, link, rate, moment) for link, rate in order)
-    labels = _labels(found, moment)
-    boxes = joined(_box(i, name, found, moment) for i, name in enumerate(names))
+    panels = joined(map(_panel, drawn.panels))
+    arrows = joined(_arrow(drawn, link, rate, moment) for link, rate in order)
+    labels = _labels(drawn, moment)
+    boxes = joined(_box(i, name, drawn, moment) for i, name in enumerate(names))
     return markup(
         '<svg class="ps-scene" viewBox="0 {:.0f} {} {:.0f}" '
         'style="max-width:{:.0f}px" '
@@ -88,7 +88,7 @@ def scene(moment: Moment) -> Html:
         arrows,
         boxes,
         joined(_label(labels, links) for links in labels.places),
-        _foot(_legend(found, moment, labels), height - above),
+        _foot(_legend(drawn, moment, labels), height - above),
     )
 
 
@@ -206,9 +206,9 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
     far = " ps-far" if moment.is_far(link) else ""
     kind = _kind(found, link, moment) if rate else "still"
-    told = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
+    title_text = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
     if n_bytes := moment.per_step.get(link):
-        told += f", {size(n_bytes)} {moment.what}"
+        title_text += f", {size(n_bytes)} {moment.what}"
     return markup(
         '<g class="ps-arrow{} ps-{}" data-link="{}-{}" '
         'data-rate="{:.0f}"><title>{}</title>{}</g>',
@@ -217,7 +217,7 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
         link[0],
         link[1],
         rate,
-        told,
+        title_text,
         drawn,
     )
 
@@ -303,7 +303,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
     text = short_name(name, box)
     text += f" {fate}" if fate and fate != STANDS_BY else ""
     bars = joined(_bar(task, side, found, moment) for side in range(len(_SIDES)))
-    told = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
+    title_text = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
         'width="{:.1f}" height="{}"/>'
@@ -318,7 +318,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
         top + 23,
         text,
         "" if fate else bars,
-        told,
+        title_text,
     )
 
 

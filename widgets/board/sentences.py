@@ -93,11 +93,11 @@ def alarms(moment: Moment) -> list[str]:
     >>> alarms(Moment((), insecure=True))
     ['The links of this training have insecure=True: no encryption.']
     """
-    found = [f"The links of this training have {INSECURE}."] * moment.insecure
-    found += [text for text in moment.lost.values() if text not in moment.error]
+    sentences = [f"The links of this training have {INSECURE}."] * moment.insecure
+    sentences += [text for text in moment.lost.values() if text not in moment.error]
     if moment.refused:
-        found.append(f"The last request was not taken up: {moment.refused}")
-    return [*found, moment.error] if moment.error else found
+        sentences.append(f"The last request was not taken up: {moment.refused}")
+    return [*sentences, moment.error] if moment.error else sentences
 
 
 def placement(moment: Moment) -> list[str]:

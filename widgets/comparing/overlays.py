@@ -122,17 +122,17 @@ def overlay(
 
 def _columns(run: Drawn, measure: str, width: int, scale: float) -> Columns:
     """Return the steps with this measure, few enough to draw."""
-    found, values = run.curves, run.values(measure)
+    series, values = run.curves, run.values(measure)
     # A NaN among the values of training steps shows as a gap. Values on held-out data
     # are there only now and then, and are joined.
     is_there = ~np.isnan(values) if measure.startswith(VALIDATION) else slice(None)
     values = values[is_there]
     keep = figure_data.extremes(values)
     return {
-        "step": found.step[is_there][keep],
-        "examples": found.examples[is_there][keep],
-        "seconds": found.seconds[is_there][keep],
-        "bytes": found.bytes[is_there][keep] / scale,
+        "step": series.step[is_there][keep],
+        "examples": series.examples[is_there][keep],
+        "seconds": series.seconds[is_there][keep],
+        "bytes": series.bytes[is_there][keep] / scale,
         # Not by the name of the measure, which anybody chose: bokeh reads the names of
         # columns as templates.
         "value": values[keep],
@@ -238,12 +238,12 @@ def overlay_words(runs: Sequence[Drawn], measure: str, along: str) -> str:
         finite = np.flatnonzero(np.isfinite(values))
         if not len(finite):
             continue
-        last, found = finite[-1], run.curves
+        last, series = finite[-1], run.curves
         where = {
-            "step": f"at step {found.step[last]:,}",
-            "examples": f"after {found.examples[last]:,.0f} examples",
-            "seconds": f"after {found.seconds[last]:.3g} s",
-            "bytes": f"after {found.bytes[last] / scale:.3g} {unit}",
+            "step": f"at step {series.step[last]:,}",
+            "examples": f"after {series.examples[last]:,.0f} examples",
+            "seconds": f"after {series.seconds[last]:.3g} s",
+            "bytes": f"after {series.bytes[last] / scale:.3g} {unit}",
         }
         text = f"{values[last]:.3g} {where[along]}"
         ends.append((float(values[last]), run.name, text))

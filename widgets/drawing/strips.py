@@ -55,18 +55,18 @@ def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]
     >>> found["second"].tolist(), found["rate"].tolist()
     ([0.0, 2.0, 4.0], [3.0, 6.0, 6.0])
     """
-    found = {}
+    thin = {}
     for name, line in lines.items():
         second, rate = np.asarray(line["second"]), np.asarray(line["rate"])
         first = np.arange(0, len(second) - 1, -(-(len(second) - 1) // most) or 1)
         if not len(first):
-            found[name] = line
+            thin[name] = line
             continue
         amount = np.add.reduceat(rate[:-1] * np.diff(second), first)
         edges = np.append(second[first], second[-1])
         means = amount / np.maximum(np.diff(edges), 1e-9)
-        found[name] = {"second": edges, "rate": np.append(means, means[-1])}
-    return found
+        thin[name] = {"second": edges, "rate": np.append(means, means[-1])}
+    return thin
 
 
 def smoothed(loss: Columns, share: float) -> tuple[Columns, int]:

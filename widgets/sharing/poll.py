@@ -140,7 +140,7 @@ class Poll:
     def _range(self, low: float, high: float) -> str:
         """Return the name of a bin, with a mark if what was measured is in it."""
         is_here = any(
-            low <= one < high or one == high for one in self._measured_number()
+            low <= value < high or value == high for value in self._measured_number()
         )
         return f"{_MARK * is_here}{low:,.9g} to {high:,.9g}"
 
@@ -171,13 +171,13 @@ class Poll:
         """Say what was measured, and how the class did; "" before the reveal."""
         if self.measured is None:
             return ""
-        told = self.prediction.told(self.measured)
+        text = self.prediction.told(self.measured)
         if isinstance(self.measured, str) or self.prediction.choices:
             n_right = list(self.answers.values()).count(str(self.measured))
-            return f"It is {told}: {n_right} of {len(self.answers)} guessed so."
+            return f"It is {text}: {n_right} of {len(self.answers)} guessed so."
         near = sum(_is_near(answer, self.measured) for answer in self.answers.values())
         return (
-            f"{_MARK}Measured: {told}. {near} of {len(self.answers)} guesses are "
+            f"{_MARK}Measured: {text}. {near} of {len(self.answers)} guesses are "
             f"within a fifth of it."
         )
 

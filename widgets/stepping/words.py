@@ -126,7 +126,7 @@ def _then(recording: SteppedExchange, position: int) -> str:
         whom = "all workers" if recording.agrees else "all its neighbours"
         if later is not None and recording.agrees and not is_complete(recording, later):
             before = old.held.who if old.held is not None else ()
-            awaited = [str(one) for one in sorted({*later.who} - {*before})]
+            awaited = [str(number) for number in sorted({*later.who} - {*before})]
             whom = f"workers {listed(awaited)}"
         return f"{name} keeps it until it has the numbers of {whom}."
     if is_complete(recording, new.held):

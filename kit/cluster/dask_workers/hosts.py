@@ -97,10 +97,10 @@ class DaskHosts(LaunchedHosts):
         """
         facts = host.facts
         for other in self._hosts:
-            one = other.facts
-            if one.machine != facts.machine or other.is_lost:
+            sibling = other.facts
+            if sibling.machine != facts.machine or other.is_lost:
                 continue
-            if await host.ask(host_calls.has_folder, one.folder):
+            if await host.ask(host_calls.has_folder, sibling.folder):
                 host.shares_with = other.shares_with or other
                 return
 

@@ -126,16 +126,16 @@ def main() -> None:
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
-    told = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
+    options = [f"--folder={folder}", f"--deadline={arguments.deadline}"]
     # Both ends outlive execve: one as the standard input, one for the host's engine.
     host_end, server_end = Pipe()
     os.dup2(server_end.fileno(), 0)
     os.set_inheritable(host_end.fileno(), True)
-    told.append(f"--host-end={host_end.fileno()}")
+    options.append(f"--host-end={host_end.fileno()}")
     # The tasks of all hosts get one number; what it is, only the notebook can tell.
     environment = os.environ | engine_environment(folder, arguments.threads or 1)
     environment |= dict(pin.split("=", 1) for pin in arguments.pin)
-    os.execve(sys.executable, [*command, *told], environment)
+    os.execve(sys.executable, [*command, *options], environment)
 
 
 if __name__ == "__main__":

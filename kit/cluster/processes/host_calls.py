@@ -90,18 +90,18 @@ def _machine() -> str:
 
 def survey(controller: str) -> HostFacts:
     """Return the facts of this host; `controller` is the address of the controller."""
-    told = json.loads((_folder() / "host.json").read_text())
+    facts = json.loads((_folder() / "host.json").read_text())
     return HostFacts(
-        told["label"] or platform.node(),
+        facts["label"] or platform.node(),
         platform.node(),
         _machine(),
-        told["slots"],
+        facts["slots"],
         machine.raise_descriptors(),
         number_in(_RANKS, 0),
         address_towards(controller),
         str(_folder()),
         versions(),
-        told["cores"],
+        facts["cores"],
         arithmetic.here(),
     )
 

@@ -114,9 +114,9 @@ class LocalHost(Host):
         return process
 
     def _server_ended(self) -> None:
-        told = tail_of(log_file(self.folder, "fork-server"), 12)
+        words = tail_of(log_file(self.folder, "fork-server"), 12)
         status = self._server.wait(_JOIN_S)
-        self._engines.fail(f"all engines ended with status {status}.\n{told}")
+        self._engines.fail(f"all engines ended with status {status}.\n{words}")
 
     def _read(self, orders: ForkOrders) -> None:
         for index, answer in orders.read().items():

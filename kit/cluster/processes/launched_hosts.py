@@ -71,8 +71,8 @@ class FarProcess(NamedTuple):
     @property
     def _index(self) -> int:
         mine = (self.pid, self.started)
-        found = [i for i, p in self.host.news.processes.items() if tuple(p) == mine]
-        return found[0] if found else -1
+        matches = [i for i, p in self.host.news.processes.items() if tuple(p) == mine]
+        return matches[0] if matches else -1
 
 
 class FarHost(Host):
@@ -186,10 +186,12 @@ class LaunchedHosts(Hosts):
         """Return how the launcher starts its processes."""
         options, config = self._engines.options, Config()
         program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
-        told = host_options(options.start_deadline_s, self.threads)
+        options_of_host = host_options(options.start_deadline_s, self.threads)
         if self._shared is not None:
-            told.append(f"--connection={self._shared / _CONNECTION}")
-        make = partial(self._launcher.traits, self._engines.folder, [*program, *told])
+            options_of_host.append(f"--connection={self._shared / _CONNECTION}")
+        make = partial(
+            self._launcher.traits, self._engines.folder, [*program, *options_of_host]
+        )
         for name, values in (await in_thread(make)).items():
             config[name].update(values)
         return config
@@ -213,10 +215,10 @@ class LaunchedHosts(Hosts):
         try:
             await self._engines.cluster.start_engines()
         except Exception as error:
-            told = tail_of(folder / LAUNCH_LOG, 3) or str(error)
-            told = error.message if isinstance(error, StartFailed) else told
+            cause = tail_of(folder / LAUNCH_LOG, 3) or str(error)
+            cause = error.message if isinstance(error, StartFailed) else cause
             raise StartFailed(
-                f"the tasks could not be launched with {name}: {told}"
+                f"the tasks could not be launched with {name}: {cause}"
             ) from error
         self._note_launched(self._engines.cluster.engine_set)
         self._watcher = asyncio.create_task(self._watch())
@@ -245,11 +247,11 @@ class LaunchedHosts(Hosts):
 
     async def why_waiting(self) -> str:
         """Return what is known about why the start takes so long."""
-        told = await self._launcher.waiting_for(self._job) if self._job else ""
+        cause = await self._launcher.waiting_for(self._job) if self._job else ""
         outputs = sorted(self._shared.glob("output*")) if self._shared else []
         wrote = [words for path in outputs if (words := tail_of(path, _OUTPUT_LINES))]
         if wrote and not self._hosts:
-            told += f"\nIt wrote:\n{wrote[0]}"
+            cause += f"\nIt wrote:\n{wrote[0]}"
         here = ", ".join(host.name for host in self._hosts)
         if not here:
             here = (
@@ -257,7 +259,7 @@ class LaunchedHosts(Hosts):
                 f"that the system chooses: another address=... of the launcher, or a "
                 f"firewall on the way, may be the cause"
             )
-        return f"Hosts that have registered: {here}. {told}".strip()
+        return f"Hosts that have registered: {here}. {cause}".strip()
 
     # -- hosts -------------------------------------------------------------------
 
@@ -290,8 +292,8 @@ class LaunchedHosts(Hosts):
 
     async def _check_launched(self) -> None:
         """Raise `StartFailed` if the process launched on a host has ended already."""
-        for label, one in self._unmet.items():
-            words = await asyncio.to_thread(one.why_ended)
+        for label, launcher in self._unmet.items():
+            words = await asyncio.to_thread(launcher.why_ended)
             if words is not None:
                 raise StartFailed(f"nothing runs on {label} any more.\n{tail(words)}")
 
@@ -300,8 +302,10 @@ class LaunchedHosts(Hosts):
         """The launchers of hosts that have not registered, if each host has its own."""
         met = {host.facts.label for host in self._hosts}
         sets = self._engines.cluster.engines.values()
-        launched = [getattr(one, "launchers", {}).items() for one in sets]
-        return {k: one for items in launched for k, one in items if k not in met}
+        launched = [getattr(engines, "launchers", {}).items() for engines in sets]
+        return {
+            k: launcher for items in launched for k, launcher in items if k not in met
+        }
 
     async def _meet(self, engine: int) -> None:
         facts = await ask(self._engines, engine, host_calls.survey, self._reached_at)
@@ -369,11 +373,11 @@ class LaunchedHosts(Hosts):
         launched = LogBound((self._engines.folder / LAUNCH_LOG).parent)
         while True:
             await asyncio.sleep(_CHECK_S)
-            known = self._engines.known
+            engines_now = self._engines.known
             for host in self._hosts:
-                host.is_lost = self._has_lost(host, known)
+                host.is_lost = self._has_lost(host, engines_now)
             watched = frozenset(i for host in self._hosts for i in host.watched)
-            gone = watched - known
+            gone = watched - engines_now
             # How an engine ended is asked at once; the same one is not asked for again.
             if gone != missed or clock() - asked > _REFRESH_S:
                 missed = gone
@@ -396,7 +400,7 @@ class LaunchedHosts(Hosts):
         for engine in engines.known - engines.registered:
             engines.submit(engine, remote.pack(host_calls.stop_host, [], {}))
         # No order reaches the others, such as those of a launch that failed elsewhere.
-        ends = [asyncio.to_thread(one.end) for one in self._unmet.values()]
+        ends = [asyncio.to_thread(launcher.end) for launcher in self._unmet.values()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await asyncio.gather(*ends, return_exceptions=True)

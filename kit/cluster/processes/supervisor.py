@@ -111,11 +111,11 @@ class Supervisor:
 
     def used_mib(self) -> dict[Task, float]:
         """Return the memory of each running task; some 2 ms for each on this host."""
-        found = {
+        used = {
             task: self.hosts.of(self.numbers[task]).used_mib(process)
             for task, process in self._engine_of.items()
         }
-        return {task: mib for task, mib in found.items() if mib is not None}
+        return {task: mib for task, mib in used.items() if mib is not None}
 
     def log_path(self, task: Task) -> Path:
         """Return where a task's log is, on its host."""

@@ -89,20 +89,20 @@ class Contributions:
         if self.who(BufferPlace(NEXT), column):
             return BufferPlace(NEXT)
         own = [BufferPlace(GRAD), *filter(_is_own_spare, self._places(column))]
-        place = max(own, key=lambda one: len(self.who(one, column)))
-        return place if self.who(place, column) else None
+        buffer = max(own, key=lambda one: len(self.who(one, column)))
+        return buffer if self.who(buffer, column) else None
 
     def kept(self, column: int) -> list[BufferPlace]:
         """Return the buffers with what has arrived and is not added yet."""
         held = self.held(column)
         return [
-            place
-            for place in self._places(column)
-            if place != held and (place.peer != SELF or _is_own_spare(place))
+            buffer
+            for buffer in self._places(column)
+            if buffer != held and (buffer.peer != SELF or _is_own_spare(buffer))
         ]
 
     def _places(self, column: int) -> list[BufferPlace]:
-        return sorted(place for place, number in self._notes if number == column)
+        return sorted(buffer for buffer, number in self._notes if number == column)
 
     def send(self, region: int, part: Range) -> list[Who]:
         """Return which workers' numbers are in a message, for each of its columns."""
@@ -152,9 +152,9 @@ class Contributions:
 
     def _use_up(self, places: Iterable[BufferPlace], column: int) -> None:
         """Forget what was kept only for this operation."""
-        for place in places:
-            if place.peer != SELF or _is_own_spare(place):
-                self._notes.pop((place, column), None)
+        for buffer in places:
+            if buffer.peer != SELF or _is_own_spare(buffer):
+                self._notes.pop((buffer, column), None)
 
 
 def _is_own_spare(place: BufferPlace) -> bool:

@@ -230,7 +230,7 @@ class _Hosts:
 
     @cached_property
     def _firsts(self) -> list[int]:
-        places = {worker: place for place, worker in enumerate(self.workers)}
+        places = {worker: position for position, worker in enumerate(self.workers)}
         return [places[block[0]] for block in self.blocks]
 
     def whole(self, number: int, bucket: Bucket) -> Range:

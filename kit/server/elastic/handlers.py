@@ -101,8 +101,8 @@ class ElasticHandlers:
         return self._here(asked).promise(_ballot(asked), asked["number"]), b""
 
     def _join(self, asked: Plain, _: bytearray) -> Answer:
-        told = asked["process"], asked.get("number", 0)
-        return self._here(asked).let_join(*told), b""
+        candidate = asked["process"], asked.get("number", 0)
+        return self._here(asked).let_join(*candidate), b""
 
     def _accept(self, asked: Plain, _: bytearray) -> Answer:
         wanted = _ballot(asked), asked["run"], asked["places"]

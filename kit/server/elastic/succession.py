@@ -264,16 +264,16 @@ class Succession:
         if not self._may_go_on(stay, [*ended, *fresh]):
             raise self._too_few(lost, stay, began[1])
         steps = [good[n]["step"] for n in stay]
-        found = self._newest(good, max(steps))
+        newest = self._newest(good, max(steps))
         # Without a whole copy, all begin anew with the initial values. A process that
         # has let go of these knew of a whole copy, which must be somewhere then.
-        if found is None and not all(good[n]["may_begin_anew"] for n in stay):
+        if newest is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
             if has_all or self.now.clock() - began[0] > job.settings.dead_after_s:
                 self.now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
-        moment, holders = found or (CopyPoint(0), {})
+        moment, holders = newest or (CopyPoint(0), {})
         log = yield from self._log(good, holders)
         placing = _placing(old, log, fresh)
         # If the generation was still repeating steps, only those that it did count.
@@ -301,11 +301,11 @@ class Succession:
         self, good: Mapping[str, Plain], step: int
     ) -> tuple[CopyPoint, dict[int, Holder]] | None:
         """Return the newest whole copy to go on from, if there is one."""
-        found = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
+        newest = rules.newest_whole({n: _held(reply) for n, reply in good.items()})
         # Where nobody is replaced, a generation that has not ended in good order has
         # none, but from the end of an earlier one.
-        is_old = found is not None and found[0].step < step
-        return None if is_old and not self.now.job.is_elastic else found
+        is_old = newest is not None and newest[0].step < step
+        return None if is_old and not self.now.job.is_elastic else newest
 
     def _too_few(
         self, lost: Sequence[str], stay: Sequence[str], reason: str
@@ -375,11 +375,11 @@ class Succession:
             if isinstance(reply, KitError):
                 raise reply
             addresses |= {int(n): text for n, text in reply["addresses"].items()}
-        told = tuple(addresses.get(n, "") for n in range(len(before.tasks)))
+        texts = tuple(addresses.get(n, "") for n in range(len(before.tasks)))
         job = replace(
             before,
             run=run,
-            generation=replace(following, addresses=told, resumes=bool(holders)),
+            generation=replace(following, addresses=texts, resumes=bool(holders)),
             **_configuration(log),
         )
         if log is not None:
@@ -447,7 +447,9 @@ class Succession:
         job = self.now.job
         if not job.is_elastic:  # nobody goes on without those that are needed
             tasks = enumerate(job.tasks)
-            return job.schedule.spares([n for n, one in tasks if one.short not in here])
+            return job.schedule.spares(
+                [n for n, task in tasks if task.short not in here]
+            )
         needed = filter(None, (self.now.generation.processes, self.now.electorate))
         return all(rules.may_go_on(some, here, ended) for some in needed)
 

@@ -90,7 +90,7 @@ def _check_mean(step: Any, values: Any, batch: Any, seed: int, whole: Computed) 
     loss, n = whole[0], len(batch[0])
     cut = n // 2
     parts = [tuple(part[:cut] for part in batch), tuple(part[cut:] for part in batch)]
-    (first, low), (second, high) = (_called(step, values, one, seed) for one in parts)
+    (first, low), (second, high) = (_called(step, values, part, seed) for part in parts)
     mean = (cut * first + (n - cut) * second) / n
     assert np.isclose(loss, mean, rtol=1e-3, atol=1e-6), (
         f"the loss of {n} examples is {loss:.6g}, and the mean over its two halves "

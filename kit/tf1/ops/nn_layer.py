@@ -277,10 +277,10 @@ def moments(
     """
     keep = one_of("keepdims", keepdims, "keep_dims", keep_dims)
     with op_scope(name, "moments", [x, axes]):
-        given = convert_to_tensor(x, name="x")
-        own = given.dtype.base_dtype
+        tensor = convert_to_tensor(x, name="x")
+        own = tensor.dtype.base_dtype
         is_half = own.is_floating and own.size == 2
-        wide = cast(given, float32) if is_half else given
+        wide = cast(tensor, float32) if is_half else tensor
         mean = reduce_mean(wide, axes, keepdims=True, name="mean")
         distance = squared_difference(wide, stop_gradient(mean))
         variance = reduce_mean(distance, axes, keepdims=True, name="variance")

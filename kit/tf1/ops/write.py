@@ -40,14 +40,14 @@ def functions_of_the_table(module: str, part: str = "") -> dict[str, Any]:
 
     They are as if defined in `module`: name, arguments and documentation are the op's.
     """
-    found = {}
+    functions = {}
     for op in entries().values():
         call = _CALL.fullmatch(op.call)
         if call is not None and call[1] == part:
             function = _function(op, call[2], call[3].split(", "))
             function.__module__ = module
-            found[call[2]] = function
-    return found
+            functions[call[2]] = function
+    return functions
 
 
 _CALL = re.compile(r"((?:\w+\.)*)(\w+)\((.*)\)")
@@ -55,15 +55,15 @@ _CALL = re.compile(r"((?:\w+\.)*)(\w+)\((.*)\)")
 
 def _function(op: OpDef, title: str, arguments: list[str]) -> Callable[..., Any]:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(one, kind) for one in arguments]
+    parameters = [inspect.Parameter(item, kind) for item in arguments]
     parameters.append(inspect.Parameter("name", kind, default=None))
     signature = inspect.Signature(parameters)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == len(arguments):  # the usual call, in less time
             return entry(op.name, None, **dict(zip(arguments, args, strict=True)))
-        given = {"name": None, **arguments_of(title, signature, args, kwargs)}
-        return entry(op.name, given.pop("name"), **given)
+        bound = {"name": None, **arguments_of(title, signature, args, kwargs)}
+        return entry(op.name, bound.pop("name"), **bound)
 
     function.__name__ = function.__qualname__ = title
     function.__doc__ = f"Return {op.doc}."

@@ -175,7 +175,7 @@ class DType:
         return as_dtype, (self._name,)
 
 
-_ALL = tuple(DType(np.dtype(object if one == "string" else one)) for one in _ENUM)
+_ALL = tuple(DType(np.dtype(object if name == "string" else name)) for name in _ENUM)
 float32, float64, int32, uint8, int16, int8, string, complex64, *_more = _ALL
 int64, bool_, bfloat16, uint16, complex128, float16, uint32, uint64 = _more
 half, double = float16, float64

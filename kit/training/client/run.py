@@ -655,11 +655,13 @@ class Run:
         names = sorted({item.decode() for item in trace.measures["name"].tolist()})
         measured = pd.Index(trace.measures["step"]).unique()
         # Also the steps of which nothing else is kept, but not those still under way.
-        known = measured[measured < table.index.max()] if len(table) else measured[:0]
+        steps_known = (
+            measured[measured < table.index.max()] if len(table) else measured[:0]
+        )
         before = self.curves_before
         if before is not None:
-            known = known.union(before.step)
-        table = table.reindex(table.index.union(known))
+            steps_known = steps_known.union(before.step)
+        table = table.reindex(table.index.union(steps_known))
         for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
             table[column] = pd.Series(values, index=steps)

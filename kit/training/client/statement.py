@@ -84,7 +84,7 @@ def statement(run: Run) -> str:
 
 def _reproducible(run: Run) -> str:
     epochs = run.trace.epochs
-    if any(one.is_asynchronous for one in epochs) or not run.job.synchronous:
+    if any(epoch.is_asynchronous for epoch in epochs) or not run.job.synchronous:
         replay = ", and its recording replays that of this one" * bool(run.recording)
         return (
             f"Its updates are asynchronous: another run applies them in another order "

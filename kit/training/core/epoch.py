@@ -236,7 +236,7 @@ def moves(
     """
     n_slots = len(job.optimizer.slots)
     if epoch.number == 1 and resumes:
-        there = tuple(one for one in job.workers if one not in job.absent)
+        there = tuple(worker for worker in job.workers if worker not in job.absent)
         group = replace(job.group, workers=there)
         return state_transfer.resumed(owners, group, n_slots)
     if epoch.number == 1:
@@ -266,8 +266,8 @@ def first_partners(job: Job, me: int) -> frozenset[int]:
 
 def partners(job: Job, me: int, epoch: Epoch, moved: Moves) -> frozenset[int]:
     """Return the members that deal with `me` in an epoch, and while it begins."""
-    found = {move.target for move in moved if move.source == me}
-    found |= {move.source for move in moved if move.target == me}
+    members = {move.target for move in moved if move.source == me}
+    members |= {move.source for move in moved if move.target == me}
     plan = job.plan(by_name(epoch.topology), me)
-    found |= job.schedule_of(epoch.synchronous).partners(plan, me)
-    return frozenset(found - {me} - job.absent)
+    members |= job.schedule_of(epoch.synchronous).partners(plan, me)
+    return frozenset(members - {me} - job.absent)

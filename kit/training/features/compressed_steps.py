@@ -29,12 +29,12 @@ class CompressedWorker(SyncWorker):
     def __init__(self, role: PartRole) -> None:
         # Not beside the computation: a compressor needs all gradients.
         super().__init__(replace(role, beside=False))
-        context, place = role.context, role.worker
+        context, seat = role.context, role.worker
         job = context.job
-        assert place.compressor is not None, "the terms of all workers are the same"
+        assert seat.compressor is not None, "the terms of all workers are the same"
         self._feedback = Feedback(
             *(
-                deepcopy(place.compressor),
+                deepcopy(seat.compressor),
                 job.specs,
                 job.stage_specs,
                 context.compression,
@@ -84,8 +84,8 @@ class CompressedWorker(SyncWorker):
         """Note what it takes to compress and to decode as computing."""
         clock = self._context.endpoint.clock
         begin = clock()
-        found = call()
+        value = call()
         end = clock()
         self._context.meter.span(Phase.COMPUTE, step, begin, end)
         self._computed_ns += end - begin
-        return found
+        return value

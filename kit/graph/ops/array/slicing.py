@@ -73,16 +73,16 @@ def _item(item: Any, inputs: list[Tensor]) -> Item:
 
 def _bound(value: Any, inputs: list[Tensor]) -> Any:
     if isinstance(value, ArrayProtocol):
-        found = value._as_tensor()
-        if found.static.dtype.kind not in "iu" or found.static.shape not in (
+        bound = value._as_tensor()
+        if bound.static.dtype.kind not in "iu" or bound.static.shape not in (
             (),
             None,
         ):
             raise TypeError(
-                f"{found!r} of {name_of(found.static.dtype)} cannot stand here in the "
+                f"{bound!r} of {name_of(bound.static.dtype)} cannot stand here in the "
                 f"brackets; use a tensor of one integer."
             )
-        inputs.append(found)
+        inputs.append(bound)
         return ("t", len(inputs))
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(

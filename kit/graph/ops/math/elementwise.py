@@ -104,10 +104,10 @@ def infer_unary(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 def infer_float(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     """Infer shape and dtype from the operands, which must not be integers."""
-    for one in inputs:
-        if kind_of(one.dtype) not in "fc":
+    for static in inputs:
+        if kind_of(static.dtype) not in "fc":
             raise TypeError(
-                f"an op of real numbers got {name_of(one.dtype)}; cast it to a "
+                f"an op of real numbers got {name_of(static.dtype)}; cast it to a "
                 f"floating dtype first."
             )
     return (infer_unary if len(inputs) == 1 else infer_binary)(inputs, attrs)

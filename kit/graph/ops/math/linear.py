@@ -94,16 +94,16 @@ def norm(
     Other norms: `ord` 1 is the sum and np.inf the greatest of the absolute values, both
     along one axis or of a vector.
     """
-    found = tensor(x)
-    if kind_of(found.static.dtype) not in "fc":
-        found = cast(found, np.float64)
-    is_long = axis is None and found.static.shape and len(found.static.shape) > 1
+    operand = tensor(x)
+    if kind_of(operand.static.dtype) not in "fc":
+        operand = cast(operand, np.float64)
+    is_long = axis is None and operand.static.shape and len(operand.static.shape) > 1
     if ord in (None, 2, "fro", "euclidean") and not (ord == 2 and is_long):
-        found = absolute(found) if found.static.dtype.kind == "c" else found
-        return sqrt(reduce_sum(square(found), axis, keepdims), name=name)
+        operand = absolute(operand) if operand.static.dtype.kind == "c" else operand
+        return sqrt(reduce_sum(square(operand), axis, keepdims), name=name)
     if ord in (1, np.inf) and not is_long and not isinstance(axis, tuple | list):
         reduce = reduce_sum if ord == 1 else reduce_max
-        return reduce(absolute(found), axis, keepdims, name=name)
+        return reduce(absolute(operand), axis, keepdims, name=name)
     raise TypeError(f"norm with ord={ord!r} cannot be written into a graph.")
 
 
@@ -161,12 +161,12 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
             by_a, by_b = matmul(b, g, False, True), matmul(a, g)
         case _:
             by_a, by_b = matmul(b, g, True, True), matmul(g, a, True, True)
-    found = [cast(by, x.static.dtype) for by, x in ((by_a, a), (by_b, b))]
+    slopes = [cast(by, x.static.dtype) for by, x in ((by_a, a), (by_b, b))]
     if all(
         operand.static.shape and len(operand.static.shape) == 2 for operand in (a, b)
     ):
-        return found  # no leading axes that could have been broadcast
-    return [sum_like(by, x) for by, x in zip(found, op.inputs, strict=True)]
+        return slopes  # no leading axes that could have been broadcast
+    return [sum_like(by, x) for by, x in zip(slopes, op.inputs, strict=True)]
 
 
 def _infer_diag(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

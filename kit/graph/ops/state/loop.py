@@ -66,7 +66,9 @@ def _gradient(op: Op, gradients_in: Sequence[Tensor | None]) -> Sequence[Any]:
     }
     starts, ends = tensors["feeds"], tensors["fetches"]
     floats = [i for i in range(n) if kind_of(ends[i].static.dtype) in _FLOATS]
-    wanted = [i for i, one in enumerate(starts) if kind_of(one.static.dtype) in _FLOATS]
+    wanted = [
+        i for i, start in enumerate(starts) if kind_of(start.static.dtype) in _FLOATS
+    ]
     begin = op.graph.version
     with op.graph.guarded(()):
         weights = [

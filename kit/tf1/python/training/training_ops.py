@@ -52,7 +52,10 @@ def _update(title: str, rule: Rule, names: list[str]) -> Callable[..., Any]:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [inspect.Parameter(name, kind) for name in names]
-        + [inspect.Parameter(n, kind, default=one) for n, one in defaults.items()]
+        + [
+            inspect.Parameter(n, kind, default=default)
+            for n, default in defaults.items()
+        ]
     )
     known = [field.name for field in fields(rule)]
 
@@ -61,27 +64,27 @@ def _update(title: str, rule: Rule, names: list[str]) -> Callable[..., Any]:
         return name if name in known else "decay"  # what RMSProp calls rho
 
     def apply(*args: Any, **kwargs: Any) -> Any:
-        given = {"name": None, **arguments_of(title, signature, args, kwargs)}
-        if given.pop("lr_power", -0.5) != -0.5:
+        bound = {"name": None, **arguments_of(title, signature, args, kwargs)}
+        if bound.pop("lr_power", -0.5) != -0.5:
             raise InvalidArgumentError("lr_power is -0.5, the root; give that.")
         plain = dict(settings_of(rule)[0])
-        if given.pop("use_nesterov", False):
+        if bound.pop("use_nesterov", False):
             plain["use_nesterov"] = True
-        given.pop("use_locking", None)  # an update is one step in any case
-        with op_scope(given.pop("name"), title, [given["var"]]) as scope:
-            refs = [ref_of(given.pop(one), title) for one in _REFS if one in given]
+        bound.pop("use_locking", None)  # an update is one step in any case
+        with op_scope(bound.pop("name"), title, [bound["var"]]) as scope:
+            refs = [ref_of(bound.pop(name), title) for name in _REFS if name in bound]
             own = refs[0].static.dtype
-            powers = [given.pop(one) for one in _POWERS if one in given]
-            gradient, *rows = [given.pop(one) for one in _PARTS if one in given]
-            numbers = [*powers, *given.values(), gradient]
+            powers = [bound.pop(name) for name in _POWERS if name in bound]
+            gradient, *rows = [bound.pop(name) for name in _PARTS if name in bound]
+            numbers = [*powers, *bound.values(), gradient]
             made = refs[0].graph.create(
                 title,
                 *refs,
-                *(convert_to_tensor(one, own) for one in numbers),
+                *(convert_to_tensor(number, own) for number in numbers),
                 *map(convert_to_tensor, rows),
                 name=scope,
                 rule=tuple(plain.items()),
-                fed=tuple(map(setting, given)),
+                fed=tuple(map(setting, bound)),
             )
         return made.outputs[0]
 
@@ -91,15 +94,15 @@ def _update(title: str, rule: Rule, names: list[str]) -> Callable[..., Any]:
 
 
 def _all_updates() -> dict[str, Callable[..., Any]]:
-    found = {}
+    updates = {}
     for name, (rule, text) in _UPDATES.items():
         names, title = text.split(), f"Apply{title_of(rule)}"
-        found[f"apply_{name}"] = _update(title, rule, names)
+        updates[f"apply_{name}"] = _update(title, rule, names)
         at = names.index("grad") + 1 if "grad" in names else None
         if at is not None and name != "adam":
             rows = [*names[:at], "indices", *names[at:]]
-            found[f"sparse_apply_{name}"] = _update(f"Sparse{title}", rule, rows)
-    return found
+            updates[f"sparse_apply_{name}"] = _update(f"Sparse{title}", rule, rows)
+    return updates
 
 
 globals().update(_all_updates())

@@ -331,20 +331,20 @@ class SaveCoordinator:
     def wrote(self, member: int, key: Key, entry: Any, wrong: str) -> None:
         """Take what a writer has written (as plain data), or why it has not."""
         try:
-            found = None if wrong else shard_from_plain(entry)
+            shard_read = None if wrong else shard_from_plain(entry)
         except CheckpointFailed as error:
-            found, wrong = None, error.message
+            shard_read, wrong = None, error.message
         with self._changed:
             attempt = self._attempt
             if attempt is None or attempt.key != key:
                 is_early = key > self._seen  # the member was the faster one
-                if found is None and is_early and len(self._early) < _MOST_EARLY:
+                if shard_read is None and is_early and len(self._early) < _MOST_EARLY:
                     self._early[key] = f"{self._name(member)}: {wrong}"
                 return  # else it was given up meanwhile
-            if found is None:
+            if shard_read is None:
                 attempt.wrong = attempt.wrong or f"{self._name(member)}: {wrong}"
             elif member in attempt.writers:
-                attempt.entries[member] = found
+                attempt.entries[member] = shard_read
             self._changed.notify_all()
 
     def confirm(self, member: int, key: Key) -> None:

@@ -207,22 +207,22 @@ class CheckpointWriter(Sink):
 
     def _pieces(self, shard: Shard) -> list[Piece]:
         context, job = self._context, self._context.job
-        found = [*pieces(shard, job.layout, job.slots)]
+        all_pieces = [*pieces(shard, job.layout, job.slots)]
         if context.me in job.states.values():
             packed = np.frombuffer(shard.kept, np.uint8)
-            found.append(Piece.whole(kept_state.name_of(context.task), packed))
+            all_pieces.append(Piece.whole(kept_state.name_of(context.task), packed))
         if context.me == shard.writers[0]:
-            found += empty_pieces(job.layout, job.slots)
-        return found
+            all_pieces += empty_pieces(job.layout, job.slots)
+        return all_pieces
 
     def _draft(self, key: Key) -> Path | None:
         """Wait until the coordinator says where to write; None if nowhere."""
         give_up = time.monotonic() + self._context.job.settings.save_deadline_s
-        while (place := self._client.ask(WHERE, key=key)).state == "wait":
+        while (shard_path := self._client.ask(WHERE, key=key)).state == "wait":
             if time.monotonic() > min(give_up, self._give_up):
                 return None
             time.sleep(_LOOK_S)
-        return Path(place.path) if place.state == "write" else None
+        return Path(shard_path.path) if shard_path.state == "write" else None
 
 
 def _sees(draft: Path) -> bool:

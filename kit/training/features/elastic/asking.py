@@ -80,18 +80,20 @@ def ask_all(
         kept.pop(process) if process in kept else pool.submit(told_by, process): process
         for process in wanted
     }
-    told: dict[str, dict[str, Any] | KitError] = {}
+    replies: dict[str, dict[str, Any] | KitError] = {}
     waiting = set(asked)
     try:
         while waiting:
-            moment = moment_s if is_enough(told) else None
+            moment = moment_s if is_enough(replies) else None
             done, waiting = wait(waiting, moment, FIRST_COMPLETED)
-            told |= {asked[one]: one.result() for one in done}
+            replies |= {asked[future]: future.result() for future in done}
             if not done:
                 text = "it did not answer as soon as the others."
-                late = {asked[one]: DeadlineExceededError(text) for one in waiting}
-                kept |= {asked[one]: one for one in waiting}
-                told, waiting = told | late, set()
+                late = {
+                    asked[future]: DeadlineExceededError(text) for future in waiting
+                }
+                kept |= {asked[future]: future for future in waiting}
+                replies, waiting = replies | late, set()
     finally:
         pool.shutdown(wait=False)  # a stopped process would keep us for its deadline
-    return told
+    return replies

@@ -75,7 +75,9 @@ class Copies:
         """Keep a shard, and let go of all but the two newest of its member."""
         with self._guard:
             self._held[shard.moment, shard.member] = shard
-            moments = sorted(made for made, one in self._held if one == shard.member)
+            moments = sorted(
+                made for made, held_member in self._held if held_member == shard.member
+            )
             for made in moments[:-N_KEPT]:
                 del self._held[made, shard.member]
 

@@ -38,21 +38,21 @@ def find_next(job: Job, dial: Dial, step: int) -> Job | None:
             unanswered.clear()
             renew = now + limits.redial_after_s
         # Any answer is enough: one that is stopped must not keep the others waiting.
-        told = ask_all(ended.processes, ask, lambda _: True, unanswered=unanswered)
-        heard = [one for one in told.values() if not isinstance(one, KitError)]
-        for one in heard:
-            found = Job.from_plain(one["job"], job)
-            if found.generation and found.generation.number > ended.number:
-                return found
-            if one["error"]:
-                raise from_plain(one["error"])
-            if one["done"]:
+        replies = ask_all(ended.processes, ask, lambda _: True, unanswered=unanswered)
+        heard = [item for item in replies.values() if not isinstance(item, KitError)]
+        for reply in heard:
+            following = Job.from_plain(reply["job"], job)
+            if following.generation and following.generation.number > ended.number:
+                return following
+            if reply["error"]:
+                raise from_plain(reply["error"])
+            if reply["done"]:
                 return None
         # All refuse the connection, so all have ended; a late one may still live.
-        if not heard and not _late(told, ended.processes):
+        if not heard and not _late(replies, ended.processes):
             return None
-        if not _late(told, ended.places) and not any(
-            isinstance(told[one], dict) for one in ended.places
+        if not _late(replies, ended.places) and not any(
+            isinstance(replies[host], dict) for host in ended.places
         ):
             # Those that stand by have no links that would show them the loss.
             for process in ended.standby:

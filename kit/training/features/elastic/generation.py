@@ -186,14 +186,18 @@ class Generation:
         >>> found.places, found.is_at_home(tasks)
         (('worker:0', 'worker:1', 'worker:0'), False)
         """
-        known = in_order(processes)
+        hosts_in_order = in_order(processes)
         if rehosts:
-            places = placed(tasks, known, placing)
+            places = placed(tasks, hosts_in_order, placing)
         else:
-            places = tuple(task.short if task.short in known else "" for task in tasks)
-        standby = tuple(host for host in known if host not in places)
+            places = tuple(
+                task.short if task.short in hosts_in_order else "" for task in tasks
+            )
+        standby = tuple(host for host in hosts_in_order if host not in places)
         return cls(
-            *(origin, 0, places, standby, known), placing=placing, rehosts=rehosts
+            *(origin, 0, places, standby, hosts_in_order),
+            placing=placing,
+            rehosts=rehosts,
         )
 
     @property
