@@ -34,7 +34,6 @@ BEAT_S = 1.0  # between two heartbeats for the page
 _TABS = ("Loss", "Timeline", "Links", "Table", "Commands")
 _GROUP_TABS = ("Calls", *_TABS[1:])  # a group has no loss
 _STEP = "Step through the messages of a call"
-_FALL = 30.0  # by this factor a linear scale shows only the beginning
 _MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
 
@@ -112,7 +111,6 @@ class LiveView:
             options=_MEANS, description="smooth over", style=plain, layout=wide
         )
         self.large = ipw.Checkbox(description="large type", indent=False, layout=wide)
-        self._has_fallen = False
         self.log.observe(self._on_scale, "value")
         self.smooth.observe(self._on_looks, "value")
         self.large.observe(self._on_size, "value")
@@ -303,10 +301,6 @@ class LiveView:
         links = curves.links(strips.thinned(history.links()), switches)
         if not self._is_of_group:
             self.loss.show(loss, self._theme)
-            values = [value for value in drawn["loss"] if value > 0]
-            has_fallen = bool(values) and max(values) > _FALL * values[-1]
-            if has_fallen and not self._has_fallen:
-                self._has_fallen = self.log.value = True  # once: it may be unchecked
         self.links.show(links, self._theme)
         width *= history.width
         caption = "each step" if width == 1 else f"mean of {width:,} steps"
