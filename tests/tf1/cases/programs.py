@@ -1,4 +1,4 @@
-"""The program that everybody writes first."""
+"""The programs that everybody writes first, each as one case."""
 
 from __future__ import annotations
 
@@ -7,6 +7,29 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.servers import cluster
+
+
+def case_hello(tf: Any) -> Any:
+    greeting = tf.constant("Hello, distributed TensorFlow!")
+    server = tf.train.Server.create_local_server()
+    session = tf.Session(server.target)
+    result = session.run(greeting)
+    session.close()
+    return result
+
+
+def case_two_tasks_of_one_job(tf: Any) -> Any:
+    """Either task is a target, and what is pinned to the other runs there."""
+    servers = cluster(tf, local=2)["local"]
+    result = []
+    for here in (0, 1):
+        with tf.Graph().as_default():
+            with tf.device(f"/job:local/task:{1 - here}"):
+                x = tf.placeholder(tf.float32, [None])
+                total = tf.reduce_sum(x * 2.0)
+            with tf.Session(servers[here].target) as session:
+                result.append((session.run(total, {x: [1.0, 2.0]}), total.device))
+    return result
 
 
 def two_layers(tf: Any) -> Any:
@@ -49,3 +72,80 @@ def case_variables_on_two_servers_and_work_on_a_worker(tf: Any) -> Any:
 def case_the_devices_of_that_program(tf: Any) -> Any:
     *_, loss, train, variables = two_layers(tf)
     return [thing.device for thing in [loss, train, *variables]]
+
+
+def case_the_members_of_a_cluster_spec(tf: Any) -> Any:
+    spec = tf.train.ClusterSpec(
+        {"ps": ["ps0:2222", "ps1:2222"], "worker": ["w0:2222", "w1:2222", "w2:2222"]}
+    )
+    return [
+        sorted(spec.jobs),
+        str(spec.as_cluster_def()),
+        spec.as_dict(),
+        spec.job_tasks("worker"),
+        spec.num_tasks("ps"),
+        spec.task_address("worker", 2),
+        spec.task_indices("worker"),
+    ]
+
+
+def case_servers_of_one_process_exchange_constants(tf: Any) -> Any:
+    """The name `a` is bound anew, so what was built with the old one stays as it is."""
+    servers = cluster(tf, ps=1, worker=2)
+    sessions = [
+        tf.Session(server.target) for server in servers["ps"] + servers["worker"]
+    ]
+    with tf.device("/job:ps/task:0"):
+        a = tf.constant(3.0)
+        b = tf.constant(4.0)
+    with tf.device("/job:worker/task:0"):
+        total = a + b
+    with tf.device("/job:worker/task:1"):
+        nine = tf.constant(9.0)
+    old = a
+    with tf.device("/job:ps/task:0"):
+        a = nine + b
+    result = [session.run([total, a, old, a * 1.0]) for session in sessions]
+    for session in sessions:
+        session.close()
+    return result
+
+
+def case_workers_change_what_all_of_them_read(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    with tf.device("/job:ps/task:0"):
+        a = tf.Variable(3.0, name="a")
+        b = tf.Variable(4.0, name="b")
+    with tf.device("/job:worker/task:0"):
+        total = a + b
+    with tf.device("/job:worker/task:1"):
+        change = a.assign(total + 2.0)
+    with tf.Session(servers["worker"][0].target) as item:
+        item.run(tf.global_variables_initializer())
+        with tf.Session(servers["worker"][1].target) as two:
+            return item.run(total), two.run(change), item.run(total), two.run(a)
+
+
+def case_networks_in_parallel_are_updated_together(tf: Any) -> Any:
+    """Each worker tries its own variant of the weights; the best one is taken up."""
+    servers = cluster(tf, ps=1, worker=2)
+    x = np.array([[1.0, 2.0], [3.0, -1.0]], np.float32)
+    y = np.array([[1.0], [2.0]], np.float32)
+    variants = np.array([[[0.1], [0.0]], [[0.0], [0.1]]], np.float32)
+    with tf.device("/job:ps/task:0"):
+        weights = tf.Variable([[0.5], [0.25]], name="weights")
+    scores = []
+    for task in (0, 1):
+        with tf.device(f"/job:worker/task:{task}"):
+            out = tf.matmul(x, weights + variants[task])
+            scores.append(tf.reduce_mean(tf.square(out - y)))
+    with tf.device("/job:ps/task:0"):
+        best = tf.argmin(tf.stack(scores))
+        step = weights.assign_add(tf.gather(tf.constant(variants), best))
+    result = []
+    with tf.Session(servers["worker"][0].target) as session:
+        session.run(weights.initializer)
+        for _ in range(4):
+            result.append(session.run(scores))
+            session.run(step)
+        return result, session.run(weights)

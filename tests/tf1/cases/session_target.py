@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.servers import addresses
+from tests.tf1.look import run
+from tests.tf1.servers import addresses, cluster
 
 
 def opened(*args: Any, **options: Any) -> Callable[[Any], Any]:
@@ -50,3 +51,79 @@ def case_a_server_in_place_of_the_target_is_refused(tf: Any) -> Any:
 def case_a_session_on_an_address_that_nobody_listens_on_is_made(tf: Any) -> Any:
     session = tf.Session(f"grpc://{addresses(1)[0]}")
     return session.sess_str[:7]
+
+
+def case_sess_str_is_the_target_in_bytes(tf: Any) -> Any:
+    with tf.Session() as session:
+        return session.sess_str
+
+
+def case_sess_str_of_a_remote_session(tf: Any) -> Any:
+    server = tf.train.Server({"w": addresses(1)})
+    with tf.Session(server.target) as session:
+        return session.sess_str == server.target.encode()
+
+
+def case_a_session_has_the_default_graph(tf: Any) -> Any:
+    with tf.Session() as session:
+        return session.graph is tf.get_default_graph()
+
+
+def case_a_session_has_the_graph_that_it_was_given(tf: Any) -> Any:
+    graph = tf.Graph()
+    with graph.as_default():
+        seven = tf.constant(7)
+    with tf.Session(graph=graph) as session:
+        return session.graph is graph, session.run(seven)
+
+
+def case_a_session_in_this_process_names_its_device(tf: Any) -> Any:
+    with tf.Session() as session:
+        devices = session.list_devices()
+        return [device.name for device in devices if device.device_type == "CPU"]
+
+
+def case_a_session_here_on_a_device_of_its_own_job(tf: Any) -> Any:
+    with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
+        seven = tf.constant(7)
+    return run(tf, seven)
+
+
+def case_sessions_on_two_targets_take_turns(tf: Any) -> Any:
+    servers = cluster(tf, worker=2)
+    with tf.device("/job:worker/task:0"):
+        count = tf.Variable(0)
+        more = count.assign_add(1)
+    here, there = (server.target for server in servers["worker"])
+    with tf.Session(here) as first, tf.Session(there) as two:
+        first.run(count.initializer)
+        return [session.run(more) for session in (first, two, two, first)]
+
+
+def case_two_sessions_on_one_target_see_one_variable(tf: Any) -> Any:
+    server = tf.train.Server({"w": addresses(1)})
+    count = tf.Variable(0)
+    more = count.assign_add(5)
+    with tf.Session(server.target) as first, tf.Session(server.target) as two:
+        first.run(count.initializer)
+        two.run(more)
+        return first.run(count)
+
+
+def case_nodes_added_after_a_run_are_known_to_the_next(tf: Any) -> Any:
+    server = tf.train.Server({"w": addresses(1)})
+    tensor = tf.constant(1)
+    with tf.Session(server.target) as session:
+        first = session.run(tensor)
+        two = tensor + 1
+        second = session.run(two)
+        return first, second, session.run(two * 3)
+
+
+def case_two_targets_of_two_clusters_do_not_share(tf: Any) -> Any:
+    first, two = (tf.train.Server({"w": addresses(1)}) for _ in range(2))
+    count = tf.Variable(3)
+    with tf.Session(first.target) as session:
+        session.run(count.initializer)
+    with tf.Session(two.target) as session:
+        return session.run(tf.is_variable_initialized(count))

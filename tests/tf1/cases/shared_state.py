@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
 from tests.tf1.servers import addresses, cluster
 
 
@@ -21,6 +22,50 @@ def initialised(tf: Any, value: Any, target: str, **options: Any) -> None:
         variable = count(tf, value, **options)
         with tf.Session(target) as session:
             session.run(variable.initializer)
+
+
+def case_a_value_outlives_the_session_and_its_graph(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    initialised(tf, 5, target)
+    variable = count(tf)
+    with tf.Session(target) as session:
+        return session.run(variable)
+
+
+def case_another_master_sees_the_value(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    left, two = (server.target for server in servers["worker"])
+    variable = count(tf, 5)
+    more = variable.assign_add(1)
+    with tf.Session(left) as first, tf.Session(two) as second:
+        first.run(variable.initializer)
+        second.run(more)
+        return first.run(variable), second.run(variable)
+
+
+def case_one_name_on_two_tasks_is_two_variables(tf: Any) -> Any:
+    target = cluster(tf, ps=2)["ps"][0].target
+    initialised(tf, 5, target)
+    variable = count(tf, task="ps/task:1")
+    with tf.Session(target) as session:
+        return session.run(tf.is_variable_initialized(variable))
+
+
+def case_another_name_is_another_variable(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    initialised(tf, 5, target)
+    with tf.device("/job:ps/task:0"):
+        other = tf.Variable(0, name="other")
+    with tf.Session(target) as session:
+        return session.run(other)
+
+
+def case_a_value_of_another_shape_is_read_with_its_own(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    initialised(tf, [1.0, 2.0, 3.0], target)
+    variable = count(tf, [0.0, 0.0])
+    with tf.Session(target) as session:
+        return session.run(variable)
 
 
 def case_initialising_with_another_shape_is_refused(tf: Any) -> Any:
@@ -40,12 +85,75 @@ def case_reading_with_another_dtype_is_refused(tf: Any) -> Any:
         return session.run(variable)
 
 
+def case_local_sessions_share_nothing(tf: Any) -> Any:
+    variable = tf.Variable(5)
+    with tf.Session() as session:
+        session.run(variable.initializer)
+    return run(tf, variable)
+
+
+def case_a_second_initialiser_resets_for_all(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    variable = count(tf, 5)
+    with tf.Session(target) as first, tf.Session(target) as two:
+        first.run(variable.initializer)
+        first.run(variable.assign_add(1))
+        two.run(variable.initializer)
+        return first.run(variable)
+
+
 def case_a_variable_on_a_worker_is_shared_as_well(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     initialised(tf, 5, servers["worker"][0].target, task="worker/task:0")
     variable = count(tf, task="worker/task:0")
     with tf.Session(servers["ps"][0].target) as session:
         return session.run(variable)
+
+
+def case_a_change_on_the_ps_is_seen_by_all_workers(tf: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    a = count(tf, 3.0)
+    seen = []
+    for task in (0, 1):
+        with tf.device(f"/job:worker/task:{task}"):
+            seen.append(a * 2.0)
+    with tf.device("/job:worker/task:1"):
+        gain = tf.constant(4.0) + 5.0
+    change = a.assign_add(gain)
+    targets = [server.target for server in servers["ps"] + servers["worker"]]
+    result = []
+    with tf.Session(targets[1]) as session:
+        session.run(a.initializer)
+        session.run(change)
+    for target in targets:
+        with tf.Session(target) as session:
+            result.append(session.run([a, *seen]))
+    return result
+
+
+def case_two_clients_count_together(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    initialised(tf, 0, target)
+    for _ in range(2):
+        with tf.Graph().as_default():
+            more = count(tf).assign_add(1, use_locking=True)
+            with tf.Session(target) as session:
+                for _ in range(5):
+                    session.run(more)
+    variable = count(tf)
+    with tf.Session(target) as session:
+        return session.run(variable)
+
+
+def case_an_isolated_session_keeps_its_values_to_itself(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    variable = count(tf, 5)
+    config = tf.ConfigProto(isolate_session_state=True)
+    with tf.Session(target, config=config) as session:
+        session.run(variable.initializer)
+        result = session.run(variable)
+    with tf.Session(target) as session:
+        return result, session.run(tf.is_variable_initialized(variable))
 
 
 def case_an_isolated_session_does_not_see_shared_values(tf: Any) -> Any:
@@ -55,6 +163,25 @@ def case_an_isolated_session_does_not_see_shared_values(tf: Any) -> Any:
     config = tf.ConfigProto(isolate_session_state=True)
     with tf.Session(target, config=config) as session:
         return session.run(variable)
+
+
+def case_one_name_in_two_containers_is_two_variables(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    with tf.container("mine"):
+        first = count(tf, 1)
+    with tf.Session(target) as session:
+        session.run(first.initializer)
+    with tf.Graph().as_default():
+        two = count(tf, 2)
+        with tf.Session(target) as session:
+            return session.run(tf.is_variable_initialized(two))
+
+
+def case_a_container_is_left_after_its_block(tf: Any) -> Any:
+    with tf.container("mine"), tf.container("inner"):
+        a = tf.Variable(1)
+    b = tf.Variable(1)
+    return [tensor.op.get_attr("container").decode() for tensor in (a, b)]
 
 
 def after_reset(containers: Any, container: str, is_same: bool) -> Callable[[Any], Any]:
@@ -85,9 +212,33 @@ def after_reset(containers: Any, container: str, is_same: bool) -> Callable[[Any
 
 CASES = {
     "a_reset_closes_the_sessions_of_its_master": after_reset([["mine"]], "mine", True),
+    "a_reset_clears_the_container_for_other_masters": after_reset(
+        [["mine"]], "mine", False
+    ),
     "a_reset_of_the_default_container": after_reset([], "", False),
+    "a_reset_of_another_container_clears_nothing": after_reset(
+        [["moon"]], "mine", False
+    ),
+    "a_reset_of_an_unknown_container_closes_the_sessions": after_reset(
+        [["moon"]], "mine", True
+    ),
     "a_reset_of_the_default_container_spares_the_named": after_reset([], "mine", False),
+    "a_reset_of_a_named_container_spares_the_default": after_reset(
+        [["mine"]], "", False
+    ),
 }
+
+
+def case_a_new_session_works_after_a_reset(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    variable = count(tf, 5)
+    with tf.Session(target) as session:
+        session.run(variable.initializer)
+    tf.Session.reset(target)
+    with tf.Session(target) as session:
+        before = session.run(tf.is_variable_initialized(variable))
+        session.run(variable.initializer)
+        return before, session.run(variable)
 
 
 def case_a_reset_here_does_nothing(tf: Any) -> Any:
@@ -101,3 +252,11 @@ def case_a_reset_of_an_unknown_target_is_refused(tf: Any) -> Any:
 def case_a_reset_of_nobody_ends_at_its_deadline(tf: Any) -> Any:
     config = tf.ConfigProto(operation_timeout_in_ms=100)
     return tf.Session.reset(f"grpc://{addresses(1)[0]}", config=config)
+
+
+def case_closing_a_session_that_was_reset(tf: Any) -> Any:
+    target = cluster(tf, ps=1)["ps"][0].target
+    session = tf.Session(target)
+    session.run(tf.constant(7))
+    tf.Session.reset(target)
+    return session.close()

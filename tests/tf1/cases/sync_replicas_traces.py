@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from tests.tf1.attempts import Later, attempt
 from tests.tf1.servers import cluster
 
@@ -77,12 +79,80 @@ def closed(replicas: list[Replica]) -> None:
         item.session.close()
 
 
+def case_both_of_two(tf: Any) -> Any:
+    """The first step counts, the second is dropped as stale, then they wait."""
+    chief, worker = both = two(tf, 2)
+    result = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
+    result += [chief.run(5.0), worker.run(7.0), chief.state(1)]
+    waits = chief.later(2.0)
+    result += [waits.is_waiting(), worker.run(4.0), waits.result(), worker.state(2)]
+    closed(both)
+    return result
+
+
+def case_both_of_two_without_tokens(tf: Any) -> Any:
+    """With no token at the start nothing is wasted: all wait from the first step."""
+    chief, worker = both = two(tf, 2, n_tokens=0)
+    result: list[Any] = []
+    for step, (first, other) in enumerate([(1.0, 3.0), (2.0, 6.0), (-4.0, 0.0)], 1):
+        waits = chief.later(first)
+        result += [waits.is_waiting(0.05), worker.run(other), waits.result()]
+        result += [worker.state(step)]
+    closed(both)
+    return result
+
+
 def case_one_of_two(tf: Any) -> Any:
     chief, worker = both = two(tf, 1)
     result = [chief.run(1.0), chief.state(1)]
     result += [worker.run(5.0), worker.state(1)]
     result += [worker.run(2.0), worker.state(2)]
     closed(both)
+    return result
+
+
+def case_one_of_two_and_the_other_never_comes(tf: Any) -> Any:
+    """The chief goes on though the other one does nothing."""
+    both = two(tf, 1)
+    chief = both[0]
+    result = [chief.run(1.0), chief.state(1)]
+    result += [chief.run(1.0), chief.run(1.0), chief.state(2)]
+    closed(both)
+    return result
+
+
+def case_four_of_two(tf: Any) -> Any:
+    """Each of two gives two gradients to a step."""
+    chief, worker = both = two(tf, 4)
+    result = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
+    result += [worker.run(4.0), chief.state(1)]
+    closed(both)
+    return result
+
+
+def case_four_of_two_with_more_tokens(tf: Any) -> Any:
+    """All that wait in the accumulator are averaged."""
+    chief, worker = both = two(tf, 4, n_tokens=8)
+    result = [item.run(x) for item, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
+    result += [chief.state(0), worker.run(6.0), chief.state(1)]
+    closed(both)
+    return result
+
+
+def case_alone_without_tokens(tf: Any) -> Any:
+    first = alone(tf, n_tokens=0)
+    result = []
+    for step, x in enumerate([1.0, 2.0, 4.0], 1):
+        result += [first.run(x), first.state(step)]
+    closed([first])
+    return result
+
+
+def case_alone(tf: Any) -> Any:
+    first = alone(tf)
+    result = [first.run(1.0), first.state(1), first.run(2.0), first.state(1)]
+    result += [first.run(4.0), first.state(2), first.run(8.0), first.state(3)]
+    closed([first])
     return result
 
 
@@ -105,6 +175,19 @@ def case_until_a_step(tf: Any) -> Any:
     while not first.session.should_stop() and len(result) < 10:
         result.append(first.run(1.0))
     closed([first])
+    return result
+
+
+def case_halves_of_a_batch(tf: Any) -> Any:
+    """Two halves of a batch, averaged, are the whole batch."""
+    values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
+    chief, worker = both = two(tf, 2, n_tokens=0)
+    for row in values:
+        waits = chief.later(float(row[:2].mean()))
+        worker.run(float(row[2:].mean()))
+        waits.result()
+    result = [chief.state(2), float(-values.mean(1).sum())]
+    closed(both)
     return result
 
 
