@@ -104,8 +104,9 @@ def test_each_stage_hands_its_sum_to_every_worker(
                     result = memory.stage(stamp.where(NEXT), stage)
                     for item, value in wanted[step][stage].items():
                         if has_own_order(topology) and n > 2:  # of other last bits
-                            most = 1e-2 if value.dtype == np.float16 else 1e-4
-                            np.testing.assert_allclose(result[item], value, most, most)
+                            # n values of 9 to 40 are added, which may cancel out.
+                            most = 0.1 if value.dtype == np.float16 else 1e-4
+                            np.testing.assert_allclose(result[item], value, 1e-2, most)
                         else:
                             assert result[item].tobytes() == value.tobytes(), (
                                 stage,

@@ -56,6 +56,6 @@ def keeping(
     state["n"] = state.get("n", 0) + 1
     if state["n"] % 5 == 0:
         time.sleep(0.01)
-    loss, result = fit(params, batch)
-    result["w"] = result["w"] * np.float32(1 + state["n"] / 1024)
-    return loss, result
+    loss, found = fit(params, batch)
+    found["w"] = found["w"] * np.float32(1 + state["n"] / 1024)
+    return loss, found

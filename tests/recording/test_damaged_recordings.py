@@ -109,6 +109,7 @@ def part(kind: str, plain: Any, rows: bytes) -> bytes:
     return head + sums + text + rows
 
 
+@pytest.mark.filterwarnings("ignore:the replay of .* may have other bits")
 def test_odd_values_under_right_checksums_are_refused_in_words(
     recorded: Recorded, copied: Callable[[], Path]
 ) -> None:

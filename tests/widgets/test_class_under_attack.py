@@ -144,7 +144,7 @@ async def lesson(share: Share) -> list[str]:
                 )
             )
         status, _, reply = await asyncio.to_thread(say, share.teacher_url, do="reveal")
-        assert (status, reply.startswith("It is ring: 30 of ")) == (200, True)
+        assert (status, reply) == (200, "")
         return await asyncio.gather(*(verdict(share.url) for _ in range(N_GOOD)))
 
 
@@ -162,6 +162,7 @@ def test_thirty_pupils_lose_nothing_beside_a_hundred_hostile_ones(
         grown, n_more = process.memory_info().rss - before, process.num_fds() - n_before
 
     assert len(verdicts) == N_GOOD
+    assert all("It is ring: 30 of " in text for text in verdicts)
     assert share.answers.count("ring") == N_GOOD  # none of the hostile says so
     assert {kind.__name__ for kind in hostile_class.KINDS} <= set(done)
     assert grown < 100 << 20

@@ -53,7 +53,7 @@ def check_step(
     >>> def step(params, batch):
     ...     x, y = batch
     ...     error = x @ params["w"] - y
-    ...     return (error**2).mean(), {"w": 2 * x.T @ error}
+    ...     return (error**2).mean(), {"w": x.T @ error / len(x)}
     >>> check_step(step, {"w": np.ones(2)}, (np.eye(2), np.array([3.0, 4.0])))
     Traceback (most recent call last):
     AssertionError: the gradient of 'w' is not that of the loss: along a random ...
