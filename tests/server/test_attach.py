@@ -124,7 +124,8 @@ def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None
         begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
         begun.switch("ring", at=40)
         begun.advance(60)
-        until(lambda: begun.state == "paused" and begun.step == 60, SOON_S)
+        until(lambda: begun.state == "paused" and not begun.halting, SOON_S)
+        until(lambda: np.count_nonzero(begun.trace.steps["step"] == 59) == 2, SOON_S)
 
         run = look(cluster).run
 
