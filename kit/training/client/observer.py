@@ -112,8 +112,10 @@ class Observer(TrainingFacts):
     def catch_up(self, timeout: float) -> None:
         """Wait until all that members had recorded is here, or they are over."""
         give_up = time.monotonic() + timeout
+        # That a member is over is known before its last rows are here.
         while not all(
-            member.is_caught_up or member.is_over for member in self._watched
+            member.is_caught_up or member.is_concluded or member.error is not None
+            for member in self._watched
         ):
             if time.monotonic() > give_up or self._over.wait(_FIRST_POLL_S):
                 return
