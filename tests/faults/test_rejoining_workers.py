@@ -37,7 +37,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
+# Of each test its own: a fault that did not happen would happen in the next one.
+@pytest.fixture
 def cluster() -> Iterator[ProcessCluster]:
     with process_cluster(ps=2, worker=N) as running:
         yield running
@@ -134,7 +135,7 @@ def test_worker_that_is_lost_again_while_it_joins_holds_nobody_up_for_long(
 
     bring_back(cluster, run)
     if number == "SIGKILL":
-        assert cluster[BACKUP].wait_for_death(20) == -signal.SIGKILL
+        assert cluster[BACKUP].wait_for_death(60) == -signal.SIGKILL
     else:
         cluster[BACKUP].wait_for_stop(20)
         until(lambda: bool(run.lost), SILENCE_S + 10)
