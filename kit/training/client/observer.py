@@ -110,7 +110,7 @@ class Observer(TrainingFacts):
         self._end(closed(self._job.run, self.step()))
 
     def catch_up(self, timeout: float) -> None:
-        """Wait until all that members had recorded is here, or they are over."""
+        """Wait until all that members had recorded is here, or can no longer come."""
         give_up = time.monotonic() + timeout
         # That a member is over is known before its last rows are here.
         while not all(
