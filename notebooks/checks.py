@@ -89,7 +89,7 @@ def server_bytes(given: object, n: int, size: int) -> AnswerVerdict:
         well=f"{n} gradients come in, {n} copies of the parameters go out.",
         hints={
             n * size: "that is one direction; gradients come in and parameters go out.",
-            2 * size: "that is what one worker has to do with; how many are there?",
+            2 * size: "that is the traffic of one worker; how many are there?",
         },
         otherwise="think of what comes in from each worker and what goes out to it.",
         unit="bytes",
@@ -102,7 +102,7 @@ def servers_needed(given: object, n: int) -> AnswerVerdict:
         given,
         n,
         well="2 n S / p is no more than 2 S when p is n: as many servers as workers.",
-        hints={1: "one server carries what all workers together do."},
+        hints={1: "one server carries the traffic of all workers."},
         otherwise="p servers share 2 n S bytes; a worker carries 2 S.",
         unit="servers",
     )
@@ -118,10 +118,10 @@ def ring_bytes(given: object, n: int, size: int) -> AnswerVerdict:
         2 * (n - 1) / n * size,
         well=f"2 (n-1) chunks of S / {n} each. With many workers: nearly 2 S.",
         hints={
-            (n - 1) / n * size: "that is the first time round; what is the second for?",
+            (n - 1) / n * size: "that is once round; what is the second time for?",
             2 * size: "nearly: a chunk need not travel the whole circle.",
             (n - 1) * size: "that is the ring which passes whole gradients on.",
-            2 * (n - 1) * size: "right number of messages, but each is only a chunk.",
+            2 * (n - 1) * size: "so many messages, yes, but each is only a chunk.",
         },
         otherwise="multiply the number of messages by the bytes of a chunk.",
         unit="bytes",
@@ -135,7 +135,7 @@ def ring_messages(given: object, n: int) -> AnswerVerdict:
         2 * (n - 1),
         well="n-1 to add up, n-1 to hand round.",
         hints={
-            n - 1: "after that each worker has one finished chunk; and the others?",
+            n - 1: "after that each worker has one complete chunk; what of the others?",
             2 * n: "nearly: a chunk need not return to where it began.",
         },
         otherwise="go round with the picture: count the messages of one worker.",
@@ -228,10 +228,10 @@ def even_ms(given: object, n: int, size: int, mbit: float) -> AnswerVerdict:
             (2 * n - ring)
             * once
             / (2 * (n - 1) - 2): "a server sends copies while gradients come in.",
-            saved * once / 2: "the ring waits for more than one latency more.",
+            saved * once / 2: "how many more messages wait for each other in the ring?",
             saved * once / (n - 2) / 2e3: "that is in seconds; the question is in ms.",
         },
-        otherwise="set both formulas equal and solve for the latency.",
+        otherwise="set the two formulas equal and solve for the latency.",
         unit="ms",
         share=0.03,
     )
@@ -272,7 +272,7 @@ def servers_that_win(
         given,
         right,
         well=f"{times[right]:,.4g} ms, and the ring takes {ring:,.4g} ms.",
-        hints=wrong | {p: "that is enough; are fewer?" for p in counts if p > right},
+        hints=wrong | {p: "would fewer be enough?" for p in counts if p > right},
         otherwise="compare a once + b latency of both.",
         unit="servers",
     )
@@ -284,11 +284,11 @@ def slow_line(given: object, n: int, slower: float) -> AnswerVerdict:
     return number(
         given,
         alike * slower,
-        well="Everybody waits for that line, and its bytes are not fewer than others'.",
+        well="All workers wait for that line: it carries as many bytes as others.",
         hints={
             alike: "that is with equal lines.",
             slower: "how often does S pass a line of a ring?",
-            alike * (slower + n - 1) / n: "that is a mean; who waits for whom?",
+            alike * (slower + n - 1) / n: "that is a mean; which line decides?",
         },
         otherwise="which line decides, and how many bytes does it carry?",
     )
@@ -300,7 +300,7 @@ def fastest(given: object, seconds: Mapping[str, float]) -> AnswerVerdict:
         return number(given, 0, well="", hints={}, otherwise="")
     if given not in seconds:
         return AnswerVerdict(
-            False, f"Not yet: {given!r} is none of {', '.join(map(repr, seconds))}."
+            False, f"Not yet: {given!r} is not one of {', '.join(map(repr, seconds))}."
         )
     best = min(seconds, key=seconds.__getitem__)
     its = f"{given} takes {1e3 * seconds[str(given)]:,.3g} ms a step"
@@ -308,7 +308,7 @@ def fastest(given: object, seconds: Mapping[str, float]) -> AnswerVerdict:
         return AnswerVerdict(True, f"Right. {its}; no other is faster.")
     times = seconds[str(given)] / seconds[best]
     return AnswerVerdict(
-        False, f"Not yet: {its}, and another one takes less by a factor of {times:.2g}."
+        False, f"Not yet: {its}, and another one is faster by a factor of {times:.2g}."
     )
 
 
@@ -320,8 +320,8 @@ def population_bytes(given: object, size: int) -> AnswerVerdict:
     return number(
         given,
         size,
-        well="Networks do not travel, only the parameters, whatever the population.",
-        hints={10 * size: "the networks are made where they are judged."},
+        well="Networks do not travel, only parameters do, whatever the population.",
+        hints={10 * size: "the networks are made by the worker that judges them."},
         otherwise="each worker makes its own networks; what must it be told?",
         unit="bytes",
     )
@@ -345,7 +345,7 @@ def direction(given: object) -> AnswerVerdict:
         ratio = float(np.linalg.norm(found) / np.linalg.norm(right))
         if not math.isclose(ratio, 1, rel_tol=1e-6):
             return f"it is {ratio:,.4g} times as long as it should be."
-        return "" if np.allclose(found, right) else "it points somewhere else."
+        return "" if np.allclose(found, right) else "it points in another direction."
 
     return function(given, judge, "No loss was differentiated.")
 
@@ -360,7 +360,7 @@ def steps_again(given: object, every_s: float, step_s: float) -> AnswerVerdict:
         every_s / 2 / step_s,
         well="On average the newest copy is half as old as it can be.",
         hints={
-            every_s / step_s: "that is the most; the task may die soon after a copy.",
+            every_s / step_s: "that is the worst case; on average?",
             every_s / 2: "that is in seconds; how many steps are done in them?",
             every_s / 2 / step_s / 1e3: "the step's time is in seconds as well.",
         },
@@ -388,7 +388,7 @@ def spread(given: object) -> AnswerVerdict:
                 return f"{call} is {list(found)}: the first tasks should have more."
         return ""
 
-    return function(given, judge, "So no task waits long for another one.")
+    return function(given, judge, "So no task waits long for another.")
 
 
 def neighbours(given: object, n: int) -> AnswerVerdict:
@@ -396,11 +396,11 @@ def neighbours(given: object, n: int) -> AnswerVerdict:
     return number(
         given,
         2 / (n - 1),
-        well=f"Whoever dies first, two of the {n - 1} others are its neighbours.",
+        well=f"Whichever dies first, two of the {n - 1} others are its neighbours.",
         hints={
             1
             / (n - 1): "a task has two neighbours: one holds its copy; and the other?",
-            2 / n: "the second one lost is another than the first.",
+            2 / n: "the second loss is a different task from the first.",
             n: "that is the number of pairs; of how many?",
         },
         otherwise="fix the first task; how many of the others are its neighbours?",
@@ -433,7 +433,7 @@ def feedback(given: object) -> AnswerVerdict:
             return f"{np.abs(lost).max():.3g} of an element was lost, or came twice."
         return ""
 
-    return function(given, judge, "What is left out comes late, and all of it comes.")
+    return function(given, judge, "What is left out comes late, but all of it comes.")
 
 
 def largest_rank(given: object, n: int, m: int, share: float) -> AnswerVerdict:
@@ -448,7 +448,7 @@ def largest_rank(given: object, n: int, m: int, share: float) -> AnswerVerdict:
             int(share * n * m / max(n, m)): "there are two factors; both travel.",
             share * n * m / (n + m): "a rank is a whole number.",
         },
-        otherwise="r (n + m) numbers travel in the place of n m.",
+        otherwise="r (n + m) numbers travel instead of n m.",
     )
 
 
@@ -456,7 +456,7 @@ def largest_rank(given: object, n: int, m: int, share: float) -> AnswerVerdict:
 
 
 def swap_partner(given: object) -> AnswerVerdict:
-    """Judge `partner(rank, hop)`, with whom each worker swaps sums in a round."""
+    """Judge `partner(rank, hop)`, with whom each worker swaps sums in a hop."""
 
     def judge(partner: Function) -> str:
         for n_hops in (1, 2, 3):
@@ -466,11 +466,11 @@ def swap_partner(given: object) -> AnswerVerdict:
                 with_whom = [partner(rank, hop) for rank in range(n)]
                 wrong = _no_pairs(with_whom) or _added_twice(added, with_whom)
                 if wrong:
-                    return f"with {n} workers, in round {hop}, {wrong}"
+                    return f"with {n} workers, in hop {hop}, {wrong}"
                 added = [own | added[with_whom[rank]] for rank, own in enumerate(added)]
         return ""
 
-    return function(given, judge, "Each round doubles how many are in a sum.")
+    return function(given, judge, "Each hop doubles the number of workers in a sum.")
 
 
 def _no_pairs(with_whom: Sequence[Any]) -> str:

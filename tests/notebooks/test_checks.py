@@ -31,12 +31,12 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
     "servers needed": (
         lambda value: checks.servers_needed(value, n=10),
         10,
-        {1: "all workers together"},
+        {1: "of all workers"},
     ),
     "ring bytes": (
         lambda value: checks.ring_bytes(value, n=4, size=1000),
         1500,
-        {750: "first time round", 2000: "nearly", 3000: "whole", 6000: "chunk"},
+        {750: "once round", 2000: "nearly", 3000: "whole", 6000: "chunk"},
     ),
     "ring messages": (
         lambda value: checks.ring_messages(value, n=16),
@@ -48,7 +48,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
         3.5,  # 4 ms for S bytes: 5 * 4 + 2 l is 1.5 * 4 + 6 l
         {
             14 / 6: "latency as well",
-            7: "more than one",
+            7: "how many more messages",
             0.0035: "in seconds",
             6.5: "while gradients come in",  # 8 * 4 + 2 l
         },
@@ -56,7 +56,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
     "servers that win": (
         lambda value: checks.servers_that_win(value, n=8, once_ms=50, delay_ms=10),
         4,  # 3 * 50 + 2 * 10; a ring takes 1.75 * 50 + 14 * 10 = 227.5
-        {2: "takes 270 ms, and the ring 227.5", 8: "are fewer"},
+        {2: "takes 270 ms, and the ring 227.5", 8: "would fewer"},
     ),
     "slow line": (
         lambda value: checks.slow_line(value, n=4, slower=10),
@@ -66,17 +66,17 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
     "population bytes": (
         lambda value: checks.population_bytes(value, size=2600),
         2600,
-        {26_000: "made where they are judged"},
+        {26_000: "by the worker that judges"},
     ),
     "steps again": (
         lambda value: checks.steps_again(value, every_s=0.2, step_s=0.008),
         12.5,
-        {25: "the most", 0.1: "in seconds", 0.0125: "in seconds as well"},
+        {25: "the worst case", 0.1: "in seconds", 0.0125: "in seconds as well"},
     ),
     "neighbours": (
         lambda value: checks.neighbours(value, n=9),
         0.25,
-        {0.125: "two neighbours", 2 / 9: "another than the first", 9: "of how many"},
+        {0.125: "two neighbours", 2 / 9: "a different task", 9: "of how many"},
     ),
     "largest rank": (
         lambda value: checks.largest_rank(value, 400, 600, share=0.1),
@@ -360,9 +360,11 @@ def test_the_fastest_of_some_exchanges_is_right_and_no_other_is_given_away() -> 
     assert checks.fastest("ring", seconds).is_right
     slower = checks.fastest("ps", seconds)
     assert slower.words == (
-        "Not yet: ps takes 20 ms a step, and another one takes less by a factor of 2."
+        "Not yet: ps takes 20 ms a step, and another one is faster by a factor of 2."
     )
-    assert checks.fastest("star", seconds).words.startswith("Not yet: 'star' is none")
+    assert checks.fastest("star", seconds).words.startswith(
+        "Not yet: 'star' is not one"
+    )
     assert "three dots" in checks.fastest(..., seconds).words
 
 

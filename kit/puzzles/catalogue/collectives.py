@@ -161,8 +161,8 @@ REDUCE_SCATTER = Puzzle(
     name="ring reduce-scatter",
     goal=(
         "Each of four workers holds 'x', S = 400,000 bytes. In the end worker k holds "
-        "'part', the k-th quarter of the sum. A worker can send to the next one alone, "
-        "the last to worker:0."
+        "'part', the k-th quarter of the sum. A worker can send only to the next one, "
+        "the last worker only to worker:0."
     ),
     tasks=workers(N),
     given=_all_x,
@@ -181,8 +181,8 @@ ALL_GATHER = Puzzle(
     name="ring all-gather",
     goal=(
         "Worker k of four holds 'part', the k-th quarter of an array of S = 400,000 "
-        "bytes. In the end each holds 'all', the four quarters in their order. A "
-        "worker can send to the next one alone."
+        "bytes. In the end each holds 'all', the four quarters in order. A worker can "
+        "send only to the next one."
     ),
     tasks=workers(N),
     given=_parts,
@@ -200,7 +200,7 @@ RING_ALL_REDUCE = Puzzle(
     name="ring all-reduce",
     goal=(
         "Each of four workers holds 'x', S = 400,000 bytes. In the end each holds "
-        "'sum', the sum of all four. A worker can send to the next one alone."
+        "'sum', the sum of all four. A worker can send only to the next one."
     ),
     tasks=workers(N),
     given=_all_x,
@@ -218,10 +218,10 @@ RING_ALL_REDUCE = Puzzle(
 TREE = Puzzle(
     name="tree all-reduce",
     goal=(
-        "Each of eight workers holds 'x', only 4,000 bytes, so what counts is how many "
-        "messages wait for each other. In the end each holds 'sum'. The links are "
-        "those of a tree: worker:0 has the children 1, 2 and 4, worker:2 has 3, "
-        "worker:4 has 5 and 6, and worker:6 has 7."
+        "Each of eight workers holds 'x', of only 4,000 bytes, so what counts is how "
+        "many messages wait for each other. In the end each holds 'sum'. The links "
+        "form a tree: worker:0 has the children 1, 2 and 4, worker:2 has 3, worker:4 "
+        "has 5 and 6, and worker:6 has 7."
     ),
     tasks=workers(_LEAVES),
     given=_short_x,

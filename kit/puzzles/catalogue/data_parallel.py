@@ -49,9 +49,9 @@ PARAMETER_SERVER = Puzzle(
     goal=(
         "ps:0 and ps:1 (ranks 0 and 1) hold 'params', each one half of S = 400,000 "
         "bytes. Three workers (ranks 2 to 4) hold 'gradient', S bytes each. In the end "
-        "'params' of a server is less by 0.1 times the mean of the gradients' halves, "
-        "and each worker holds 'params', both halves one after the other. Workers and "
-        "servers send to each other, and not among themselves."
+        "0.1 times the mean of the gradients' halves is subtracted from each server's "
+        "'params', and each worker holds 'params', both halves one after the other. "
+        "Workers send only to servers, and servers only to workers."
     ),
     tasks=("ps:0", "ps:1", *workers(_N_CLIENTS)),
     given=_served,
@@ -97,10 +97,10 @@ def _mean_gradients(inputs: Given) -> Given:
 OVERLAP = Puzzle(
     name="overlap",
     goal=(
-        "Two workers have computed a network of four layers forward: they hold the "
-        "weights w0 to w3, a0 to a4 (ak goes into layer k) and dy, the gradient of a4. "
-        "task.backward(w, x, y, dy) returns the gradients of x and of w and takes 1 "
-        "ms, a gradient of w takes 1 ms to send. In the end both hold g0 to g3, the "
+        "Two workers have done the forward pass of a network of four layers: they hold "
+        "the weights w0 to w3, a0 to a4 (ak goes into layer k) and dy, the gradient of "
+        "a4. task.backward(w, x, y, dy) returns the gradients of x and of w and takes "
+        "1 ms, a gradient of w takes 1 ms to send. In the end both hold g0 to g3, the "
         "means of their gradients of w0 to w3."
     ),
     tasks=workers(_PAIR),
@@ -144,7 +144,7 @@ ZERO_1 = Puzzle(
         "Four workers hold 'params' (S = 160,000 bytes), 'x' and 't', and worker k the "
         "k-th quarter of the momentum, 'm'. task.gradient(params, x, t) returns the "
         "gradient, S bytes. In the end m = 0.9 m + (its quarter of the mean gradient), "
-        "and each holds all of params - 0.1 m. A worker can send to the next one alone."
+        "and each holds all of params - 0.1 m. A worker can send only to the next one."
     ),
     tasks=workers(N),
     given=_whole,
@@ -197,9 +197,9 @@ ZERO_2 = Puzzle(
     goal=(
         "Four workers hold the weights w0 to w3 (S = 160,000 bytes together), 'x' and "
         "'t', and worker k the momentum 'm' of layer k. task.forward(w, x) takes 1 ms, "
-        "task.backward(w, x, y, dy) 2 ms; the gradient of the output y is y - t. "
-        "Nobody keeps all gradients: that of layer k is wanted by worker k alone. In "
-        "the end m = 0.9 m + the mean gradient, and each holds w0 to w3, less 0.1 m."
+        "task.backward(w, x, y, dy) 2 ms; the gradient of the output y is y - t. No "
+        "worker keeps all gradients: only worker k wants that of layer k. In the end m "
+        "= 0.9 m + the mean gradient, and each holds w0 to w3, less 0.1 m."
     ),
     tasks=workers(N),
     given=_layers,
@@ -235,9 +235,10 @@ def _sharded_updated(inputs: Given) -> Given:
 ZERO_3 = Puzzle(
     name="ZeRO-3",
     goal=(
-        "As before, but worker k holds the weights of layer k alone, 'w'. The others "
+        "As before, but worker k holds only the weights of layer k, 'w'. The others "
         "get them when they need them, forward and backward, and do not keep them. In "
-        "the end m = 0.9 m + the mean gradient of layer k, and w is less by 0.1 m."
+        "the end m = 0.9 m + the mean gradient of layer k, and 0.1 m is subtracted "
+        "from w."
     ),
     tasks=workers(N),
     given=_sharded,

@@ -96,7 +96,7 @@ ONE_F_ONE_B = Puzzle(
     name="1F1B",
     goal=_PIPELINE.format(n="eight")
     + " As soon as it can, a worker does one backward for each forward, so that it "
-    "need not keep what all micro-batches have left.",
+    "need not keep the inputs and outputs of all micro-batches.",
     tasks=workers(N),
     given=_stages,
     wanted=partial(_stage_gradients, _N_1F1B),
@@ -179,11 +179,12 @@ COMBINED = Puzzle(
     name="both at once",
     goal=(
         "Two pipelines of two layers train the same network: worker:0 and worker:2 "
-        "hold the first layer as 'w', worker:1 and worker:3 the second. That of "
-        "workers 0 and 1 gets micro-batches 0 to 3, the other one 4 to 7. In the end "
-        "all 'w' are less by 0.1 times the mean of the gradients of all eight "
-        "micro-batches. task.load, task.target, task.forward and task.backward are "
-        "those of the pipelines before; a gradient takes 1 ms to send."
+        "hold the first layer as 'w', worker:1 and worker:3 the second. The pipeline "
+        "of workers 0 and 1 gets micro-batches 0 to 3, the other one gets 4 to 7. In "
+        "the end 0.1 times the mean of the gradients of all eight micro-batches is "
+        "subtracted from each 'w'. task.load, task.target, task.forward and "
+        "task.backward are those of the pipelines before; a gradient takes 1 ms to "
+        "send."
     ),
     tasks=workers(2 * _N_STAGES),
     given=_replicas,
