@@ -17,15 +17,18 @@ IN_KIT_TRAIN = (
     """
 import kit
 from kit.hooks import LoggingTensorHook
-from tests.training.hook_scene import begin
+from tests.training.hook_scene import Gate, begin
 from tests.training.toy import quick_cluster
 
 held = quick_cluster()
 cluster = held.__enter__()
 hook = LoggingTensorHook(["global_step"], every_n_iter=1)
-run = begin(cluster, hook, steps=300)
+gate = Gate()
+run = begin(cluster, gate, hook, steps=300)
 """,
+    # The client that runs the notebook takes no notice of what comes between two cells.
     """
+gate.open()
 print(run.wait(60).state)
 _ = held.__exit__(None, None, None)
 """,

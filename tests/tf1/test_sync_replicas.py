@@ -141,7 +141,8 @@ def test_replicas_in_processes_of_their_own_agree_on_every_step() -> None:
     ):
         chief.begin()
         # Whoever is late may find that the chief has taken both tokens of a step.
-        seen, tokens = in_thread(lambda: [int(line(other)) for _ in range(5)]), []
+        seen = in_thread(lambda: [int(line(other)) for _ in range(5)])
+        tokens: list[int] = []
         while not seen.done() or len(tokens) < 12:
             tokens.append(chief.train(1.0))
         theirs = seen.result()
