@@ -5,6 +5,8 @@ from setuptools import Extension, setup
 
 setup(
     ext_modules=[
+        # What orders accesses to shared memory from Python.
+        Extension("kit._memory_order", ["kit/memory_order.c"], optional=True),
         # The inner loop of an exchange over shared memory.
         Extension(
             "kit.exchange.execution._hops",

@@ -186,7 +186,8 @@ def started(pid: int) -> int | None:
     A pid is reused, a pid with this number is not.
     """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        # Below task/: qemu's user mode makes up what /proc/PID/stat says of itself.
+        text = Path(f"/proc/{pid}/task/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
     # The name may have spaces and brackets in it: the last bracket ends it (proc(5)).

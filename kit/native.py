@@ -10,13 +10,18 @@ import ctypes
 from importlib.util import find_spec
 
 
-def library(module: str, form: int) -> ctypes.CDLL | None:
-    """Load the library built as a module; None if there is none of this `form`."""
+def library(
+    module: str, form: int, kind: type[ctypes.CDLL] = ctypes.CDLL
+) -> ctypes.CDLL | None:
+    """Load the library built as a module; None if there is none of this `form`.
+
+    With `ctypes.PyDLL` its functions keep the interpreter's lock, and take less time.
+    """
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return None
     try:
-        compiled = ctypes.CDLL(spec.origin)
+        compiled = kind(spec.origin)
         compiled.kit_form.restype = ctypes.c_int64
     except (OSError, AttributeError):  # for another architecture, or truncated
         return None

@@ -38,6 +38,7 @@ LAYERS = {
             "kit.bfloat16",
             "kit.cluster_def",
             "kit.crc",
+            "kit.memory_order",
             "kit.message_fields",
             "kit.native",
         ],

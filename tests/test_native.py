@@ -10,6 +10,7 @@ import pytest
 
 from kit import native
 from kit.exchange.execution import native_executor
+from kit.memory_order import HAS_FENCE
 from kit.native import library
 
 HOPS, FORM = "kit.exchange.execution._hops", native_executor._FORM
@@ -18,7 +19,7 @@ HOPS, FORM = "kit.exchange.execution._hops", native_executor._FORM
 def test_each_part_is_built_where_there_is_a_compiler() -> None:
     if not (shutil.which("cc") or shutil.which("gcc")):
         pytest.skip("there is no C compiler here")
-    are_built = library(HOPS, FORM), find_spec("kit.training.worker._gather")
+    are_built = library(HOPS, FORM), find_spec("kit.training.worker._gather"), HAS_FENCE
     assert all(are_built), "install the project once more: pip install -e ."
 
 

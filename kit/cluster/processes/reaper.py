@@ -63,7 +63,8 @@ def _stat(pid: int) -> list[str] | None:
     this cannot be known, mostly for lack of a descriptor.
     """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # Below task/, as in `kit.machine.started`, whose number is compared with this.
+        text = Path(f"/proc/{pid}/task/{pid}/stat").read_text("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     # The name may have spaces and brackets in it: the last bracket ends it.

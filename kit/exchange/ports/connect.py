@@ -1,7 +1,8 @@
 """Turn the links between the members of a training into ports.
 
 On one host both sides hand each other their arena and their doorbell over the unix
-socket and map them; elsewhere the socket itself carries the ranges.
+socket and map them; elsewhere, and where shared memory would need a fence that was not
+compiled, the socket itself carries the ranges.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kit.exchange.ports.memory import Memory, memory_bytes
 from kit.exchange.ports.port import Port
 from kit.exchange.ports.shared_port import Control, SharedPort
 from kit.exchange.ports.stream_port import StreamPort
+from kit.memory_order import can_share
 from kit.wire.frame import Bounds
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds, send_fds
@@ -73,14 +75,14 @@ class Joining:
         ordered = sorted(streams.items(), key=_PEER)
         ours = [self.own.arena.fd, self.endpoint.doorbell]
         for peer, stream in ordered:
-            if stream.kind == "unix":
+            if _shares(stream):
                 with self._blaming(peer):
                     send_fds(stream, ours, deadline)
         ports: list[Port] = []
         arenas: dict[int, Arena] = {}
         try:
             for peer, stream in ordered:
-                if stream.kind == "unix":
+                if _shares(stream):
                     port, arenas[peer] = self._attach(peer, stream, deadline)
                 else:
                     port = self._carry(peer, stream)
@@ -145,3 +147,8 @@ class Joining:
             clock=self.endpoint.clock,
             checksum=self.checksum and stream.kind not in ENCRYPTED,  # checks better
         )
+
+
+def _shares(stream: Stream) -> bool:
+    # Both ends answer alike: what is compiled is that of one installation.
+    return stream.kind == "unix" and can_share()

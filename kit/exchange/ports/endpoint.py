@@ -8,8 +8,8 @@ a deadline, and ends at once when the training is aborted.
 
 A sleeping member says so in shared memory (`asleep`), sets that word *before* it checks
 once more, and a sender looks at the word *after* it has posted. So one of the two
-sees the other: either the sleeper finds the message, or the sender rings. Should
-a ring be lost nevertheless, the slice bounds the harm.
+sees the other: either the sleeper finds the message, or the sender rings. Without a
+fence between the two a ring may be lost, and the slice bounds the harm.
 
 Whose end a wait reports. When a member dies, its neighbours find their links closed,
 fail in turn and close theirs, so a closed link may be an effect and not the cause. A
@@ -31,6 +31,7 @@ from typing import NamedTuple
 from kit.errors import DeadlineExceededError, KitError, PeerLost, ProtocolError
 from kit.exchange.layout import Range
 from kit.exchange.ports.port import Arrival, Expected, Port, Stamp, Taken, named
+from kit.memory_order import fence
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
@@ -312,6 +313,7 @@ class Endpoint:
                 writing = 0 if port.is_idle() else select.POLLOUT
                 self._poll.modify(fd, select.POLLIN | writing)
         self._asleep[0] = 1
+        fence()
         try:
             # Check again, after the word is set: a message may have come before its
             # sender could see us asleep, and then nobody rings.

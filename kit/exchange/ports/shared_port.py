@@ -4,15 +4,17 @@ Each member's arena begins with control words: for each other member a line with
 number of messages posted so far, and a ring with what each message carries (when it was
 posted, when it reaches the other end, step and halt, and which bytes of which region it
 announces: the receiver compares these with its plan). Posting stores the counter once
-the data are complete; taking reads it. Both are single aligned 64-bit accesses, and
-x86-64 makes stores visible in their order: a peer that sees the counter sees data and
-notes as well.
+the data are complete; taking reads it. Both are single aligned 64-bit accesses, with
+fences (`kit/memory_order.py`) between them and the data: a peer that sees the counter
+sees data and notes as well.
 
     arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
 
 A member that sleeps says so in its first line, and a member that posts to it then rings
-its doorbell, an eventfd. A processor may read before its own store is visible to the
-others, so in theory a ring can be lost; that costs one poll slice and nothing else.
+its doorbell, an eventfd. It says so before it looks at the counters once more, and who
+posts counts before it looks at the word, both with a fence between: so either the
+sleeper sees the message, or its sender sees it asleep. Where no fence was compiled, as
+is allowed on x86-64 alone, a ring can be lost: that costs one poll slice and no more.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from struct import Struct
 from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Expected, Stamp, Taken
+from kit.memory_order import fence
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
@@ -131,7 +134,9 @@ class SharedPort:
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
+        fence()
         self._out[0] = number
+        fence()
         if self._asleep[0]:
             os.eventfd_write(self._own[_BELL], 1)
 
@@ -148,12 +153,14 @@ class SharedPort:
 
         Only after `has_arrived` was true. The message is not taken.
         """
+        fence()
         offset = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
         arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)
         return arrival
 
     def take(self) -> Taken:
         """Take the next message."""
+        fence()
         self._own[_TAKEN] = number = self._own[_TAKEN] + 1
         offset = (number & self.mask) * _NOTE_BYTES
         arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)

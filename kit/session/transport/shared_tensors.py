@@ -19,6 +19,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from kit.graph.dtypes import Array
+from kit.memory_order import can_share
 from kit.session.transport.serialization import LEAST_LENT, Borrow, Lend
 from kit.wire.link import Link
 from kit.wire.local.loan import Borrower, Lender, open_loans
@@ -46,6 +47,7 @@ def pays(link: Link, arrays: Sequence[Array]) -> bool:
     """Whether a link should begin to lend, given what goes over it."""
     return (
         link.transport == "unix"
+        and can_share()
         and any(array.nbytes >= LEAST_LENT for array in arrays)
         and link not in _lending
     )

@@ -2,7 +2,7 @@
 
 Each side of a link has an arena for what it lends. It fills a part, and sends a ticket
 for it in a message. The borrower works in place, and gives the part back with the last
-view of it, by one store: no message, no lock.
+view of it, by one store behind a fence: no message, no lock.
 
     | one u64 for each loan: the number of the last one given back | pages, first fit |
 
@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kit.errors import InvalidArgumentError, ProtocolError
+from kit.memory_order import fence
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds, send_fds
 from kit.wire.stream import Clock, Stream
@@ -122,6 +123,7 @@ class Lender:
         for word, (number, part) in list(self._lent.items()):
             # By number: a word is used again, and may still hold that of an older loan.
             if self._words[word] == number:
+                fence()  # whoever is lent it next writes after its last reader has read
                 del self._lent[word]
                 self._idle.append(word)
                 insort(self._free, part)
@@ -197,6 +199,7 @@ class Borrower:
 def _give_back(words: memoryview, word: int, number: int, held: set[int]) -> None:
     held.discard(word)
     # Last, and a single aligned store: the lender may use word and part again at once.
+    fence()
     words[word] = number
 
 
