@@ -90,7 +90,9 @@ def _grade(
     grades = []
     for each in grade(folder, lessons, limit_s):
         grades.append(each)
-        print(f"{each.submission}  {each.exercise}  {each.points}  {each.words}")
+        line = f"{each.submission}  {each.exercise}  {each.points}  {each.words}"
+        # A learner's text could move the cursor, or hide what stands above it.
+        print("".join(c if c.isprintable() or c == "\n" else "?" for c in line))
     for path in to:
         write(grades, path)
     points = sum(each.points for each in grades)

@@ -11,6 +11,7 @@ the learner's cell of this id makes of it. Nothing else is run, so no cluster st
 The learner's code runs in bubblewrap: without a network, with all files read-only and
 those of the user and of other learners out of sight, with limits of time and memory. A
 program that sets out to deceive the judge can: it runs in one process with the check.
+It can only get its own submission a wrong verdict, or none.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import kit
-from kit.errors import FailedPreconditionError, NotFoundError
+from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from kit.message_fields import row_of, text, whole
+from kit.regular_file import read_regular
 
 LIMIT_S: Final = 120.0
 _MOST_BYTES: Final = 2 << 30  # of memory, for each process
 _LARGEST_NOTEBOOK: Final = 8 << 20
 _MOST_WORDS: Final = 2000
+_MOST_WRITTEN: Final = 16 << 20  # to each file; what is in memory is in /tmp
+_VERDICT: Final = row_of(text(1000), whole(0, 1), text(_MOST_WORDS))
 _AWAITS: Final = (ast.Await, ast.AsyncFor, ast.AsyncWith)
 _CHILD: Final = "from kit.demo.grading import judge_one; judge_one()"
 _ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
@@ -103,11 +108,12 @@ def grade(folder: Path, lessons: Path, limit_s: float = LIMIT_S) -> Iterator[Gra
     paths = sorted(path for path in folder.rglob("*.ipynb") if path.is_file())
     if not paths:
         raise NotFoundError(f"{folder} has no notebooks; give the folder of them.")
+    sandbox = _sandbox(folder, lessons)
     for path in paths:
         name = str(path.relative_to(folder))
         try:
             submitted = _read(path)
-        except ValueError as error:
+        except (ValueError, RecursionError, OSError, InvalidArgumentError) as error:
             yield Grade(
                 name, "", "", 0, f"Not judged: this is not a notebook: {error}."
             )
@@ -120,7 +126,7 @@ def grade(folder: Path, lessons: Path, limit_s: float = LIMIT_S) -> Iterator[Gra
             yield Grade(name, "", "", 0, "Not judged: it has no exercises of ours.")
             continue
         task = {"shipped": shipped[lesson], "submitted": submitted}
-        verdicts = _sandboxed(json.dumps(task), folder, lessons, limit_s)
+        verdicts = _sandboxed(json.dumps(task), sandbox, limit_s)
         late = 0, f"Not yet: your program did not end within {limit_s:g} s."
         for exercise in exercises:
             points, words = verdicts.get(exercise.name, late)
@@ -144,50 +150,70 @@ def _plain(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def _sandboxed(
-    task: str, submissions: Path, lessons: Path, limit_s: float
-) -> dict[str, tuple[int, str]]:
-    """Run the exercises of a submission; return points and words of each."""
+def _sandbox(submissions: Path, lessons: Path) -> list[str]:
+    """Return the command that begins a sandbox, which was tried."""
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         raise FailedPreconditionError(
             "learners' programs run in bubblewrap only, and it is not installed; as "
             "root: apt-get install bubblewrap."
         )
-    out_of_sight = {Path("/tmp"), Path.home(), submissions.resolve()} - {Path("/")}
+    submitted = submissions.resolve()
+    # In /run are sockets of services, which a read-only file system does not close.
+    hidden = {Path("/tmp"), Path("/run"), Path.home(), submitted} - {Path("/")}
     needed = {Path(p) for p in (sys.prefix, sys.base_prefix)}
     needed |= {Path(kit.__file__).parents[1], lessons.resolve()}
+    if submitted in needed:
+        raise FailedPreconditionError(
+            f"the programs that judge are in {submitted} too, so learners' programs "
+            f"would see all submissions; put these into a folder of their own."
+        )
     words = [bubblewrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for path in sorted(out_of_sight):
+    for path in sorted(hidden):
         words += ["--tmpfs", str(path)]
     for path in sorted(needed):
         words += ["--ro-bind", str(path), str(path)]
+    if not any(path.is_relative_to(submitted) for path in needed):
+        words += ["--tmpfs", str(submitted)]  # it may lie in one of these
     words += ["--unshare-all", "--new-session", "--die-with-parent", "--clearenv"]
+    words += ["--cap-drop", "ALL"]  # root could mount all again, to write
     for name in _ENVIRONMENT:
         if name in os.environ:
             words += ["--setenv", name, os.environ[name]]
-    words += ["--setenv", "HOME", "/tmp", "--chdir", str(lessons.resolve())]
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as log:
+    words += ["--setenv", "HOME", "/tmp", "--chdir", str(lessons.resolve()), "--"]
+    tried = subprocess.run(
+        [*words, sys.executable, "-c", ""], capture_output=True, text=True
+    )
+    if tried.returncode:
+        raise FailedPreconditionError(
+            f"the sandbox does not start: {tried.stderr.strip()}."
+        )
+    return words
+
+
+def _sandboxed(
+    task: str, sandbox: Sequence[str], limit_s: float
+) -> dict[str, tuple[int, str]]:
+    """Run the exercises of a submission; return points and words of each."""
+    # The learner's program may write into it whatever it likes.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         python = [sys.executable, "-c", _CHILD, str(said.fileno()), str(limit_s)]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                [*words, "--", *python],
+                [*sandbox, *python],
                 input=task,
                 text=True,
                 stdout=subprocess.DEVNULL,
-                stderr=log,
+                stderr=subprocess.DEVNULL,
                 pass_fds=[said.fileno()],
                 timeout=limit_s,
             )
         said.seek(0)
         verdicts = {}
         for line in said:
-            exercise, points, sentence = json.loads(line)
-            verdicts[exercise] = points, sentence
-        if not verdicts:
-            log.seek(0)
-            if (why := log.read().strip()).startswith("bwrap:"):
-                raise FailedPreconditionError(f"the sandbox does not start: {why}.")
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
+                exercise, points, sentence = _VERDICT.read(json.loads(line))
+                verdicts[exercise] = points, sentence
         return verdicts
 
 
@@ -196,6 +222,7 @@ def judge_one() -> None:
     verdicts, limit_s = int(sys.argv[1]), float(sys.argv[2])
     task = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_WRITTEN, _MOST_WRITTEN))
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), int(limit_s)))
     sys.path.insert(0, str(Path.cwd()))  # for checks.py
     with open(verdicts, "w", encoding="utf-8", closefd=False) as file:
@@ -312,10 +339,8 @@ def _checks_in(node: ast.AST) -> list[ast.Call]:
 
 
 def _read(path: Path) -> Notebook:
-    """Return a notebook; raise `ValueError` if it is none."""
-    if path.stat().st_size > _LARGEST_NOTEBOOK:
-        raise ValueError(f"it has more than {_LARGEST_NOTEBOOK >> 20} MiB")
-    notebook = json.loads(path.read_text("utf-8"))
+    """Return a notebook; raise an error if it is none, or is a link."""
+    notebook = json.loads(read_regular(path, _LARGEST_NOTEBOOK))
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(
         isinstance(cell, dict) and isinstance(cell.get("source"), (str, list))

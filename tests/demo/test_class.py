@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_answers_of_a_class_are_judged_by_the_shipped_checks(
     }
     hand_in(folder / "anna" / "my ring.ipynb", RING, own)
     hand_in(folder / "ben" / "puzzles.ipynb", PUZZLES, {"broadcast": CHAIN})
-    (folder / "=cmd.ipynb").write_text("{}")
+    (folder / "=cmd\x1b[2J.ipynb").write_text("{}")
     files = [tmp_path / "grades.csv", tmp_path / "grades.json"]
 
     options = [word for path in files for word in ("--to", str(path))]
@@ -83,13 +84,15 @@ def test_answers_of_a_class_are_judged_by_the_shipped_checks(
     with files[0].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["points"]) for row in rows] == [g.points for g in grades]
-    assert rows[0]["submission"] == "'=cmd.ipynb"  # no formula of a spreadsheet
-    assert "3 of 7 exercises are right." in capsys.readouterr().out
+    assert rows[0]["submission"].startswith("'=cmd")  # no formula of a spreadsheet
+    printed = capsys.readouterr().out
+    assert "3 of 7 exercises are right." in printed
+    assert "=cmd?[2J.ipynb" in printed  # and no order to a terminal
     assert main(["grade", str(folder), "--lessons", str(LESSONS), "--required"]) == 1
 
 
 HOSTILE = """
-import os, pathlib, socket
+import ctypes, os, pathlib, socket
 
 def tried(action):
     try:
@@ -101,20 +104,30 @@ def tried(action):
 def connect():
     socket.create_connection(("{host}", {port}), timeout=5)
 
+def mount_to_write():
+    remount = 32 | 4096
+    if ctypes.CDLL(None).mount(None, b"/", None, remount, None):
+        raise OSError
+
 done = [
+    tried(mount_to_write),
     tried(lambda: pathlib.Path("{outside}").write_text("mine")),
     tried(lambda: pathlib.Path("{other}").read_text()),
     tried(connect),
+    len(os.listdir("/run")),  # where services have their sockets
 ]
 messages_of_each = 30 + 100 * sum(done)
 """
 
 
+@pytest.mark.parametrize("is_inside", [False, True])
 def test_a_learners_program_reaches_neither_files_nor_network_nor_other_learners(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_inside: bool
 ) -> None:
     import socket
 
+    if is_inside:  # of a folder that the programs need, as a clone is
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
     folder, outside = tmp_path / "in", LESSONS / "planted.txt"
     hand_in(folder / "other.ipynb", PUZZLES, {})
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -152,6 +165,81 @@ def test_a_program_that_does_not_answer_is_told_so_and_others_are_judged(
     points, said = verdicts["messages: messages_of_each"]
     assert points == 0
     assert words in said
+
+
+TO_THE_JUDGE = """
+import os
+for number in os.listdir("/proc/self/fd"):
+    try:
+        os.write(int(number), {text!r})
+    except OSError:
+        pass
+os._exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"no JSON\n",
+        b"\xff\n",
+        b"[1]\n",
+        b"[[], 1, 'x']\n",
+        b'["schedule: chunk", 1000, "="]\n',
+        b"[" * 100_000 + b"\n",
+        b"bwrap: it does not start\n",
+    ],
+)
+def test_a_program_that_writes_to_its_judge_ends_no_judgement_but_its_own(
+    tmp_path: Path, text: bytes
+) -> None:
+    hand_in(tmp_path / "a.ipynb", RING, {"schedule": TO_THE_JUDGE.format(text=text)})
+    hand_in(tmp_path / "b.ipynb", RING, {"messages": "messages_of_each = 30\n"})
+
+    grades = list(grade(tmp_path, LESSONS, limit_s=20))
+
+    other = by_exercise([each for each in grades if each.submission == "b.ipynb"])
+    assert other["messages: messages_of_each"][0] == 1
+
+
+WRITES_MUCH = """
+import os
+with open("/tmp/much", "wb") as file:
+    try:
+        for _ in range(64):
+            os.write(file.fileno(), bytes(1 << 20))
+        n = 1000
+    except OSError:
+        n = 30
+messages_of_each = n
+"""
+
+
+def test_a_program_cannot_fill_the_disk_with_what_it_writes(tmp_path: Path) -> None:
+    hand_in(tmp_path / "me.ipynb", RING, {"messages": WRITES_MUCH})
+
+    verdicts = by_exercise(list(grade(tmp_path, LESSONS, limit_s=20)))
+
+    assert verdicts["messages: messages_of_each"][0] == 1
+
+
+def test_what_is_no_notebook_keeps_no_other_from_being_judged(tmp_path: Path) -> None:
+    (tmp_path / "deep.ipynb").write_text('{"cells": ' + "[" * 100_000)
+    (tmp_path / "link.ipynb").symlink_to(LESSONS / f"{RING}.ipynb")
+    hand_in(tmp_path / "z.ipynb", RING, {"messages": "messages_of_each = 30\n"})
+
+    deep, link, *others = grade(tmp_path, LESSONS, limit_s=20)
+
+    assert deep.words.startswith("Not judged: this is not a notebook")
+    assert "is a symbolic link" in link.words
+    assert by_exercise(others)["messages: messages_of_each"][0] == 1
+
+
+def test_submissions_among_what_judges_them_are_refused(tmp_path: Path) -> None:
+    lessons = tmp_path / "lessons"
+    shutil.copytree(LESSONS, lessons)
+    with pytest.raises(FailedPreconditionError, match="a folder of their own"):
+        list(grade(lessons, lessons))
 
 
 def test_nothing_is_judged_without_a_sandbox_or_without_notebooks(
