@@ -75,7 +75,7 @@ class Game:
         if verdict is Verdict.WAIT:
             return
         assert self.verdicts.setdefault(player.number, verdict) is verdict
-        player.step = self.agreement.rounds[player.number].step
+        player.step = self.agreement.boundaries[player.number].step
         if verdict is Verdict.FINISH:
             assert self.writing is None, "it ends before all is written"
             player.place = "done"
@@ -114,7 +114,7 @@ class Game:
         outcome = self.agreement.outcome(player.number)
         if outcome is Verdict.WAIT:
             return
-        meeting = self.agreement.rounds[player.number]
+        meeting = self.agreement.boundaries[player.number]
         assert meeting.prepared.keys() == self.players.keys()
         refused = self.refusals.get(player.number, [])
         assert outcome is (Verdict.ABANDON if refused else Verdict.COMMIT)

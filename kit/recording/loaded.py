@@ -16,9 +16,8 @@ from kit.recording.recorder import Recorder
 from kit.trace.named_rows import Change
 from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
-from kit.training.client.recorded import News
 from kit.training.client.run import Run
-from kit.training.client.watched import Watched
+from kit.training.client.watched import News, Watched
 
 
 class LoadedFacts(TrainingFacts):
@@ -48,7 +47,7 @@ class LoadedFacts(TrainingFacts):
         self.content = content
         unread = int(end["unread"]) if end is not None else 0
         lacks = int(content.lacks_messages)
-        self.recorded.add(News(rows, [max(unread, lacks), lacks, 0, 0]))
+        self.rows.add(News(rows, [max(unread, lacks), lacks, 0, 0]))
         self.stuck.end([], self.finished, error)
 
     def flight(self) -> Flight:

@@ -32,13 +32,12 @@ from kit.settings import Settings
 from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
-from kit.training.client.recorded import Cursors
 from kit.training.core.job import Job, Work
 from kit.training.core.snapshot import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
-    from kit.training.client.facts import TrainingFacts
+    from kit.training.client.facts import Cursors, TrainingFacts
 
 _ROUND_S: Final = 0.25
 _ROUNDS_TO_TOTALS: Final = 8  # only the newest totals count, so they are written rarely

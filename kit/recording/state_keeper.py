@@ -12,12 +12,12 @@ from typing import Any
 
 from kit.errors import UnavailableError
 from kit.training.core.axes import writers_of
-from kit.training.core.context import MemberContext, StepObserver
+from kit.training.core.context import MemberContext, StepCallback
 from kit.training.core.member import Member
 from kit.training.core.snapshot import Shard, private, take
 
 
-class StateKeeper(StepObserver):
+class StateKeeper(StepCallback):
     """Keeps one shard: of the step that was asked for last."""
 
     def __init__(self, context: MemberContext) -> None:
@@ -33,7 +33,7 @@ class StateKeeper(StepObserver):
         return None
 
     def committed(self, step: int) -> None:
-        """See `StepObserver`."""
+        """See `StepCallback`."""
         context, job = self._context, self._context.job
         if step != self._wanted or not context.schedule.in_step:
             return

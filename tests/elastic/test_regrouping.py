@@ -60,7 +60,7 @@ class Scene:
     def meet_again(self) -> Verdict:
         """Let one who was told to wait ask again."""
         number = self._number - 1
-        step = self.coordinator._agreement.rounds[number].arrived[FIRST]
+        step = self.coordinator._agreement.boundaries[number].arrived[FIRST]
         return self.coordinator.arrive(FIRST, number, step, 0.0).verdict
 
     def copied(self, step: int, by: Collection[int] = EVERYBODY) -> None:
@@ -74,6 +74,7 @@ class Scene:
             for item in EVERYBODY:
                 if item not in self.coordinator.lost:
                     self.coordinator.beat(item)
+            self.coordinator.watch()
 
 
 def test_the_late_word_of_a_copy_is_not_taken_for_that_of_the_last_one() -> None:

@@ -49,7 +49,7 @@ with settings(history=folder), local_cluster(ps=1, worker=2) as cluster:
     agreement = members[1].coordinator._agreement
 
     def stands():
-        last = agreement.rounds[max(agreement.rounds)]
+        last = agreement.boundaries[max(agreement.boundaries)]
         return len(last.arrived) == len(members) and last.verdict.value == "wait"
 
     until(lambda: stands() and run.state == "paused", 10)

@@ -18,7 +18,8 @@ from kit.trace.file import save, write_atomically
 from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL
-from kit.training.client.recorded import News, Recorded
+from kit.training.client.facts import RunRows
+from kit.training.client.watched import News
 from kit.training.core.news import LOGS
 from tests.trace.events import EPOCHS, SMALL, TASKS, events_of
 
@@ -176,7 +177,7 @@ def test_only_the_newest_rows_are_drawn_and_the_rest_is_counted(tmp_path: Path) 
 
 def long_trace() -> Trace:
     """Return what is held of more steps than there is room for."""
-    recorded = Recorded(limit=100)
+    recorded = RunRows(limit=100)
     for step in range(0, 2_000, 10):
         tables = [np.zeros(10, dtype) for dtype in LOGS]
         for table in tables:

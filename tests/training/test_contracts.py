@@ -17,7 +17,7 @@ from kit.server.directory import Directory
 from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.testing import check_coordinator, check_optimizer
-from kit.training.core.agreement import Answer, Verdict
+from kit.training.core.agreement import BoundaryReply, Verdict
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
@@ -47,13 +47,15 @@ class AcrossLinks:
         answer, _ = handler.finish(check(op, handler.fields, question), bytearray())
         return json.loads(json.dumps(answer))
 
-    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+    def arrive(
+        self, member: int, number: int, step: int, patience_s: float
+    ) -> BoundaryReply:
         values = {"number": number, "step": step, "patience_s": patience_s}
         return _answer(self._ask("run.arrive", member, **values))
 
     def prepared(
         self, member: int, number: int, refusal: str | None, patience_s: float
-    ) -> Answer:
+    ) -> BoundaryReply:
         values = {"number": number, "refusal": refusal, "patience_s": patience_s}
         return _answer(self._ask("run.prepared", member, **values))
 
@@ -73,6 +75,9 @@ class AcrossLinks:
     def see_off(self, timeout_s: float) -> bool:
         return self._coordinator.see_off(timeout_s)
 
+    def watch(self) -> None:
+        self._coordinator.watch()
+
     def wants_halt(self, step: int) -> bool:
         return self._coordinator.wants_halt(step)
 
@@ -80,9 +85,11 @@ class AcrossLinks:
         self._ask("run.command", self._job.coordinator, what=what, values=values)
 
 
-def _answer(plain: Any) -> Answer:
+def _answer(plain: Any) -> BoundaryReply:
     epoch = Epoch(**plain["epoch"]) if plain["epoch"] else None
-    return Answer(Verdict(plain["verdict"]), epoch, plain["reason"], plain["step"])
+    return BoundaryReply(
+        Verdict(plain["verdict"]), epoch, plain["reason"], plain["step"]
+    )
 
 
 def _error(plain: Any) -> KitError | None:
@@ -99,7 +106,7 @@ class Hasty(TrainingCoordinator):
 
     def arrive(
         self, member: int, number: int, step: int, patience_s: float, *more: Any
-    ) -> Answer:
+    ) -> BoundaryReply:
         result = super().arrive(member, number, step, patience_s)
         return result._replace(verdict=Verdict.GO)
 
@@ -111,7 +118,7 @@ class EveryTimeAnother(TrainingCoordinator):
 
     def arrive(
         self, member: int, number: int, step: int, patience_s: float, *more: Any
-    ) -> Answer:
+    ) -> BoundaryReply:
         self._n_asked += 1
         result = super().arrive(member, number, step, patience_s)
         return result._replace(reason=f"answer {self._n_asked}")
@@ -127,7 +134,7 @@ class Halfway(TrainingCoordinator):
         refusal: str | None,
         patience_s: float,
         *more: Any,
-    ) -> Answer:
+    ) -> BoundaryReply:
         return super().prepared(member, number, None, patience_s)
 
 

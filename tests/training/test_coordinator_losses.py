@@ -189,9 +189,10 @@ def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() ->
     coordinator.gone(THIRD, "its links closed")  # it has ended with what it reported
     for now[0] in (0.4, 1.2, 2.0):
         coordinator.beat(SECOND)
+        coordinator.watch()
         assert coordinator.error is None
     now[0] = 2.1  # suspect_after_s is 2
-    coordinator.beat(0)
+    coordinator.watch()
 
     assert isinstance(coordinator.error, LinkLost)
     assert coordinator.error.task is None
@@ -264,7 +265,7 @@ def test_member_of_which_nothing_more_is_heard_is_lost_as_was_reported() -> None
     coordinator.fail(lost, by=THIRD)
 
     for now[0] in (0.9, 1.8, 2.5):
-        coordinator.beat(0)
+        coordinator.watch()
 
     assert coordinator.error is lost
 
@@ -280,13 +281,15 @@ def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -
     assert coordinator.error is lost
 
 
-def test_word_that_comes_after_a_silence_that_was_too_long_does_not_mend_it() -> None:
+def test_a_heartbeat_after_a_member_was_found_silent_does_not_mend_it() -> None:
     now = [0.0]
     coordinator = running(clock=lambda: now[0])
     for now[0] in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
         for item in (0, FIRST, THIRD):
             coordinator.beat(item)
+        coordinator.watch()
     now[0] = 10.1
+    coordinator.watch()
 
     error = coordinator.beat(SECOND)
 

@@ -29,7 +29,7 @@ from kit.trace.traffic import (
     TransferKind,
 )
 from kit.trace.window import Window
-from kit.training.client.recorded import Recorded
+from kit.training.client.facts import RunRows
 from kit.training.client.run import Run
 from kit.training.client.watched import Watched
 from kit.training.core.member import Member
@@ -142,9 +142,9 @@ def finished(n_steps: int, *, each: int = MANY, **changes: Any) -> Run:
     return run.wait(30)
 
 
-def told_by_all(n_steps: int) -> Iterator[Recorded]:
+def told_by_all(n_steps: int) -> Iterator[RunRows]:
     """Yield what is known each time that all members have answered."""
-    recorded, seen = Recorded(Settings().trace_rows), [Watched() for _ in TASKS]
+    recorded, seen = RunRows(Settings().trace_rows), [Watched() for _ in TASKS]
     members = [Told(number, n_steps) for number in range(len(TASKS))]
     while not seen[-1].is_over:
         for member, watched in zip(members, seen, strict=True):
@@ -250,12 +250,12 @@ def test_what_is_thinned_out_is_said_and_totals_stay_exact() -> None:
 def test_what_a_task_dropped_while_nobody_asked_is_counted() -> None:
     meter = Meter(1, limit=100)
     status = SimpleNamespace(
-        coordinator=None, epochs=[], verdict=None, is_over=False, is_stuck=False
+        coordinator=None, epochs=[], final_error=None, is_over=False, is_stuck=False
     )
     status.printed = PrintedLines()
     status.last_doing = {"what": "exchanging", "since": 0, "members": []}
     member = cast("Member", SimpleNamespace(meter=meter, step=0, **vars(status)))
-    recorded, watched = Recorded(1_000), Watched()
+    recorded, watched = RunRows(1_000), Watched()
 
     for n_steps in (50, 330, 20):  # between two looks
         first = meter.steps.added

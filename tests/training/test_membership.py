@@ -342,7 +342,7 @@ def test_member_cannot_skip_a_boundary(number: int) -> None:
     with pytest.raises(InvalidArgumentError, match="boundary 1 is the next"):
         agreement.arrive(0, number, 0)
 
-    assert set(agreement.rounds) == {0}
+    assert set(agreement.boundaries) == {0}
 
 
 def test_member_cannot_stand_behind_the_last_step() -> None:
@@ -360,7 +360,7 @@ def test_member_cannot_be_ready_for_what_nobody_proposed() -> None:
         with pytest.raises(InvalidArgumentError, match="nothing is proposed"):
             agreement.prepared(0, number, "no room")
 
-    assert agreement.rounds[0].prepared == {}
+    assert agreement.boundaries[0].prepared == {}
 
 
 def test_requests_for_one_step_are_kept_as_one() -> None:

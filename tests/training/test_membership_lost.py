@@ -104,7 +104,7 @@ def test_lost_member_that_stood_further_does_not_set_the_step() -> None:
 
     agreement.verdict(1)
 
-    assert agreement.rounds[1].step == 4
+    assert agreement.boundaries[1].step == 4
     assert agreement.lost == {1}
 
 
@@ -132,7 +132,7 @@ def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
 def move_without_the_lost(game: Game, place: str, member: int) -> None:
     """Move; who was lost may have prepared, so the game's own check is too strict."""
     player = game.players[member]
-    meeting = game.agreement.rounds.get(player.number)
+    meeting = game.agreement.boundaries.get(player.number)
     if place == "prepared" and meeting is not None:
         meeting.prepared.pop(2, None)
     game.move(place, member)

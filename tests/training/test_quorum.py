@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InternalError
 from kit.exchange.plan import chain
-from kit.training.core.loops import Fate
+from kit.training.features.asynchronous.served_steps import Fate
 from kit.training.features.backup_workers.policy import Quorum, QuorumUpdate, order_of
 
 END = 5

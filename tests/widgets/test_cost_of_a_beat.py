@@ -12,7 +12,8 @@ from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TransferKind
-from kit.training.client.recorded import Cursors, News, Recorded
+from kit.training.client.facts import Cursors, RunRows
+from kit.training.client.watched import News
 from kit.training.core.job import Job
 from kit.training.core.news import LOGS
 from tests.training.jobs import job
@@ -33,7 +34,7 @@ class Told:
     done, state, halting, refused, error = False, "running", "", "", None
 
     def __init__(self) -> None:
-        self._recorded = Recorded(200_000)
+        self._recorded = RunRows(200_000)
         self._tasks = tuple(map(str, self.job.tasks))
         self.step = 0
         self.requested: dict[str, Any] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.trace import Trace
-from kit.training.client.recorded import Cursors
+from kit.training.client.facts import Cursors
 from kit.training.client.run import Run
 from widgets.board import group_moment, run_state
 from widgets.board.follower import Beat, Follower

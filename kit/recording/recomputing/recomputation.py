@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from kit.training.core.axes import ranges_of
 from kit.training.core.context import MemberContext, StepEvents
 from kit.training.core.epoch import part_of
 from kit.training.core.job import Job, Work
-from kit.training.core.loops import Playing, StepPhase
+from kit.training.core.loops import Wanted
 from kit.training.core.part import MemberPart, PartRole, SyncServer
 from kit.training.core.snapshot import fill
 from kit.training.worker import kept_state
@@ -78,6 +78,27 @@ def check_options(job: Job) -> None:
                 f"this version computes synchronous and asynchronous steps without it. "
                 f"Its recording can be loaded and compared all the same."
             )
+
+
+class Playing:
+    """A loop with the part that carries out its phases; `wanted` is the next one."""
+
+    def __init__(self, part: MemberPart, step: int) -> None:
+        self.part: Any = part  # of a kind that has the phases of its loop
+        self._loop = part.loop(step)
+        self.tell(None)
+
+    def tell(self, result: Any) -> None:
+        """Tell the loop what came of the phase that it wanted."""
+        self.wanted: Wanted | None
+        try:
+            self.wanted = self._loop.send(result)
+        except StopIteration:
+            self.wanted = None  # it has ended
+
+    def wants(self, phase: Callable[..., Any]) -> bool:
+        """Whether this method of its part is next."""
+        return self.wanted is not None and self.wanted[0] == phase
 
 
 @dataclass
@@ -197,8 +218,8 @@ class Recomputation:
                 for worker in sorted(counted | late):
                     self._let_push(worker, self.step)
                 return
-            for member in self._playing:
-                self._go_on(member, StepPhase.EXCHANGE)
+            for member, playing in self._playing.items():
+                self._go_on(member, playing.part.exchange)
 
     def complete(self) -> None:
         """Exchange what was computed and update: the end of a synchronous step."""
@@ -209,21 +230,21 @@ class Recomputation:
                     for server in self.job.ps:
                         self._serve(server, worker)
                 for worker in sorted(counted):
-                    self._go_on(worker, StepPhase.BEGIN)
+                    self._end_step(worker)
             else:
                 self._meet()
                 for member, playing in self._playing.items():
                     playing.tell(None)  # the exchange is done
-                    self._go_on(member, StepPhase.BEGIN)
+                    self._end_step(member)
         self.step += 1
 
-    def _go_on(self, member: int, until: StepPhase) -> None:
+    def _go_on(self, member: int, until: Callable[..., Any]) -> None:
         """Let a member go on until it wants this phase, or has ended."""
         playing = self._playing[member]
-        while (wanted := playing.wanted) is not None and wanted[0] is not until:
-            playing.do(wanted)
-            phase, values = wanted
-            if phase is StepPhase.COMMIT and member in self.job.workers:
+        while playing.wanted is not None and not playing.wants(until):
+            phase, values = playing.wanted
+            playing.tell(phase(*values))
+            if member in self.job.workers and phase == playing.part.commit:
                 number, _, loss = values
                 if number is not None:  # else it came too late to count
                     self.told(member, number, loss)
@@ -338,23 +359,26 @@ class Recomputation:
                 self._carry(state_transfer.refresh(self._owners, [worker]))
             part = self._part(worker, stretch.row)
             self._playing[worker] = playing = Playing(part, step)
-        elif playing.wants(StepPhase.PULL):
+        elif playing.wants(playing.part.pull):
             self._answer_late(worker)
-        self._go_on(worker, StepPhase.PULL)
-        return playing.wants(StepPhase.PULL)
+        self._go_on(worker, playing.part.pull)
+        return playing.wants(playing.part.pull)
 
     def _answer_late(self, worker: int) -> None:
         for server in self.job.ps:
             self._serve(server, worker)
-        self._go_on(worker, StepPhase.BEGIN)
+        self._end_step(worker)
+
+    def _end_step(self, member: int) -> None:
+        self._go_on(member, self._playing[member].part.begin)
 
     def _serve(self, server: int, worker: int) -> None:
         """Let a server take a worker's push: it is its turn."""
         self._hold.let_all_go()
         playing = self._playing[server]
-        self._go_on(server, StepPhase.LISTEN)
+        self._go_on(server, playing.part.listen)
         playing.tell((worker, playing.part.take(worker)))
-        self._go_on(server, StepPhase.LISTEN)
+        self._go_on(server, playing.part.listen)
         self._hold.let_all_go()
 
     def _asynchronous(self, stretch: Stretch, until: int) -> None:
@@ -383,7 +407,7 @@ class Recomputation:
             self._serve(server, worker)
             left.discard(server)
             if not left:
-                self._go_on(worker, StepPhase.BEGIN)
+                self._end_step(worker)
             return True
 
         # A server's next push may not be computed before another server has taken one:
@@ -407,9 +431,11 @@ class Recomputation:
 
     def _enter_next(self) -> Stretch:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
-        for member, playing in self._playing.items():
-            if playing.wants(StepPhase.PULL):  # it was late in the last step
-                self._answer_late(member)
+        served = self.job.workers if self.schedule.is_served else ()
+        for worker in (n for n in served if n in self._playing):
+            playing = self._playing[worker]
+            if playing.wants(playing.part.pull):  # it was late in the last step
+                self._answer_late(worker)
         self._at += 1
         self._take(after, moves=True)
         if after.row.generation != before.row.generation:  # it begins as one resumes

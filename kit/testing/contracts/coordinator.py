@@ -14,7 +14,7 @@ from kit.errors import KitError, StepFailed
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import registered
 from kit.task import Task
-from kit.training.core.agreement import Answer, Verdict
+from kit.training.core.agreement import BoundaryReply, Verdict
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
 from kit.training.optimizers.rules import GradientDescent
@@ -29,16 +29,21 @@ _ONE, _OTHER = [topology.name for topology in registered() if not topology.needs
 class Coordinator(Protocol):
     """What `check_coordinator` asks; see `TrainingCoordinator` for each."""
 
-    def arrive(self, member: int, number: int, step: int, patience_s: float) -> Answer:
+    def arrive(
+        self, member: int, number: int, step: int, patience_s: float
+    ) -> BoundaryReply:
         """Take a member to its boundary."""
 
     def prepared(
         self, member: int, number: int, refusal: str | None, patience_s: float
-    ) -> Answer:
+    ) -> BoundaryReply:
         """Note that a member is ready, or why not."""
 
     def beat(self, member: int) -> KitError | None:
         """Note that a member lives; return what the training failed with."""
+
+    def watch(self) -> None:
+        """Find who is silent; called now and then."""
 
     def fail(self, error: KitError, *, by: int | None = None) -> KitError | None:
         """Note that a member cannot go on."""
@@ -111,7 +116,9 @@ class _Scene:
         self.agree(0, 0, _ALL)
         return self
 
-    def arrive(self, number: int, step: int, who: Collection[int] = _ALL) -> Answer:
+    def arrive(
+        self, number: int, step: int, who: Collection[int] = _ALL
+    ) -> BoundaryReply:
         """Let these come to a boundary; return what all hear, and hear again."""
         for member in who:
             self.asked.arrive(member, number, step, 0.0)
@@ -120,7 +127,7 @@ class _Scene:
 
     def prepared(
         self, number: int, who: Collection[int] = _ALL, refusal: str | None = None
-    ) -> Answer:
+    ) -> BoundaryReply:
         """Let these be ready, the last with a refusal; return what all hear."""
         why = {item: refusal if item == max(who) else None for item in who}
         for member in who:
@@ -234,6 +241,7 @@ def _who_is_silent_is_lost(make: Make) -> None:
         scene.now += limits.suspect_after_s / 2
         for member in _ALL[:-1]:
             scene.asked.beat(member)
+        scene.asked.watch()
     silence = f"{_TASKS[_THIRD]} was silent for longer than dead_after_s"
     _all_hear(scene, str(_TASKS[_THIRD]), silence, _ALL[:-1])
 
@@ -263,7 +271,7 @@ _CASES: tuple[Callable[[Make], None], ...] = (
 )
 
 
-def _one_answer(when: str, heard: list[Answer]) -> Answer:
+def _one_answer(when: str, heard: list[BoundaryReply]) -> BoundaryReply:
     for reply in heard:
         assert reply == heard[0], (
             f"{when}, one member hears {heard[0]} and another {reply}; all have to "
@@ -272,13 +280,13 @@ def _one_answer(when: str, heard: list[Answer]) -> Answer:
     return heard[0]
 
 
-def _expect(answer: Answer, wanted: Verdict, because: str) -> None:
+def _expect(answer: BoundaryReply, wanted: Verdict, because: str) -> None:
     assert answer.verdict is wanted, (
         f"{because}, and a member hears {answer.verdict}; the answer is {wanted}."
     )
 
 
-def _proposed(where: str, answer: Answer, step: int) -> Epoch:
+def _proposed(where: str, answer: BoundaryReply, step: int) -> Epoch:
     _expect(answer, Verdict.PREPARE, f"an epoch is due at {where}")
     epoch = answer.epoch
     assert epoch is not None, f"at {where} members hear PREPARE without an epoch."

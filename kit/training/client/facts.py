@@ -3,7 +3,7 @@
 Theory of operation
     A member tells its rows of steps, transfers, spans and measures, its totals and
     epochs, and how it is doing; the coordinator's word on requests, losses and
-    checkpoints goes with that. `Watched.take` folds what one member tells, `Recorded`
+    checkpoints goes with that. `Watched.take` folds what one member tells, `RunRows`
     the rows of all. Everybody who looks reads this fold: a `Run`, with what it shows, a
     board, a recorder, by cursors. Two feed it: an `Observer`, which asks the members of
     a training that goes on, and `kit.load_run`, which reads what a recorder has kept.
@@ -19,22 +19,118 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import replace
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kit.errors import KitError
 from kit.task import Task
-from kit.trace.named_rows import Change, EpochRow
+from kit.trace.log import Rows, rows
+from kit.trace.named_rows import Change, EpochRow, Kept
 from kit.trace.trace import Trace
+from kit.trace.traffic import MEASURE, STEP
+from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from kit.training.client.flight_recorder import Flight, flight
-from kit.training.client.recorded import Cursors, Recorded, Tables
 from kit.training.client.requests import not_over, over
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
-from kit.training.client.watched import Teller, Watched, gone
+from kit.training.client.watched import News, Teller, Watched, gone
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
+from kit.training.core.news import LOGS
 from kit.wire.rpc import Caller
+
+#: How much of each table somebody has seen.
+Cursors = tuple[int, ...]
+
+
+class Tables(NamedTuple):
+    """Transfers, spans, steps and measures, what they lack, and where they end."""
+
+    tables: tuple[Rows, ...]
+    kept: Kept
+    cursors: Cursors
+
+
+class RunRows:
+    """The rows of all members, in memory of a bounded size.
+
+    They are folded in as they come, so to read costs the same however long the training
+    is: the tables are views, and the loss of the newest step is at hand. Every method
+    may be called from any thread.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._thinning = Thinning()
+        self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
+        self._tables: tuple[Window, ...] = (
+            self._transfers,
+            self._spans,
+            Thinned(STEP, limit, self._thinning),
+            MeasureTable(MEASURE, limit, self._thinning),
+        )
+        self._unread = 0
+        self._latest = rows(STEP)  # the workers' rows of the newest step
+        self._lock = Lock()
+
+    def add(self, news: News) -> None:
+        """Take what one member has reported; the cost is that of the new rows."""
+        with self._lock:
+            for table, new, unread in zip(self._tables, *news, strict=True):
+                if unread and len(new):
+                    table.lack(int(new["step"][0]))
+                self._unread += unread
+                table.add(new)
+            self._look_at(news.tables[LOGS.index(STEP)])
+
+    def since(self, cursors: Cursors = ()) -> Tables:
+        """Return what came after `cursors`, by default all that is kept: views."""
+        with self._lock:
+            begun = cursors or (0,) * len(self._tables)
+            parts = [
+                table.since(at) for table, at in zip(self._tables, begun, strict=True)
+            ]
+            news, ends = zip(*parts, strict=True)
+            return Tables(news, self._kept(), ends)
+
+    @property
+    def kept(self) -> Kept:
+        """What is left of all that was reported."""
+        with self._lock:
+            return self._kept()
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the examples of the newest step; NaN before the first."""
+        latest = self._latest
+        if not len(latest):
+            return float("nan")
+        latest = latest[np.argsort(latest["task"], kind="stable")]
+        weight = latest["examples"].astype(np.float64)
+        # In the order and by the means of `Trace.losses`: both are equal to the bit.
+        total, count = (
+            float(np.bincount(np.zeros(len(latest), np.intp), column)[0])
+            for column in (latest["loss"] * weight, weight)
+        )
+        return total / count
+
+    def _look_at(self, steps: Rows) -> None:
+        steps = steps[steps["examples"] > 0]
+        if not len(steps):
+            return
+        # Members report at different times: keep the rows of the newest step so far.
+        newest = int(steps["step"].max())
+        newest_before = int(self._latest["step"][0]) if len(self._latest) else -1
+        if newest < newest_before:
+            return
+        before = [self._latest] if newest == newest_before else []
+        self._latest = np.concatenate([*before, steps[steps["step"] == newest]])
+
+    def _kept(self) -> Kept:
+        details = max(self._transfers.whole, self._spans.whole)
+        thinning = self._thinning
+        whole = thinning.whole if thinning.stride > 1 else 0
+        return Kept(thinning.stride, whole, details, self._unread)
 
 
 class TrainingFacts:
@@ -45,7 +141,7 @@ class TrainingFacts:
 
     Attributes:
         finished: done when the training is over, or is not watched any more.
-        recorded: the rows that all members have told.
+        rows: those that all members have told.
         stuck: what became of tasks in which a step has not ended with the training.
     """
 
@@ -55,7 +151,7 @@ class TrainingFacts:
         """`trusted` has the last word; of each table `limit` rows are kept."""
         self.finished: Future[None] = Future()
         self.finished.set_running_or_notify_cancel()
-        self.recorded, self.stuck = Recorded(limit), StuckTasks()
+        self.rows, self.stuck = RunRows(limit), StuckTasks()
         self._job, self._watched, self._trusted = job, list(watched), trusted
         self._is_closed = False
 
@@ -106,14 +202,14 @@ class TrainingFacts:
 
     def trace(self) -> Trace:
         """Return what is known so far; costs the same however much that is."""
-        return self._trace(self.recorded.since())
+        return self._trace(self.rows.since())
 
     def news(self, cursors: Cursors) -> tuple[Trace, Cursors]:
         """Return what came after `cursors` (() for the start), and where it ends.
 
         Epochs and totals are always whole.
         """
-        tables = self.recorded.since(cursors)
+        tables = self.rows.since(cursors)
         return self._trace(tables), tables.cursors
 
     def _trace(self, read: Tables) -> Trace:

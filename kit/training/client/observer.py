@@ -324,7 +324,7 @@ class Observer(TrainingFacts):
                 continue
             watched.clock.hear(asked, int(reply["now"]), time.monotonic_ns())
             for news in take_gathered(watched, others, reply, blob):
-                self.recorded.add(news)
+                self.rows.add(news)
             self._show_printed()
             for member in (watched, *others.values()):
                 member.is_caught_up = member.heard_at > 0 and not member.more

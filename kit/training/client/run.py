@@ -24,7 +24,7 @@ from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace, beside
 from kit.training.arguments import check_timeout
 from kit.training.client import report
-from kit.training.client.facts import TrainingFacts
+from kit.training.client.facts import Cursors, TrainingFacts
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.metrics import (
     Entry,
@@ -35,7 +35,6 @@ from kit.training.client.metrics import (
     records,
 )
 from kit.training.client.observer import Observer
-from kit.training.client.recorded import Cursors
 from kit.training.client.requests import Dial
 from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.statement import environment_of, statement
@@ -618,7 +617,7 @@ class Run:
     @property
     def loss(self) -> float:
         """The mean loss of the last step that is known here; NaN before the first."""
-        return self._observer.recorded.loss
+        return self._observer.rows.loss
 
     @property
     def metrics(self) -> list[StepRecord]:
@@ -917,7 +916,7 @@ class Run:
 
     @property
     def _kept(self) -> str:
-        return str(self._observer.recorded.kept)
+        return str(self._observer.rows.kept)
 
     def _ipython_display_(self) -> None:
         show = view("run")

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from kit.trace.log import Rows, rows
 from kit.trace.named_rows import EpochRow, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.training.client.flight_recorder import Seen
-from kit.training.client.recorded import News
 from kit.training.core.failures import SURVIVED
 from kit.training.core.news import LOGS, unpack_news
 
@@ -133,6 +132,13 @@ class Once:
             reported = np.concatenate([reported, np.zeros(step + 1, bool)])
         self._told[name] = reported
         return reported
+
+
+class News(NamedTuple):
+    """New rows of one member, table by table, and how many before them were lost."""
+
+    tables: Sequence[Rows]
+    unread: Sequence[int]
 
 
 @dataclass

@@ -8,7 +8,7 @@ What decides, and what a step is, reads in this order:
     coordinator  the same with a lock and a clock: who is alive, what is asked for
     member       one task's thread: arrive, prepare, do steps until a halt; its heart
     epoch        what changes when an epoch begins, and what carries its steps out
-    loops        the phases of a step, in order: pure; `part` does what they want
+    loops        the phases of a step, in order; each is a method of a `part`
 
 Beside them: `questions` is all that a member asks the coordinator, and how; `failures`
 finds and says who is lost, `digests` whose parameters differ; `context` is what a

@@ -19,7 +19,7 @@ as each hears of it. Members come to the coordinator, never the other way round:
                      all are there: what             all could: commit
                      is requested now?                  one could not: nobody does
 
-*Boundaries.* Every member counts its boundaries ("rounds"). A fast one may come to the
+*Boundaries.* Every member counts its boundaries . A fast one may come to the
 next before a slow one has read the answer of the last, so an arrival is taken at the
 next boundary and at the one before, and nowhere else. When all members that are not
 lost are there, the verdict is decided once, in this order: a checkpoint to save; a copy
@@ -95,8 +95,8 @@ class Verdict(Enum):
     FINISH = "finish"  # the training is over
 
 
-class Answer(NamedTuple):
-    """The answer to a member: what to do, the epoch proposed, why not, at which step.
+class BoundaryReply(NamedTuple):
+    """What a member is to do, the epoch proposed, why not, at which step.
 
     `halt`, with GO: the first step that nobody may begin, if that is known already.
     """
@@ -108,20 +108,20 @@ class Answer(NamedTuple):
     halt: int = NO_HALT
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the answer as data that JSON can carry."""
+        """Return it as data that JSON can carry."""
         epoch = self.epoch.to_plain() if self.epoch else None
         return {**self._asdict(), "verdict": self.verdict.value, "epoch": epoch}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Answer:
-        """Rebuild an answer from `to_plain`."""
+    def from_plain(cls, plain: Mapping[str, Any]) -> BoundaryReply:
+        """Rebuild it from `to_plain`."""
         epoch = Epoch(**plain["epoch"]) if plain["epoch"] else None
         verdict, reason = Verdict(plain["verdict"]), str(plain["reason"])
         return cls(verdict, epoch, reason, int(plain["step"]), int(plain["halt"]))
 
 
 @dataclass
-class Round:
+class Boundary:
     """One boundary: who has arrived, what was proposed, who is ready for it."""
 
     arrived: dict[int, int] = field(default_factory=dict)  # member -> step
@@ -139,7 +139,7 @@ class Agreement:
 
     >>> agreement = Agreement([0, 1], Epoch(0, "ring"), steps=10)
     >>> agreement.arrive(0, 0, step=0); agreement.arrive(1, 0, step=0)
-    >>> agreement.verdict(0), agreement.rounds[0].proposal.number
+    >>> agreement.verdict(0), agreement.boundaries[0].proposal.number
     (<Verdict.PREPARE: 'prepare'>, 1)
     """
 
@@ -162,7 +162,7 @@ class Agreement:
         self.members = frozenset(members)
         self.epoch = start
         self.steps = steps
-        self.rounds: dict[int, Round] = {}
+        self.boundaries: dict[int, Boundary] = {}
         self.error: KitError | None = None
         self.log = log or DecisionLog(Decisions(start))
         self._generation = self.log.generation
@@ -198,8 +198,8 @@ class Agreement:
         """Note a request; one that is repeated, by its `nonce`, counts once."""
         if what == "pause" and values.get("steps"):
             met = [
-                max(proposal.arrived.values(), default=0)
-                for proposal in self.rounds.values()
+                max(boundary.arrived.values(), default=0)
+                for boundary in self.boundaries.values()
             ]
             values["to"] = max([self.now.reached, *met]) + values["steps"]
         self.append("command", nonce, what=what, values=values)
@@ -287,7 +287,7 @@ class Agreement:
         self._check(member)
         wait = Verdict.WAIT
         decided = [
-            n for n, proposal in self.rounds.items() if proposal.verdict is not wait
+            n for n, boundary in self.boundaries.items() if boundary.verdict is not wait
         ]
         # The boundary before is open too: a slow member may ask there again, because
         # its answer was lost, when a fast one has come to the next already.
@@ -301,44 +301,44 @@ class Agreement:
             raise InvalidArgumentError(
                 f"member {member} came to step {step} of a training of {self.steps}."
             )
-        self.rounds.setdefault(number, Round()).arrived[member] = step
+        self.boundaries.setdefault(number, Boundary()).arrived[member] = step
         # A member may still ask about the boundary before this one, never about older.
-        self.rounds.pop(number - 3, None)
+        self.boundaries.pop(number - 3, None)
 
     def missing(self, number: int) -> frozenset[int]:
         """Return the members that have not arrived (or are not ready) yet."""
-        return self._missing(self.rounds.get(number, Round()))
+        return self._missing(self.boundaries.get(number, Boundary()))
 
     @property
     def awaited(self) -> frozenset[int]:
         """The members for which others wait at the newest boundary that any is at."""
-        begun = [number for number, proposal in self.rounds.items() if proposal.arrived]
+        begun = [n for n, boundary in self.boundaries.items() if boundary.arrived]
         return self.missing(max(begun)) if begun else frozenset()
 
-    def _missing(self, meeting: Round) -> frozenset[int]:
-        prepares = meeting.verdict is Verdict.PREPARE
-        there = meeting.prepared if prepares else meeting.arrived
+    def _missing(self, boundary: Boundary) -> frozenset[int]:
+        prepares = boundary.verdict is Verdict.PREPARE
+        there = boundary.prepared if prepares else boundary.arrived
         return self.members - self.lost - there.keys()
 
     def lose(self, member: int) -> None:
         """Go on without a member: no boundary waits for it."""
         self.append("without", member=member)
-        for meeting in self.rounds.values():
-            is_open = meeting.outcome is Verdict.WAIT and not self._missing(meeting)
-            if meeting.verdict is Verdict.PREPARE and is_open:
-                self._conclude(meeting)
+        for boundary in self.boundaries.values():
+            is_open = boundary.outcome is Verdict.WAIT and not self._missing(boundary)
+            if boundary.verdict is Verdict.PREPARE and is_open:
+                self._conclude(boundary)
 
     def verdict(self, number: int) -> Verdict:
         """Return what to do at a boundary; raises the error of a failed training."""
         if self.error is not None:
             raise self.error
-        meeting = self.rounds.setdefault(number, Round())
-        if meeting.verdict is Verdict.WAIT and not self.missing(number):
-            self._decide(meeting)
-        return meeting.verdict
+        boundary = self.boundaries.setdefault(number, Boundary())
+        if boundary.verdict is Verdict.WAIT and not self.missing(number):
+            self._decide(boundary)
+        return boundary.verdict
 
-    def _decide(self, meeting: Round) -> None:
-        meeting.step = step = max(meeting.arrived.values())
+    def _decide(self, boundary: Boundary) -> None:
+        boundary.step = step = max(boundary.arrived.values())
         repeats = step < self.now.reached
         now = self._take_up(step, stands=not repeats)
         requested = self.pending
@@ -351,31 +351,31 @@ class Agreement:
             return  # WAIT for ever: the generation ends here, where all have copied
         # Saves come before all that moves the state, and before the end.
         if may_save and now.turns.is_due(step, is_last=ends and self._saves_last):
-            meeting.verdict = Verdict.SAVE
+            boundary.verdict = Verdict.SAVE
             self.save("agreed", step)
         elif self.epoch.number and self._may_copy and not ends:
-            meeting.verdict, self.is_copy_due = Verdict.COPY, False
+            boundary.verdict, self.is_copy_due = Verdict.COPY, False
             self.is_held = self.is_last_copy
         elif ends and self.ends_together and not self.epoch.synchronous:
             self.ends_together = False  # tried once: it is no reason to fail
             number = self.epoch.number + 1
-            meeting.proposal = replace(
+            boundary.proposal = replace(
                 self.epoch, number=number, synchronous=True, first_step=step
             )
-            meeting.verdict = Verdict.PREPARE
+            boundary.verdict = Verdict.PREPARE
         elif ends and now.turns.writing is None:
-            meeting.verdict, self.is_finished = Verdict.FINISH, True
+            boundary.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
             return  # WAIT: what is being written is complete before the training is
         elif requested is not None:
-            meeting.proposal = replace(
+            boundary.proposal = replace(
                 self._for_now(now.requested),
                 number=self.epoch.number + 1,
                 first_step=step,
             )
-            meeting.verdict = Verdict.PREPARE
+            boundary.verdict = Verdict.PREPARE
         elif repeats or now.is_stopped or not now.stands(step):
-            meeting.verdict = Verdict.GO
+            boundary.verdict = Verdict.GO
 
     @property
     def _agrees(self) -> bool:
@@ -388,39 +388,39 @@ class Agreement:
         Raises `InvalidArgumentError` where nothing was proposed.
         """
         self._check(member)
-        meeting = self.rounds.get(number)
-        if meeting is None or meeting.verdict is not Verdict.PREPARE:
+        boundary = self.boundaries.get(number)
+        if boundary is None or boundary.verdict is not Verdict.PREPARE:
             raise InvalidArgumentError(
                 f"member {member} prepared for boundary {number}, where nothing is "
                 f"proposed."
             )
-        meeting.prepared[member] = refusal
-        if meeting.outcome is Verdict.WAIT and not self.missing(number):
-            self._conclude(meeting)
+        boundary.prepared[member] = refusal
+        if boundary.outcome is Verdict.WAIT and not self.missing(number):
+            self._conclude(boundary)
 
     def outcome(self, number: int) -> Verdict:
         """Return whether the proposal holds; raises as `verdict` does."""
         if self.error is not None:
             raise self.error
-        return self.rounds[number].outcome
+        return self.boundaries[number].outcome
 
-    def _conclude(self, meeting: Round) -> None:
-        if meeting.proposal is None:
+    def _conclude(self, boundary: Boundary) -> None:
+        if boundary.proposal is None:
             raise InternalError("members prepared where nothing was proposed.")
-        refusals = sorted(set(filter(None, meeting.prepared.values())))
+        refusals = sorted(set(filter(None, boundary.prepared.values())))
         reasons = "; ".join(refusals)
-        is_ending = self.now.is_stopped or meeting.step >= self.steps - 1
+        is_ending = self.now.is_stopped or boundary.step >= self.steps - 1
         if refusals and not self.epoch.number:
             self.fail(FailedPreconditionError(f"the training cannot begin: {reasons}"))
         elif refusals and is_ending and not self._agrees:
             what = "the workers cannot agree on parameters at the end"
             self.fail(FailedPreconditionError(f"{what}: {reasons}"))
         elif refusals:
-            meeting.outcome, meeting.reason = Verdict.ABANDON, reasons
+            boundary.outcome, boundary.reason = Verdict.ABANDON, reasons
             # Else it would be proposed, and refused, at every boundary.
             self.append("refused", why=reasons, holds=self.epoch.to_plain())
         else:
-            meeting.outcome, self.epoch = Verdict.COMMIT, meeting.proposal
+            boundary.outcome, self.epoch = Verdict.COMMIT, boundary.proposal
             self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
 
     def _check(self, member: int) -> None:
@@ -452,8 +452,8 @@ def halting(agreement: Agreement) -> str:
         return ""
     if agreement.now.is_stopped:
         return "stopping"
-    newest = max(agreement.rounds, default=-1)
-    waits = newest >= 0 and agreement.rounds[newest].verdict is Verdict.WAIT
+    newest = max(agreement.boundaries, default=-1)
+    waits = newest >= 0 and agreement.boundaries[newest].verdict is Verdict.WAIT
     stands = waits and not agreement.missing(newest)
     return "pausing" if agreement.now.is_paused and not stands else ""
 
@@ -487,7 +487,7 @@ class Halts:
         return self._known[epoch.number]
 
     def known(
-        self, meeting: Round, verdict: Verdict, wants_halt: Callable[[int], bool]
+        self, boundary: Boundary, verdict: Verdict, wants_halt: Callable[[int], bool]
     ) -> int:
         """Return the halt that is due too soon to be announced on the way.
 
@@ -497,8 +497,8 @@ class Halts:
             return NO_HALT
         # Once for all members of the boundary: what is requested between two of their
         # questions would halt some of them earlier than others.
-        if meeting.halt is None:
-            near = range(meeting.step + 1, meeting.step + self.ahead)
+        if boundary.halt is None:
+            near = range(boundary.step + 1, boundary.step + self.ahead)
             due = (step for step in near if wants_halt(step - 1))
-            meeting.halt = next(due, NO_HALT)
-        return meeting.halt
+            boundary.halt = next(due, NO_HALT)
+        return boundary.halt

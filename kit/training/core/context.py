@@ -4,8 +4,8 @@ Theory of operation. Each part of a member gets the one `MemberContext`, so what
 them share stands there and nowhere else. The thread of the steps fills it, and the
 heart takes what is to be reported. `Services` is all that a member asks of the server
 of its task, so tests give it another one. `StepEvents` begins, commits and ends each
-step, and calls in turn what observes the steps: hooks, sinks of snapshots, the
-measures. What a member does with them is in `member`, what its steps are in `loops`.
+step, and calls its callbacks in turn: hooks, sinks of snapshots, the measures. What a
+member does with them is in `member`, what its steps are in `loops`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Services(Protocol):
 _LOG = logging.getLogger("kit.training")
 
 
-class StepObserver:
+class StepCallback:
     """Is notified around the steps of one member; by itself it does nothing.
 
     It is called in the thread of the steps, which wait for it. What it raises ends the
@@ -184,15 +184,15 @@ class StepObserver:
         """Take note of a step that is done, and counts."""
 
 
-class MeasureRecorder(StepObserver):
-    """Records what a worker's steps give besides their loss."""
+class MeasuresToMeter(StepCallback):
+    """Gives the meter what a worker's steps measure besides their loss."""
 
     def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
         self._context, self._worker = context, worker
         self._has_told = False
 
     def after(self, step: int, loss: float) -> None:
-        """See `StepObserver`."""
+        """See `StepCallback`."""
         measures, examples = self._worker.measured()
         if measures:
             context = self._context
@@ -214,26 +214,26 @@ class MeasureRecorder(StepObserver):
 
 
 class StepEvents:
-    """Begins, commits and ends a member's steps, and notifies its observers in turn."""
+    """Begins, commits and ends a member's steps, and notifies its callbacks in turn."""
 
     def __init__(
-        self, context: MemberContext, observers: Sequence[StepObserver]
+        self, context: MemberContext, callbacks: Sequence[StepCallback]
     ) -> None:
-        self._context, self._observers = context, tuple(observers)
+        self._context, self._callbacks = context, tuple(callbacks)
 
-    def add(self, observer: StepObserver) -> None:
-        """Notify one more observer from now on; from any thread."""
-        self._observers = (*self._observers, observer)
+    def add(self, callback: StepCallback) -> None:
+        """Notify one more callback from now on; from any thread."""
+        self._callbacks = (*self._callbacks, callback)
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Notify the observers that an epoch has begun."""
-        for observer in self._observers:
-            observer.adopted(owners, step, synchronous)
+        """Notify the callbacks that an epoch has begun."""
+        for callback in self._callbacks:
+            callback.adopted(owners, step, synchronous)
 
     def begin(self, step: int) -> None:
         """Begin a step."""
-        for observer in self._observers:
-            observer.before(step)
+        for callback in self._callbacks:
+            callback.before(step)
         self._context.reach("step.begun", step)
 
     def commit(self, step: int) -> None:
@@ -246,8 +246,8 @@ class StepEvents:
             context.digests.note(context.step, context.now)
         stamp.parity ^= 1
         context.step = step
-        for observer in self._observers:
-            observer.committed(step)
+        for callback in self._callbacks:
+            callback.committed(step)
         watched = context.history.is_on and synchronous
         if watched and context.me in context.job.workers:
             digest = hashlib.sha256(context.parameters()).hexdigest()[:16]
@@ -258,5 +258,5 @@ class StepEvents:
         """End a committed step; no loss: it did not count."""
         self._context.reach("step.done", step)
         if loss is not None:
-            for observer in self._observers:
-                observer.after(step, loss)
+            for callback in self._callbacks:
+                callback.after(step, loss)

@@ -4,8 +4,8 @@ Theory of operation. Members come to it, never the other way round: they arrive 
 boundaries, report that they are ready, and send heartbeats; the answers report a
 failure. So no member has to be reached in order to be stopped. It decides alone, under
 one lock: what changes the training is an entry of the log, by `Agreement`. `watch`,
-which each heartbeat calls first, finds who is silent or late; `fail` takes every report
-and `gone` every end of a link, and both end the training or do without a member.
+which the heart of its own member calls, finds who is silent or late; `fail` takes every
+report and `gone` every end of a link, and both end the training or do without a member.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kit.features import load
 from kit.training.core import failures
 from kit.training.core.agreement import (
     Agreement,
-    Answer,
+    BoundaryReply,
     Halts,
     Verdict,
     halting,
@@ -141,7 +141,7 @@ class TrainingCoordinator:
         step: int,
         patience_s: float,
         has_hung_up: HungUp = never,
-    ) -> Answer:
+    ) -> BoundaryReply:
         """Take a member to its boundary; WAIT after `patience_s`: ask again.
 
         Also when the member `has_hung_up`: nobody waits for the answer then.
@@ -161,11 +161,11 @@ class TrainingCoordinator:
             self._changed.notify_all()
             patience = Patience(patience_s, has_hung_up)
             verdict = self._wait(patience, lambda: self._agreement.verdict(number))
-            meeting = self._agreement.rounds[number]
+            boundary = self._agreement.boundaries[number]
             if verdict is Verdict.COPY and self._regrouping is not None:
-                self._regrouping.copy_agreed(meeting.step)
-            halt = self.halts.known(meeting, verdict, self.wants_halt)
-            return Answer(verdict, meeting.proposal, "", meeting.step, halt)
+                self._regrouping.copy_agreed(boundary.step)
+            halt = self.halts.known(boundary, verdict, self.wants_halt)
+            return BoundaryReply(verdict, boundary.proposal, "", boundary.step, halt)
 
     def prepared(
         self,
@@ -174,15 +174,17 @@ class TrainingCoordinator:
         refusal: str | None,
         patience_s: float,
         has_hung_up: HungUp = never,
-    ) -> Answer:
+    ) -> BoundaryReply:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
             self._changed.notify_all()
             patience = Patience(patience_s, has_hung_up)
             verdict = self._wait(patience, lambda: self._agreement.outcome(number))
-            meeting = self._agreement.rounds[number]
-            return Answer(verdict, meeting.proposal, meeting.reason, meeting.step)
+            boundary = self._agreement.boundaries[number]
+            return BoundaryReply(
+                verdict, boundary.proposal, boundary.reason, boundary.step
+            )
 
     def _wait(self, patience: Patience, ask: Callable[[], Verdict]) -> Verdict:
         return patience.wait(ask, self._changed, self._clock)
@@ -281,11 +283,7 @@ class TrainingCoordinator:
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
-        """Note that a member lives; returns what its training failed with.
-
-        A heartbeat that comes after too long a silence does not mend it.
-        """
-        self.watch()  # before this heartbeat is noted: it must not hide its own delay
+        """Note that a member lives; returns what its training failed with."""
         with self._changed:
             if member in self._agreement.lost:
                 return failures.left_behind(self._job, member)
@@ -388,41 +386,45 @@ class TrainingCoordinator:
         """
         with self._changed:
             agreement = self._agreement
-            if lost in agreement.lost:
-                return agreement.error  # that is dealt with
-            if lost is not None and self._suspicions.explain(lost):
-                return agreement.error  # it has reported why it ends
             if by is not None and failures.is_too_late(self._job, by, error):
                 # An elastic training would begin again, and be as late again.
                 spared = not self._job.is_elastic and self._can_spare(by)
                 lost = by if spared else lost
-            # A member that closes its links when the training is over is not lost.
-            if lost is not None and not agreement.is_over:
-                agreement.append("gone", member=lost, why=error.message)
-            suspect = self._suspicions.other(error, by)
-            if lost is not None and self._can_spare(lost):
-                agreement.lose(lost)
-                wanted = self._regrouping
-                if wanted is not None and wanted.lose(lost, error.message):
-                    self._end_generation(wanted.reason)
-                # Its silence is dealt with: `watch` must not find it once more.
-                self._heard.pop(lost, None)
+            suspect = self._suspicions.suspect(error, by)
+            if lost is not None:
+                self._lose(lost, error)
             elif by in agreement.lost:
-                return agreement.error
-            elif by is not None and suspect is not None:
+                pass  # nobody counts on it any more
+            elif by is None or suspect is None:
+                self._end(error)
+            else:
                 self._suspicions.add(by, suspect, error, self._clock())
                 self._settle()
-            else:
-                self._end(error)
-            self._changed.notify_all()
-            if suspect is not None:
                 self._changed.wait_for(lambda: agreement.error is not None, patience_s)
             return agreement.error
+
+    def _lose(self, member: int, error: KitError) -> None:
+        """Go on without a member; end the training where that cannot be."""
+        agreement, regrouping = self._agreement, self._regrouping
+        if member in agreement.lost or self._suspicions.explain(member):
+            return  # that is dealt with, or it has reported why it ends
+        # A member that closes its links when the training is over is not lost.
+        if not agreement.is_over:
+            agreement.append("gone", member=member, why=error.message)
+        if not self._can_spare(member):
+            self._end(error)
+            return
+        agreement.lose(member)
+        # Its silence is dealt with: `watch` must not find it once more.
+        self._heard.pop(member, None)
+        if regrouping is not None and regrouping.lose(member, error.message):
+            self._end_generation(regrouping.reason)
+        self._changed.notify_all()
 
     def _settle(self) -> None:
         """End the training when it is clear what the reports of losses come from."""
         gone = self._agreement.lost | self._left
-        error = self._suspicions.verdict(gone, self._heard, self._clock())
+        error = self._suspicions.cause(gone, self._heard, self._clock())
         if error is not None and self._agreement.error is None:
             self._end(error)
 
@@ -448,33 +450,33 @@ class TrainingCoordinator:
                 return
             goes_on = self._can_spare(member)
             error = failures.gone(self._job, member, reason, goes_on=goes_on)
-            self.fail(error, lost=member)
+            self._lose(member, error)
 
     def watch(self) -> None:
-        """Find members that are silent, and boundaries at which some are missing."""
-        now = self._clock()
+        """Find members that are silent, and boundaries at which some are missing.
+
+        The heart of the coordinator's own member calls it each `beat_s`, nobody else.
+        """
         limits = self._job.settings
-        if now - self._watched > limits.suspect_after_s:
-            # This process was stopped: it could hear nobody, and nobody is to blame.
-            self._heard = dict.fromkeys(self._heard, now)
-            with self._changed:
-                self._latecomers.wait_anew(now)
-        self._watched = now
         with self._changed:
+            now, regrouping = self._clock(), self._regrouping
+            if now - self._watched > limits.suspect_after_s:
+                # This process was stopped: it could hear nobody, nobody is to blame.
+                self._heard = dict.fromkeys(self._heard, now)
+                self._latecomers.wait_anew(now)
+            self._watched = now
             self._judge()
             self._settle()
-            wanted = self._regrouping
-            if wanted is not None:
-                wanted.look()
-                if wanted.is_late(limits.dead_after_s):
-                    self._end_generation(wanted.reason)
-        for member, heard in list(self._heard.items()):  # `gone` removes some
-            if now - heard > limits.dead_after_s:
-                silence = f"it has been silent for {now - heard:.1f} s"
-                self.gone(member, f"{silence}, so it is stopped or unreachable")
-        with self._changed:
+            if regrouping is not None:
+                regrouping.look()
+                if regrouping.is_late(limits.dead_after_s):
+                    self._end_generation(regrouping.reason)
+            for member, heard in list(self._heard.items()):  # `gone` removes some
+                if now - heard > limits.dead_after_s:
+                    silence = f"it has been silent for {now - heard:.1f} s"
+                    self.gone(member, f"{silence}, so it is stopped or unreachable")
             limit_s = limits.step_deadline_s
-            late = self._latecomers.found(self._agreement, now, limit_s)
+            late = self._latecomers.late(self._agreement, now, limit_s)
             for number, missing in late.items():
                 self.fail(failures.late(self._job, missing, number, limit_s))
             # What is silent is found out by its silence, and may be done without.

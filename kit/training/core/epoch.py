@@ -30,10 +30,10 @@ from kit.machine import give_back_freed
 from kit.training.core import conflicts
 from kit.training.core.axes import ranges_of
 from kit.training.core.context import (
-    MeasureRecorder,
+    MeasuresToMeter,
     MemberContext,
+    StepCallback,
     StepEvents,
-    StepObserver,
 )
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job, Work
@@ -52,7 +52,7 @@ class EpochRunner:
         context: MemberContext,
         work: Work | None,
         coordinator: TrainingCoordinator | None = None,
-        observers: Sequence[StepObserver] = (),
+        callbacks: Sequence[StepCallback] = (),
     ) -> None:
         """Begin without an epoch: nothing happens until one is adopted.
 
@@ -72,8 +72,8 @@ class EpochRunner:
                 context.own_part,
             )
             context.data_reports = self._place.reports
-            observers = (MeasureRecorder(context, self._place), *observers)
-        self.events = StepEvents(context, observers)
+            callbacks = (MeasuresToMeter(context, self._place), *callbacks)
+        self.events = StepEvents(context, callbacks)
 
     def prepare(self, epoch: Epoch) -> None:
         """Check that the epoch can be carried out here; raises what speaks against it.

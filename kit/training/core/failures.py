@@ -55,7 +55,7 @@ class Suspicions:
         """Note that `by` has lost `other`; later reports of it add nothing."""
         self._by.setdefault(by, Suspicion(other, error, now))
 
-    def other(self, error: KitError, by: int | None) -> int | None:
+    def suspect(self, error: KitError, by: int | None) -> int | None:
         """Return the other member that a member's error says is lost."""
         names = [str(task) for task in self._job.tasks]
         if by is None or type(error) is not PeerLost or error.task not in names:
@@ -72,7 +72,7 @@ class Suspicions:
         """What the reports said."""
         return [suspicion.error for suspicion in self._by.values()]
 
-    def verdict(
+    def cause(
         self, gone: Collection[int], heard: Mapping[int, float], now: float
     ) -> KitError | None:
         """Return what the training ends with; None while that is not clear.
@@ -160,9 +160,9 @@ class Latecomers:
     >>> from kit.training.core.log import Epoch
     >>> agreement, late = Agreement([0, 1], Epoch(0, "ring"), steps=9), Latecomers()
     >>> agreement.arrive(0, 0, step=0); late.begin(0, now=7.0)
-    >>> late.found(agreement, now=36.0, deadline_s=30.0)
+    >>> late.late(agreement, now=36.0, deadline_s=30.0)
     {}
-    >>> late.found(agreement, now=38.0, deadline_s=30.0)
+    >>> late.late(agreement, now=38.0, deadline_s=30.0)
     {0: {1}}
     """
 
@@ -177,7 +177,7 @@ class Latecomers:
         """Count from now on: the coordinator was stopped, and saw nobody come."""
         self._since = {n: (verdict, now) for n, (verdict, _) in self._since.items()}
 
-    def found(
+    def late(
         self, agreement: Agreement, now: float, deadline_s: float
     ) -> dict[int, frozenset[int]]:
         """Return the members that have been waited for too long, by the boundary.
@@ -187,13 +187,13 @@ class Latecomers:
         """
         late = {}
         for number, (verdict, since) in list(self._since.items()):
-            meeting = agreement.rounds.get(number)
-            # A round that is forgotten was complete. The time starts anew with each
+            boundary = agreement.boundaries.get(number)
+            # One that is forgotten was complete. The time starts anew with each
             # verdict: to prepare is another wait than to arrive.
-            if meeting is None:
+            if boundary is None:
                 del self._since[number]
-            elif meeting.verdict is not verdict:
-                self._since[number] = meeting.verdict, now
+            elif boundary.verdict is not verdict:
+                self._since[number] = boundary.verdict, now
             elif now - since > deadline_s and (missing := agreement.missing(number)):
                 late[number] = missing
         return late
@@ -233,7 +233,7 @@ class Stopping:
         """
         if not agreement.now.is_stopped or agreement.is_over:
             return False
-        stands = self.at, tuple(agreement.rounds), agreement.awaited
+        stands = self.at, tuple(agreement.boundaries), agreement.awaited
         if self._since is None or stands != self._stood:
             self._since, self._stood = now, stands
         return now - self._since > self._limit_s

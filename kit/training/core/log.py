@@ -23,7 +23,7 @@ Theory of operation
 
     entry       by whom        what it says
     open        coordinator    before which step it begins, with how many threads
-    command     user or hook   a request, see `kit.training.core.log`
+    command     user or hook   a request, see `COMMANDS`
     seen        user           at which step the training was seen; it comes first
     taken       coordinator    before which step requests were taken up
     refused     coordinator    why a configuration does not begin; which one goes on
@@ -217,7 +217,7 @@ def _open(now: Decisions, began: int, threads: int) -> Decisions:
 
 
 def _command(now: Decisions, what: str, values: Mapping[str, Any]) -> Decisions:
-    change = _COMMANDS.get(what)
+    change = COMMANDS[what].change
     return change(now, **values) if change else now
 
 
@@ -307,15 +307,18 @@ def _generation(
     return replace(_seen(now, reached), budget=0, placing=placing)
 
 
-def _named(*folds: Callable[..., Decisions]) -> dict[str, Callable[..., Decisions]]:
-    return {fold.__name__.removeprefix("_"): fold for fold in folds}
-
-
-_COMMANDS: Final = _named(_configure, _pause, _resume, _stop, _place, _leave)
-_KINDS: Final = _named(
-    *(_open, _command, _seen, _taken, _refused, _epoch, _gone, _without, _snapshot),
-    *(_saves, _generation),
-)
+_KINDS: Final[Mapping[str, Callable[..., Decisions]]] = {
+    "open": _open,
+    "command": _command,
+    "seen": _seen,
+    "taken": _taken,
+    "refused": _refused,
+    "epoch": _epoch,
+    "gone": _gone,
+    "without": _without,
+    "snapshot": _snapshot,
+    "saves": _saves,
+}
 
 
 # --------------------------------------------------------------------------------------
@@ -475,30 +478,37 @@ _FIELDS: Final = {
 
 
 # --------------------------------------------------------------------------------------
-# What can be asked of a training under way: each command with its values.
+# What can be asked of a training under way: each command with its values, and what it
+# changes of the decisions.
 #
 # The asking side checks by this table before anything is sent; the coordinator again.
 
 
+class Command(NamedTuple):
+    """What can be asked: its values, and the change that it is."""
+
+    fields: Fields
+    change: Callable[..., Decisions] | None = None
+
+
 #: How much more than another one a process may be given to do.
 SHARE: Final = number(0.01, 100)
-COMMANDS: Final[Mapping[str, Fields]] = {
-    "configure": {
-        "at": optional(whole(0)),
-        "topology": optional(text(100)),
-        "link": optional(text(100)),
-        "synchronous": optional(flag()),
-    },
-    "pause": {"steps": optional(whole(0))},
-    "resume": {},
-    "stop": {},
-    "save": {"ticket": text(100)},
-    "place": {
-        "workers": optional(whole(0)),
-        "shares": optional(table_of(SHARE)),
-    },
-    "leave": {"task": text(1000)},
-    "look": {},
+_CONFIGURE: Final = {
+    "at": optional(whole(0)),
+    "topology": optional(text(100)),
+    "link": optional(text(100)),
+    "synchronous": optional(flag()),
+}
+_PLACE: Final = {"workers": optional(whole(0)), "shares": optional(table_of(SHARE))}
+COMMANDS: Final[Mapping[str, Command]] = {
+    "configure": Command(_CONFIGURE, _configure),
+    "pause": Command({"steps": optional(whole(0))}, _pause),
+    "resume": Command({}, _resume),
+    "stop": Command({}, _stop),
+    "save": Command({"ticket": text(100)}),
+    "place": Command(_PLACE, _place),
+    "leave": Command({"task": text(1000)}, _leave),
+    "look": Command({}),
 }
 
 
@@ -513,4 +523,4 @@ def check_command(what: str, values: object) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"{shown(what)} is not a command; there are {commands}."
         )
-    return check(what, COMMANDS[what], values)
+    return check(what, COMMANDS[what].fields, values)

@@ -5,7 +5,8 @@ boundary to boundary: it asks the coordinator what all do next, and does that: p
 and begin an epoch, take its shard of a snapshot, do steps until a halt, leave. The
 heart, a second and small thread, tells the coordinator that this member lives, with
 what is to be reported, and hears who is lost and whether the training has failed: then
-`abort` ends every wait of the first. One stack closes all that was opened, the last
+`abort` ends every wait of the first. In the coordinator's member it also looks after
+all others (`TrainingCoordinator.watch`). One stack closes all that was opened, the last
 first; the memory stays until `release`, since the parameters may still be read.
 """
 
@@ -32,8 +33,8 @@ from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.core.activity import OwnPartWatch, activity
-from kit.training.core.agreement import Answer, Verdict
-from kit.training.core.context import MemberContext, Services, StepEvents, StepObserver
+from kit.training.core.agreement import BoundaryReply, Verdict
+from kit.training.core.context import MemberContext, Services, StepCallback, StepEvents
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.epoch import EpochRunner, first_partners
 from kit.training.core.failures import (
@@ -158,7 +159,7 @@ class Member:
         return self.state in ("done", "failed")
 
     @property
-    def verdict(self) -> KitError | None:
+    def final_error(self) -> KitError | None:
         """What the training has failed with, as soon as that is final here.
 
         The member may still be at work: its own step ends when it returns.
@@ -328,11 +329,11 @@ class Member:
         self._beginning = None
 
     def _train(self, context: MemberContext) -> None:
-        observers: list[StepObserver] = [*self._sinks.values()]
+        callbacks: list[StepCallback] = [*self._sinks.values()]
         if self.hooks is not None:
-            observers.append(self.hooks)
+            callbacks.append(self.hooks)
         work, coordinator = self.work, self.coordinator
-        with closing(EpochRunner(context, work, coordinator, observers)) as runner:
+        with closing(EpochRunner(context, work, coordinator, callbacks)) as runner:
             self.events = runner.events
             try:
                 self._meet_and_work(context, runner)
@@ -385,7 +386,7 @@ class Member:
 
     def _change(
         self, context: MemberContext, runner: EpochRunner, number: int, epoch: Epoch
-    ) -> Answer:
+    ) -> BoundaryReply:
         assert self._linked is not None, "it was made when the member began"
         links, patience_s = self._linked.links, self.job.settings.step_deadline_s / 2
         refusal: str | None = None
@@ -421,7 +422,7 @@ class Member:
             context.reach("epoch.committed", epoch.first_step)
         return answer
 
-    def _ask_until(self, number: int, step: int) -> Answer:
+    def _ask_until(self, number: int, step: int) -> BoundaryReply:
         while True:
             self.check()
             # Before we arrive: when all are there the coordinator judges the digests,
@@ -460,6 +461,8 @@ class Member:
         """Tell and hear how things stand; whether the training has ended."""
         has_lost_coordinator = False
         try:
+            if self.coordinator is not None:
+                self.coordinator.watch()
             error, lost = self._tell()
             if self._linked is not None:
                 self._linked.endpoint.lose(lost)
@@ -497,6 +500,8 @@ class Member:
             with suppress(KitError):
                 self.error = self._talk().fail(failure, patience_s) or failure
             self._asks_for_cause = False
+        if self.coordinator is not None:
+            self.coordinator.fail(self.error or failure)  # nobody watches from here on
 
     def check(self) -> None:
         """Raise what the training failed with, if it has."""

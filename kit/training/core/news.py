@@ -44,7 +44,7 @@ def poll(
     """
     # First: a member that ends while its rows are read would else be reported as over
     # without the last of them.
-    is_stuck, verdict, meter = member.is_stuck, member.verdict, member.meter
+    is_stuck, error, meter = member.is_stuck, member.final_error, member.meter
     is_over = is_stuck or member.is_over
     logs = (meter.transfers, meter.spans, meter.steps, meter.measures)
     *begun, n_printed = [*cursors, *[0] * (N_CURSORS - len(cursors))]
@@ -58,7 +58,7 @@ def poll(
         "state": "failed" if is_stuck else member.state if is_over else "running",
         "stuck": is_stuck,
         "step": member.step,
-        "error": to_plain(verdict) if verdict else None,
+        "error": to_plain(error) if error else None,
         "epochs": [list(epoch) for epoch in member.epochs],
         "cursors": [cursor for _, cursor in news],
         "counts": [len(row) for row in rows],

@@ -1,7 +1,7 @@
 """A member's part in an epoch: how it carries out each phase of its steps.
 
-Theory of operation. A loop (`kit.training.core.loops`) says which phase is next; the
-method of that name does it, with the member's memory, links and meter. What a part
+Theory of operation. A loop (`kit.training.core.loops`) says which phase is next, by a
+method of the part, which does it with the member's memory, links and meter. What a part
 keeps between two phases belongs to the step under way: when it began, how long it
 computed. There is a kind of part for each way to make a step: together (below,
 and `compressed_steps` for gradients that are compressed), or at the pace of each worker
@@ -21,7 +21,7 @@ from kit.exchange.ports.port import NO_HALT
 from kit.trace.traffic import Phase, StepRow
 from kit.training.core.context import MemberContext, StepEvents
 from kit.training.core.coordinator import TrainingCoordinator
-from kit.training.core.loops import Loop, live, together
+from kit.training.core.loops import Loop, in_step, live
 from kit.training.worker.worker import TrainingWorker
 
 
@@ -64,10 +64,14 @@ class MemberPart:
 
     def run(self, step: int) -> None:
         """Do steps from number `step` on until a halt."""
-        live(self, step, self._context.endpoint.check)
+        live(self.loop(step))
 
     def close(self) -> None:
         """End what was started; here nothing."""
+
+    def check(self) -> None:
+        """Raise what the training has failed with, if it has."""
+        self._context.endpoint.check()
 
     def begin(self, step: int) -> bool:
         """Begin a step; returns whether to come to the boundary instead."""
@@ -183,17 +187,18 @@ class SyncServer(MemberPart):
         context, payload = role.context, role.context.job.payload
         plan, update = payload.woven(role.plan), payload.update()
         self._program = context.program(plan, update, expects=True)
+        self.steps, self.stamp = context.job.steps, context.endpoint.stamp
         self._ahead = 1  # how many steps before a halt it is announced
 
     def loop(self, step: int) -> Loop:
         """See `MemberPart`."""
         if self._coordinator is not None:
             self._ahead = self._coordinator.halts.ahead
-        return together(step, self._context.job.steps, self._context.endpoint.stamp)
+        return in_step(self, step)
 
     def begin(self, step: int) -> bool:
         """See `MemberPart`."""
-        stamp = self._context.endpoint.stamp
+        stamp = self.stamp
         # Asked before this member contributes to the step: the halt then travels with
         # the step, and nobody can be past it. Asked for one halt at a time: the answer
         # takes up what is due, and what is due at a later step must not be taken up at

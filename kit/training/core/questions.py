@@ -41,7 +41,7 @@ from kit.message_fields import (
     whole,
 )
 from kit.settings import Settings
-from kit.training.core.agreement import Answer
+from kit.training.core.agreement import BoundaryReply
 from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator
 from kit.training.core.digests import DigestReport
 from kit.training.data.agreement import DataReport
@@ -79,8 +79,9 @@ def _with_error(error: KitError | None, **values: Any) -> Message:
 
 NOTHING: Final = ReplyCodec[None](lambda _: ({}, b""), lambda *_: None)
 BLOB: Final = ReplyCodec[bytes](lambda kept: ({}, kept), lambda _, blob: bytes(blob))
-DECISION: Final = ReplyCodec[Answer](
-    lambda answer: (answer.to_plain(), b""), lambda plain, _: Answer.from_plain(plain)
+DECISION: Final = ReplyCodec[BoundaryReply](
+    lambda answer: (answer.to_plain(), b""),
+    lambda plain, _: BoundaryReply.from_plain(plain),
 )
 FAILURE: Final = ReplyCodec[KitError | None](_with_error, _error_in)
 HEARTBEAT: Final = ReplyCodec[HeartbeatReply](
@@ -336,11 +337,11 @@ class CoordinatorClient:
         """Of BLAS, which all members compute with."""
         return self._way.threads
 
-    def arrive(self, number: int, step: int) -> Answer:
+    def arrive(self, number: int, step: int) -> BoundaryReply:
         """Come to boundary `number`, before `step`."""
         return self.ask(ARRIVE, number=number, step=step)
 
-    def prepared(self, number: int, refusal: str | None) -> Answer:
+    def prepared(self, number: int, refusal: str | None) -> BoundaryReply:
         """Report that the proposal was prepared, or why not."""
         return self.ask(PREPARED, number=number, refusal=refusal)
 

@@ -52,7 +52,7 @@ from kit.exchange.layout import ITEMSIZE, Layout, Range, intersect
 from kit.exchange.plan import SLOT
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.core.axes import ranges_of, writers_of
-from kit.training.core.context import MemberContext, StepObserver
+from kit.training.core.context import MemberContext, StepCallback
 from kit.wire.local.arena import Arena
 
 if TYPE_CHECKING:
@@ -466,7 +466,7 @@ class Buffers:
 # A sink of snapshots: takes shards between the steps, passes them on beside them.
 
 
-class Sink(StepObserver):
+class Sink(StepCallback):
     """One use of a member's shards, with a thread that passes them on."""
 
     def __init__(self, context: MemberContext, name: str) -> None:

@@ -6,9 +6,9 @@ server counts them and hands out the right to compute the next one, so a trainin
 steps does exactly k updates, and a fast worker does more of them. The staleness of an
 update is the number of updates that others made between its pull and its push.
 
-Every push and every pull begins with a note, an empty message: it carries the number of
-updates so far. A note with a halt says goodbye: from a worker, that it comes to the
-boundary and pushes nothing; from a server, that the worker must come to it.
+Every push and every pull begins with a note: the number of updates so far. The last one
+says goodbye: from a worker, that it comes to the boundary and pushes nothing; from a
+server, that the worker must come to it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from collections.abc import Collection, Sequence
 
 from kit.errors import PeerLost
 from kit.exchange.plan import GRAD, Add, Apply, Op, Plan, Receive, Term
-from kit.exchange.ports.port import NO_HALT, Arrival
 from kit.trace.traffic import TransferKind
-from kit.training.core.loops import Account, Fate, Loop, Pulled, at_own_pace
+from kit.training.core.loops import Loop
 from kit.training.core.part import PartRole
 from kit.training.features.asynchronous.served_steps import (
     NOTE,
+    Account,
+    Fate,
+    Note,
+    Pulled,
     ServedServer,
     ServedWorker,
+    at_own_pace,
+    post_note,
+    take_note,
 )
 from kit.training.optimizers.rule import MeanUpdate
 
@@ -95,8 +101,7 @@ class AsyncServer(ServedServer):
         context, endpoint = self._context, self._context.endpoint
         program, step = self._programs[worker], self._account.step
         try:
-            note = endpoint.receive(endpoint.ports[worker], NOTE)
-            if note.halt != NO_HALT:
+            if take_note(endpoint, worker).is_last:
                 return step, True
             self._begun, program.waited_ns = endpoint.clock(), 0
             endpoint.stamp.step = step
@@ -157,13 +162,13 @@ class AsyncWorker(ServedWorker):
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until there is no more to do."""
         self._expect()
-        return at_own_pace(step, step + self._place.rank < self._context.job.steps)
+        is_due = step + self._place.rank < self._context.job.steps
+        return at_own_pace(self, step, is_due)
 
     def run(self, step: int) -> None:
         """Do steps, then say goodbye."""
         super().run(step)
-        self._context.endpoint.stamp.halt = 0
-        self._post_notes()
+        self._say(is_last=True)
         self._context.endpoint.flush()
 
     def begin(self, step: int) -> bool:
@@ -174,17 +179,17 @@ class AsyncWorker(ServedWorker):
 
     def push(self, step: int) -> None:
         """Send the gradients to all servers."""
-        self._context.endpoint.stamp.halt = NO_HALT
-        self._post_notes()
+        self._say(is_last=False)
         self._program.reduce(0)
 
     def _share(self, step: int) -> tuple[float, int]:
         return self._place.compute_next(step)
 
-    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
-        done = notes[0].step
-        return done - 1, done, all(note.halt == NO_HALT for note in notes)
+    def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
+        done = notes[0].number
+        return done - 1, done, not any(note.is_last for note in notes)
 
-    def _post_notes(self) -> None:
-        for server in self._context.job.ps:
-            self._context.endpoint.ports[server].post(*NOTE[:2])
+    def _say(self, *, is_last: bool) -> None:
+        endpoint = self._context.endpoint
+        servers, step = self._context.job.ps, endpoint.stamp.step
+        post_note(endpoint, servers, step, is_last=is_last)

@@ -2,16 +2,17 @@
 
 Theory of operation. A worker computes, pushes its gradient to all servers and pulls
 what they have by then. It says nothing else and knows of no other worker. A server
-takes pushes as they come, and its account (`kit.training.core.loops.Account`) says
+takes pushes as they come, and its `Account` says
 what becomes of each: in asynchronous steps each is an update of its own
 (`async_steps`), with backup workers the first R are one (`backup_workers.steps`). An
-answer begins with a note, an empty message: it carries a number of steps, and with a
-halt it sends the worker to the boundary.
+answer begins with a note: a number of steps, and whether to come to the boundary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import (
@@ -27,13 +28,130 @@ from kit.exchange.plan import (
     Send,
     Term,
 )
-from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Phase, TransferKind
 from kit.training.core.job import Job
-from kit.training.core.loops import Account, Loop, Pulled, serve
+from kit.training.core.loops import Loop
 from kit.training.core.part import MemberPart, PartRole
 
 NOTE = Expected(GRAD, Range(0, 0), apart=True)
+
+#: The step that a push was (None: it came too late for its step), how many steps are
+#: done, and whether to go on.
+Pulled = tuple[int | None, int, bool]
+
+
+class Fate(Enum):
+    """What becomes of a push."""
+
+    COUNTS = "counts"  # its worker waits for others, or for nothing more
+    FILLS = "fills"  # it counts, and the step is complete
+    LATE = "late"  # the step was complete without it
+
+
+class Account:
+    """What a server knows of the steps between two boundaries.
+
+    Attributes:
+        step: the one under way.
+        counted: the workers whose pushes it has so far.
+        awaited: the workers that may send something.
+        is_ending: whether workers that are answered are sent to the boundary.
+    """
+
+    def __init__(self, workers: Collection[int], step: int) -> None:
+        self.step, self.counted, self.awaited = step, list[int](), set(workers)
+        self.is_ending = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everybody has been sent to the boundary, or is lost."""
+        return not self.awaited
+
+    def arrive(self, worker: int, step: int, halts: bool) -> Fate:
+        """Take a push."""
+        raise NotImplementedError
+
+    def complete(self) -> list[int]:
+        """End the step; returns the workers to be answered."""
+        raise NotImplementedError
+
+    def lose(self, worker: int) -> None:
+        """Go on without a worker."""
+        self.awaited.discard(worker)
+
+
+# --------------------------------------------------------------------------------------
+# What servers and workers say beside arrays: a number, such as that of a step, and
+# whether it is the last one. It travels as the step and the halt of an empty message.
+
+
+class Note(NamedTuple):
+    """What a server or a worker has said."""
+
+    number: int
+    is_last: bool
+
+
+def post_note(
+    endpoint: Endpoint, peers: Iterable[int], number: int, *, is_last: bool
+) -> None:
+    """Say a number to some members."""
+    endpoint.stamp.step, endpoint.stamp.halt = number, 0 if is_last else NO_HALT
+    for peer in peers:
+        endpoint.ports[peer].post(*NOTE[:2])
+
+
+def take_note(endpoint: Endpoint, peer: int) -> Note:
+    """Wait for what a member says."""
+    arrival = endpoint.receive(endpoint.ports[peer], NOTE)
+    return Note(arrival.step, arrival.halt != NO_HALT)
+
+
+# --------------------------------------------------------------------------------------
+# The loops; see `kit.training.core.loops`.
+
+
+def at_own_pace(part: ServedWorker, step: int, goes_on: bool) -> Loop:
+    """Do a worker's steps at parameter servers that take its gradient in its turn."""
+    while goes_on:
+        yield part.check, ()
+        if (yield part.begin, (step,)):
+            return
+        loss = yield part.calculate, (step,)
+        yield part.push, (step,)
+        number, step, goes_on = yield part.pull, (step,)
+        yield part.commit, (number, step, loss)
+
+
+def serve(part: ServedServer, account: Account) -> Loop:
+    """Do a server's part for workers at their own pace, until all are sent away."""
+    yield part.begin, (account.step,)
+    while not account.is_over:
+        yield part.check, ()
+        worker, pushed = yield part.listen, ()
+        if pushed is None:
+            account.lose(worker)
+            yield part.forget, (worker,)
+            continue
+        fate = account.arrive(worker, *pushed)
+        if fate is Fate.COUNTS:
+            continue
+        step, workers = account.step, [worker]
+        if fate is Fate.FILLS:
+            yield part.advance, (step, account.counted)
+            workers = account.complete()
+        lost = yield part.respond, (workers, step, account.is_ending)
+        for gone in lost:
+            account.lose(gone)
+            yield part.forget, (gone,)
+        if fate is Fate.FILLS:
+            yield part.begin, (account.step,)
+
+
+# --------------------------------------------------------------------------------------
+# The parts.
 
 
 class ServedWorker(MemberPart):
@@ -57,13 +175,16 @@ class ServedWorker(MemberPart):
         pairs = {ps: (script, script) for ps, script in scripts.items()}
         self._context.endpoint.expect(pairs, 0)
 
+    def push(self, step: int) -> None:
+        """Send what was computed to the servers."""
+        raise NotImplementedError
+
     def pull(self, step: int) -> Pulled:
-        """Take the answers of all servers."""
+        """Take the newest parameters, when all servers have answered."""
         context, endpoint = self._context, self._context.endpoint
         # The notes of all servers come before any parameters, so this measures the
         # wait for our turn and not the transfer.
-        servers = [endpoint.ports[ps] for ps in context.job.ps]
-        notes = [endpoint.receive(server, NOTE) for server in servers]
+        notes = [take_note(endpoint, server) for server in context.job.ps]
         waited = endpoint.clock()
         context.meter.span(Phase.WAIT, step, self._computed, waited)
         context.reach("exchange.reduced", step)
@@ -72,7 +193,7 @@ class ServedWorker(MemberPart):
         return self._answer(step, notes)
 
     def commit(self, number: int | None, done: int, loss: float) -> None:
-        """End the step; one that came too late does not count."""
+        """End the step; one that came too late, without a number, does not count."""
         step = self._context.endpoint.stamp.step
         row, late = (step, done - step) if number is None else (number, number - step)
         if number is None:
@@ -82,7 +203,7 @@ class ServedWorker(MemberPart):
         self._events.commit(done)
         self._events.end(row, None if number is None else loss)
 
-    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
+    def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
         raise NotImplementedError
 
 
@@ -118,23 +239,37 @@ class ServedServer(MemberPart):
             {server: (script,) * 2 for server, script in scripts.items()}, 0
         )
         self._account = self._open(workers, step)
-        return serve(self._account)
+        return serve(self, self._account)
 
     def begin(self, step: int) -> bool:
         """Begin a step; here with the first push."""
         return False
 
+    def listen(self) -> tuple[int, tuple[int, bool] | None]:
+        """Take the next push that is complete, or hear that its worker is lost.
+
+        Returns the worker, and of which step its push is, and whether it asks for a
+        boundary; or None, if it is lost.
+        """
+        raise NotImplementedError
+
+    def advance(self, step: int, workers: Collection[int]) -> None:
+        """Update the parameters with what these workers have pushed."""
+        raise NotImplementedError
+
     def respond(
         self, workers: Collection[int], step: int, is_ending: bool
     ) -> list[int]:
-        """Answer workers; returns those that are lost."""
+        """Answer workers, for whom `step` counts, or steps up to it are done.
+
+        Returns those that are lost.
+        """
         endpoint = self._context.endpoint
-        stamp, under_way = endpoint.stamp, endpoint.stamp.step
-        stamp.step, stamp.halt = step, 0 if is_ending else NO_HALT
+        under_way = endpoint.stamp.step
         for worker in workers:
-            endpoint.ports[worker].post(*NOTE[:2])
+            post_note(endpoint, [worker], step, is_last=is_ending)
             self._answers[worker].reduce(0)
-        stamp.step = under_way
+        endpoint.stamp.step = under_way
         return []
 
     def forget(self, worker: int) -> None:

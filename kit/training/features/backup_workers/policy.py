@@ -28,9 +28,8 @@ from kit.exchange.plan import (
 )
 from kit.exchange.ports.memory import Array
 from kit.training.core.job import Job
-from kit.training.core.loops import Account, Fate
 from kit.training.data.splits import split_bounds
-from kit.training.features.asynchronous.served_steps import held
+from kit.training.features.asynchronous.served_steps import Account, Fate, held
 from kit.training.optimizers.rule import Optimizer
 
 

@@ -7,14 +7,13 @@ and skips its split of the mini-batches in between. A push is complete when all 
 messages are there, so a worker that stops halfway holds nobody up.
 
 The first server decides: it takes pushes as they become complete. It tells the other
-servers whose turn it is, by an empty message whose step is the worker's number (with a
-halt: that worker is lost), so they do the same in the same order, each with its own
-parameters (`policy`). By then they have the push already, since the worker sent theirs
-first.
+servers whose turn it is, by a note of the worker's number (the last one of a worker:
+that is lost), so they do the same in the same order, each with its own parameters
+(`policy`). By then they have the push already, since the worker sent theirs first.
 
-An answer begins with a note. Its step is that of the gradient if it counts, else the
-number of steps done; a halt says that the worker has to come to the boundary. A worker
-takes a copy, made for it alone: the server need not wait until it has been read.
+An answer begins with a note: the step of the gradient if it counts, else the number of
+steps done; after the last one the worker has to come to the boundary. A worker takes a
+copy, made for it alone: the server need not wait until it has been read.
 """
 
 from __future__ import annotations
@@ -27,14 +26,20 @@ from kit.errors import InternalError, PeerLost
 from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, Apply, Plan
 from kit.exchange.ports.memory import Array
-from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port
+from kit.exchange.ports.port import NO_HALT, Expected, Port
 from kit.trace.traffic import Phase, TransferKind
-from kit.training.core.loops import Account, Loop, Pulled, at_own_pace
+from kit.training.core.loops import Loop
 from kit.training.core.part import PartRole
 from kit.training.features.asynchronous.served_steps import (
     NOTE,
+    Account,
+    Note,
+    Pulled,
     ServedServer,
     ServedWorker,
+    at_own_pace,
+    post_note,
+    take_note,
 )
 from kit.training.features.backup_workers.policy import (
     Quorum,
@@ -94,12 +99,9 @@ class QuorumServer(ServedServer):
         begin, step = endpoint.clock(), self._account.step
         if context.me == self._first:
             worker, is_lost = self._choose()
-            endpoint.stamp.step, endpoint.stamp.halt = worker, 0 if is_lost else NO_HALT
-            for server in context.job.ps[1:]:
-                endpoint.ports[server].post(*NOTE[:2])
+            post_note(endpoint, context.job.ps[1:], worker, is_last=is_lost)
         else:
-            note = endpoint.receive(endpoint.ports[self._first], NOTE)
-            worker, is_lost = note.step, note.halt != NO_HALT
+            worker, is_lost = take_note(endpoint, self._first)
         endpoint.stamp.step, end = step, endpoint.clock()
         context.meter.span(Phase.WAIT, step, begin, end)
         self._waited_ns += end - begin
@@ -196,7 +198,7 @@ class QuorumWorker(ServedWorker):
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until told to come to the boundary."""
         self._expect()
-        return at_own_pace(step, step < self._context.job.steps)
+        return at_own_pace(self, step, step < self._context.job.steps)
 
     def begin(self, step: int) -> bool:
         """See `MemberPart`."""
@@ -213,11 +215,9 @@ class QuorumWorker(ServedWorker):
     def _share(self, step: int) -> tuple[float, int]:
         return self._place.compute(step, lambda bucket: None)
 
-    def _answer(self, step: int, notes: Sequence[Arrival]) -> Pulled:
-        answers = {(note.step, note.halt == NO_HALT) for note in notes}
-        if len(answers) > 1:
-            raise InternalError(
-                f"the servers do not agree on a step: {sorted(answers)}."
-            )
-        ((said, goes_on),) = answers
-        return (step, step + 1, goes_on) if said == step else (None, said, goes_on)
+    def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
+        if len({*notes}) > 1:
+            raise InternalError(f"the servers do not agree on a step: {sorted(notes)}.")
+        said, is_last = notes[0]
+        number, done = (step, step + 1) if said == step else (None, said)
+        return number, done, not is_last

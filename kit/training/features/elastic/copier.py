@@ -36,7 +36,7 @@ class Copier(Sink):
         super().__init__(context, "copier")
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """See `StepObserver`: prepare a buffer for what is ours from now on."""
+        """See `StepCallback`: prepare a buffer for what is ours from now on."""
         context, job = self._context, self._context.job
         # Workers that servers serve hold nothing that these lack, so their loss must
         # not make a snapshot useless.

@@ -47,7 +47,7 @@ from kit.hooks.calls import after as call_after
 from kit.hooks.calls import before as call_before
 from kit.hooks.environment import inside
 from kit.trace.traffic import MeasureRow
-from kit.training.core.context import MemberContext, StepObserver
+from kit.training.core.context import MemberContext, StepCallback
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
 from kit.training.features.hooks.adapters import LOSS, STEP, HookList
@@ -349,7 +349,7 @@ class HookCoordinator:
         return self._is_stopped
 
 
-class HookRunner(StepObserver):
+class HookRunner(StepCallback):
     """The hooks of one training, called by its coordinator's thread."""
 
     def __init__(self, job: Job, hooks: HookList) -> None:
