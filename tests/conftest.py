@@ -17,9 +17,11 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -39,6 +41,11 @@ from tests import zygote
 
 GRACE_S = 10.0
 DEATH_S = 10.0
+
+# Tests have sockets below `tmp_path`, and the path of one has at most 107 bytes. Below
+# the temporary folder, which may be a long one, pytest numbers its runs.
+SHORT_FOLDER = "/tmp"
+SHORT_BASE = pytest.StashKey[Path]()
 
 # Every process that the tests start inherits this variable, whoever adopts it later.
 MARK = "PSRING_TEST_RUN"
@@ -91,13 +98,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest makes its folder
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=SHORT_FOLDER)
+        config.stash[SHORT_BASE] = Path(config.option.basetemp)
     # A shell starts what runs in the background with SIGINT ignored, which every
     # process inherits: none could be interrupted, and tests do interrupt some.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     zygote.install()
     config.pluginmanager.register(FilesWithTests(config))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove what the tests have written, but for a look at one that has failed."""
+    base = session.config.stash.get(SHORT_BASE, None)
+    if base is not None and exitstatus != pytest.ExitCode.TESTS_FAILED:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def pytest_xdist_auto_num_workers() -> int:

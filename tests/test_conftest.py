@@ -129,6 +129,12 @@ def test_in_a_browser(): pass
 def test_without(): pass
 """
 
+WRITING = """
+def test_that_has_a_name_of_many_words_and_writes(tmp_path):
+    print("it is", tmp_path)
+    (tmp_path / "file").touch()
+"""
+
 
 def run(
     pytester: pytest.Pytester, tests: str, *options: str, command: str = ""
@@ -222,3 +228,17 @@ def test_tests_in_a_browser_can_be_chosen_and_left_out(
 
     only.stdout.fnmatch_lines(["PASSED *::test_in_a_browser", "*1 passed, 1 desel*"])
     without.stdout.fnmatch_lines(["PASSED *::test_without", "*1 passed, 1 deselected*"])
+
+
+@pytest.mark.slow
+def test_sockets_fit_into_the_folder_of_a_test_wherever_temporary_files_are(
+    pytester: pytest.Pytester,
+) -> None:
+    folder = pytester.mkdir("many_words_" * 10)
+
+    result = run(pytester, WRITING, "-n", "1", command=f"TMPDIR={folder} {{}}")
+
+    result.assert_outcomes(passed=1)
+    (used,) = re.findall(r"^it is (.*)$", result.stdout.str(), re.MULTILINE)
+    assert len(used) < 70
+    assert not Path(used).parents[1].exists()  # once all have passed

@@ -35,7 +35,8 @@ from kit.wire.listening.address import (
     parse_address,
 )
 
-_LONGEST_NAME = 60  # of a socket, such as /tcp-10.0.0.7-2222.1a2b-3c4d5e.sock
+# Of a folder with a socket in it: /psring-1000/tcp-10.0.0.7-2222.1a2b-3c4d5e.sock
+_LONGEST_NAME = 75
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.2
 
 
@@ -143,15 +144,17 @@ def _missing(task: Task, error: KitError) -> DeadlineExceededError:
 
 
 def default_runtime_dir(settings: Settings) -> Path:
-    """Return this user's folder for sockets: by setting, by XDG, or a temporary one.
-
-    That is in /tmp where the temporary folder is too long for a socket's path.
-    """
+    """Return this user's folder for sockets: by setting, by XDG, or a temporary one."""
     if settings.runtime_dir:
         return Path(settings.runtime_dir)
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base and is_guarded(Path(base)) and os.access(base, os.W_OK):
         return Path(base) / "psring"
-    folder = Path(tempfile.gettempdir()) / f"psring-{os.getuid()}"
+    return Path(short_folder()) / f"psring-{os.getuid()}"
+
+
+def short_folder() -> str:
+    """Return the temporary folder; /tmp where it is too long for a socket's path."""
+    folder = tempfile.gettempdir()
     is_short = len(os.fsencode(folder)) + _LONGEST_NAME <= MAX_UNIX_PATH
-    return folder if is_short else Path("/tmp") / folder.name
+    return folder if is_short else "/tmp"

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from kit.server.directory import Directory
+from kit.server.directory import Directory, short_folder
 from kit.server.server import Server
 from kit.server.target import ClusterTarget
 from kit.settings import Settings, current
@@ -124,7 +124,9 @@ def local_cluster(
     """
     chosen = settings or current()
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kit-"))
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="kit-", dir=short_folder())
+        )
         chosen = chosen.replace(runtime_dir=folder)
         over_tcp = chosen.transport == "tcp"
         credentials = Credentials.new(certificate=over_tcp and not chosen.insecure)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import DeadlineExceededError, KitError
-from kit.server.directory import Directory
+from kit.server.directory import Directory, short_folder
 from kit.settings import Settings, current
 from kit.task import Task
 from kit.testing.cluster import BareCluster
@@ -233,7 +233,7 @@ def process_cluster(
     """
     tasks = [Task("ps", index) for index in range(ps)]
     tasks += [Task("worker", index) for index in range(worker)]
-    with tempfile.TemporaryDirectory(prefix="kit-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kit-", dir=short_folder()) as folder:
         cluster = ProcessCluster(tasks, Path(folder), settings or current())
         try:
             cluster.open()

@@ -7,8 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from kit.errors import PeerLost
 from kit.task import Task
+from kit.testing.cluster import BareCluster, local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import TaskProcess, until
 from tests.faults.scene import is_running
@@ -72,6 +74,20 @@ def said(process: TaskProcess, code: str) -> str:
     with pytest.raises(Exception, match="hosts no task"):
         process.answer("give_up")
     return process.words().strip()
+
+
+@pytest.mark.parametrize("start", [local_cluster, process_cluster])
+def test_a_cluster_starts_where_temporary_files_are_too_far_down_for_sockets(
+    start: Callable[..., AbstractContextManager[BareCluster]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / ("x" * 90)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    with start(ps=0, worker=1) as cluster:
+        assert cluster.directory.addresses
 
 
 def test_a_process_is_where_the_test_is_when_it_is_started(

@@ -15,6 +15,7 @@ import pytest
 import kit
 from kit.__main__ import main
 from kit.errors import InvalidArgumentError
+from kit.server.directory import short_folder
 from tests.cases import for_each
 from tests.server.pods import Kubelet, Pod, config_of, running
 from tests.training.toy import replayed
@@ -45,8 +46,8 @@ with kit.Graph().as_default(), kit.device("/job:ps/task:0"):
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A folder in which the path of a socket is not too long."""
-    with TemporaryDirectory(prefix="pods-") as folder:
+    """A folder in which the path of a pod's socket is not too long."""
+    with TemporaryDirectory(prefix="pods-", dir=short_folder()) as folder:
         yield Path(folder)
 
 
