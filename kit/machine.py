@@ -166,6 +166,13 @@ def raise_descriptors(needed: int | None = None) -> int:
     return max(soft, wanted)
 
 
+def open_descriptors() -> int:
+    """Return how many files and sockets this process has open."""
+    import psutil
+
+    return psutil.Process().num_fds()
+
+
 def used_mib(pid: int) -> float | None:
     """Return the memory of a process, None for one that is gone; some 2 ms.
 

@@ -126,6 +126,8 @@ class Lifecycle:
                 n_tasks = len(self.options.tasks)
                 allowed = machine.raise_descriptors(memory.need_descriptors(n_tasks))
                 memory.check_descriptors(n_tasks, allowed)
+                n_open = machine.open_descriptors()
+                memory.check_free_descriptors(n_tasks, allowed, n_open)
                 self._reserve = bytes(_RESERVE_BYTES)
                 self.loop = LoopThread(_THREAD)
             except (OSError, RuntimeError) as error:

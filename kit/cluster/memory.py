@@ -36,6 +36,8 @@ class _Files(NamedTuple):
 # Measured with `benchmarks.growth`; the controller has most, 77 and 6 an engine. A mesh
 # takes 4 of a task for each other one.
 _CONTROLLER, _TASK = _Files(256, 8), _Files(128, 4)
+# What a start opens in the process that starts the cluster: 32 and one a task.
+_CLIENT = _Files(48, 2)
 
 
 def need_descriptors(n_tasks: int) -> int:
@@ -58,6 +60,21 @@ def check_descriptors(n_tasks: int, limit: int, host: str = "") -> None:
             f"process, and {limit:,} are allowed {f'on {host}' if host else 'here'} "
             f"(ulimit -Hn), enough for {most} tasks. Have the limit raised, or start "
             f"fewer."
+        )
+
+
+def check_free_descriptors(n_tasks: int, limit: int, n_open: int) -> None:
+    """Raise `ResourceExhaustedError` if this process has too few left for a start.
+
+    ZeroMQ ends the whole process when it gets none.
+
+    >>> check_free_descriptors(4, limit=1024, n_open=100)
+    """
+    if (need := _CLIENT.needed(n_tasks)) > limit - n_open:
+        raise ResourceExhaustedError(
+            f"to start a cluster of {n_tasks} tasks this process opens up to {need} "
+            f"files, and {n_open:,} of the {limit:,} that it may have are open already "
+            f"(ulimit -Hn). Close some, or have the limit raised."
         )
 
 

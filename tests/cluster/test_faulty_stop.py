@@ -424,7 +424,7 @@ def test_a_notebook_in_need_leaves_nothing(
 START_IN_NEED = """
 import os, resource, sys
 from kit.cluster import Cluster
-from kit.errors import StartFailed
+from kit.errors import ResourceExhaustedError
 
 kept = [os.dup(0) for _ in range(400)]
 resource.setrlimit(resource.RLIMIT_NOFILE, (kept[-1] + 1, kept[-1] + 1))
@@ -432,12 +432,14 @@ for fd in kept[:int(sys.argv[1])]:
     os.close(fd)
 try:
     Cluster(ps=0, worker=1).start()
-except StartFailed as error:
+except ResourceExhaustedError as error:
     print(error)
 """
 
 
-@pytest.mark.parametrize("left", [6, 16])  # not for a process; not for the client
+# Not for a process; one for which ZeroMQ aborts; for which engines never register; for
+# which the client's thread does not begin; nearly enough.
+@pytest.mark.parametrize("left", [6, 12, 14, 24, 40])
 def test_a_start_without_descriptors_is_an_error_of_that_start(
     left: int, runtime: Path
 ) -> None:
@@ -450,6 +452,5 @@ def test_a_start_without_descriptors_is_an_error_of_that_start(
 
     assert done.stderr == ""
     assert done.returncode == 0
-    assert f"{os.uname().nodename} gave it no process: Too many open" in done.stdout
-    assert "ulimit -n" in done.stdout
+    assert "are open already (ulimit -Hn). Close some" in done.stdout
     assert list(runtime.iterdir()) == []
