@@ -261,6 +261,7 @@ def spelt_out(path: str) -> Iterator[str]:
         yield path
 
 
+NOT_OURS = {"Client", "KeyboardInterrupt", "Merge"}  # dask's, Python's, a graph's op
 DESIGN = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/design/*.md"))
 
 
@@ -277,4 +278,23 @@ def test_paths_that_a_page_names_are_there(page: str) -> None:
         for item in named
         for path in spelt_out(item)
         if not any(ROOT.glob(path.rstrip("/")))
+    ] == []
+
+
+def test_classes_and_members_that_a_design_page_names_are_there() -> None:
+    sources = [file.text for file in FILES if file.path.startswith(SHIPPED)]
+    defining: dict[str, str] = {}  # a class, and all of the files that define one
+    for source in sources:
+        for name in re.findall(r"^class (\w+)", source, re.M):
+            defining[name] = defining.get(name, "") + source
+    one_name = r"`([A-Z]\w*[a-z]\w*)(?:\.(\w+))?(?:\([^`]*\))?`"
+    pages = ["ARCHITECTURE.md", *DESIGN]
+    named = {name for page in pages for name in re.findall(one_name, text(page))}
+
+    assert len(named) > 50
+    assert [
+        (name, member)
+        for name, member in sorted(named)
+        if name not in NOT_OURS
+        and not re.search(rf"\b{member or name}\b", defining.get(name, ""))
     ] == []

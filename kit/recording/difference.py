@@ -31,7 +31,7 @@ from kit.recording.recomputing.stretches import stretches
 from kit.recording.replay import digests, go_to, opened, orders, pushed
 from kit.recording.replay_inputs import Own, ReplayInputs, given_for
 from kit.training.client.run import Run
-from kit.training.core.job import difference, terms_of
+from kit.training.core.terms import difference, terms_of
 from kit.training.optimizers.rule import Optimizer
 
 _FAR: Final = 1 << 62

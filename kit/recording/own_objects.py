@@ -34,7 +34,8 @@ from kit.message_fields import (
 from kit.message_fields import record as record_of
 from kit.recording.facts import PYTHON, Facts, digest_of_object, referred
 from kit.training.core.axes import LocalTraining, OwnWork
-from kit.training.core.job import Job, Work, told
+from kit.training.core.job import Job, Work
+from kit.training.core.terms import text_of
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Slot
 
@@ -91,7 +92,7 @@ def object_facts(one: Any) -> Facts:
         "source": source,
         "module": module,
         "name": name,
-        "told": told(one)[:_MOST_TOLD],
+        "told": text_of(one)[:_MOST_TOLD],
         "settings": _settings(one),
         "importable": module != "__main__" and referred(module, name) is kind,
         "slots": [

@@ -27,6 +27,7 @@ from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
 from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
 from kit.recording.options import Recording, recording_of
 from kit.recording.own_objects import object_facts, own_objects
+from kit.recording.state_keeper import states_of
 from kit.recording.stored_step import pickled
 from kit.settings import Settings
 from kit.trace.log import Rows
@@ -360,7 +361,7 @@ class AskedMembers:
                 self._forget()
             return None
         values = values_of(shards.values(), job.layout, job.slots)
-        for name, worker in job.recorded_states.items():
+        for name, worker in states_of(job).items():
             if worker in shards:  # else it is lost
                 values[name] = np.frombuffer(shards[worker].kept, np.uint8)
         self._forget()

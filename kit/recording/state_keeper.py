@@ -13,8 +13,10 @@ from typing import Any
 from kit.errors import UnavailableError
 from kit.training.core.axes import writers_of
 from kit.training.core.context import MemberContext, StepCallback
+from kit.training.core.job import Job
 from kit.training.core.member import Member
 from kit.training.core.snapshot import Shard, private, take
+from kit.training.worker import kept_state
 
 
 class StateKeeper(StepCallback):
@@ -38,8 +40,14 @@ class StateKeeper(StepCallback):
         if step != self._wanted or not context.schedule.in_step:
             return
         first = writers_of(context.owners, job.coordinator)
-        writers = tuple(sorted({*first, *job.recorded_states.values()}))
+        writers = tuple(sorted({*first, *states_of(job).values()}))
         self._taken = take(context, step, writers, private)
+
+
+def states_of(job: Job) -> dict[str, int]:
+    """Return what workers keep, by name, and whose: with switches on the way."""
+    keep = job.workers if job.own_work.may_keep else job.states.values()
+    return {kept_state.name_of(job.tasks[member]): member for member in keep}
 
 
 def recorded(

@@ -38,7 +38,7 @@ from kit.server import watchers
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.core.agreement import Verdict
-from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator, never
+from kit.training.core.coordinator import HungUp, TrainingCoordinator, never
 from kit.training.core.job import Job
 from kit.training.core.news import MOST_ROWS, N_CURSORS, parameters, poll
 from kit.training.core.questions import FAIL, MemberQuestion, all_questions
@@ -138,9 +138,9 @@ class Handlers:
 
         def answer(values: dict[str, Any], blob: bytearray, most_s: float) -> Answer:
             patience_s = min(values.get("patience_s", 0.0), most_s)
-            patience = Patience(patience_s, self._has_hung_up)
+            patience = patience_s, self._has_hung_up
             coordinator = self._coordinator_of_member(values)
-            reply = question.ask(coordinator, values["member"], values, blob, patience)
+            reply = question.ask(coordinator, values["member"], values, blob, *patience)
             return question.reply.pack(reply)
 
         def soon(values: dict[str, Any], blob: bytearray) -> Answer | None:

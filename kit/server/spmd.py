@@ -35,8 +35,9 @@ from kit.server.directory import Directory
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.client.run import Run
-from kit.training.core.job import Job, Work, terms_of
+from kit.training.core.job import Job, Work
 from kit.training.core.member import Member
+from kit.training.core.terms import terms_of
 from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 

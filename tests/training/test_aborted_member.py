@@ -46,6 +46,35 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
     assert n_calls == 5
 
 
+def test_what_ends_the_coordinators_member_from_outside_is_not_said_to_the_others() -> (
+    None
+):
+    has_run = threading.Event()
+
+    def step(params: Params, batch: Any) -> Any:
+        has_run.wait(20)
+        member = cluster.servers[0].trainings.find(run.job.run)
+        member.abort(ClusterBusy("its task was stopped."))
+        return fit(params, batch)
+
+    with quick_cluster(0, 1) as cluster:
+        run = kit.train(
+            step,
+            initial(),
+            DATA,
+            steps=9,
+            batch=BATCH,
+            topology="ring",
+            cluster=cluster,
+        )
+        has_run.set()
+        with pytest.raises(ClusterBusy, match="was stopped"):
+            run.wait(20)
+        coordinator = cluster.servers[0].trainings.find(run.job.run).coordinator
+        assert coordinator is not None
+        assert coordinator.error is None
+
+
 def shared_memory() -> list[str]:
     """Return the arenas that this process holds."""
     gc.collect()

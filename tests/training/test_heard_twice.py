@@ -29,8 +29,9 @@ from kit.server.handlers import Handlers
 from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.core.coordinator import TrainingCoordinator
-from kit.training.core.job import Job, terms_of
+from kit.training.core.job import Job
 from kit.training.core.member import Member
+from kit.training.core.terms import terms_of
 from kit.wire.message import pack_text
 
 RUN = "ab" * 16

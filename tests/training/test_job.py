@@ -15,7 +15,8 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec
 from kit.exchange.topologies.topology import Topology, registered
 from kit.task import Task
-from kit.training.core.job import Job, difference, terms_of
+from kit.training.core.job import Job
+from kit.training.core.terms import difference, terms_of
 from tests.cases import for_each
 from tests.exchange.models import models
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kit
+from kit.recording.state_keeper import states_of
 from kit.training.core.axes import LocalTraining, OwnWork
 from tests.cases import for_each
 from tests.training.test_job import made
@@ -34,7 +35,7 @@ def test_workers_keep_what_their_own_work_carries_on(
     all_workers = {"state/worker:0": 1, "state/worker:1": 2}
 
     assert job.states == (all_workers if keeps else {})
-    assert job.recorded_states == (all_workers if may_keep else {})
+    assert states_of(job) == (all_workers if may_keep else {})
 
 
 def test_a_gradient_and_local_steps_may_both_be_computed_in_pieces() -> None:

@@ -17,14 +17,14 @@ SGD = kit.GradientDescent(0.05)
 
 
 def refusing(
-    task: str, prepare: Callable[[EpochRunner, Epoch], None]
-) -> Callable[..., None]:
+    task: str, prepare: Callable[[EpochRunner, Epoch], frozenset[int]]
+) -> Callable[..., frozenset[int]]:
     """Return a way to prepare that fails on one task, but for the first epoch."""
 
-    def prepared(runner: EpochRunner, epoch: Epoch) -> None:
+    def prepared(runner: EpochRunner, epoch: Epoch) -> frozenset[int]:
         if epoch.number > 1 and runner._context.task.short == task:
             raise MemoryError("no room")
-        prepare(runner, epoch)
+        return prepare(runner, epoch)
 
     return prepared
 
@@ -61,8 +61,8 @@ def test_switch_after_a_refused_one_moves_what_it_should(
     prepare, momentum = EpochRunner.prepare, kit.Momentum(0.05, 0.9)
     refuse = refusing("worker:1", prepare)
 
-    def first_time(runner: EpochRunner, epoch: Epoch) -> None:
-        (refuse if epoch.topology == "mesh" else prepare)(runner, epoch)
+    def first_time(runner: EpochRunner, epoch: Epoch) -> frozenset[int]:
+        return (refuse if epoch.topology == "mesh" else prepare)(runner, epoch)
 
     monkeypatch.setattr(EpochRunner, "prepare", first_time)
     step = Held()

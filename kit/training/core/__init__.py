@@ -14,5 +14,5 @@ Beside them: `questions` is all that a member asks the coordinator, and how; `fa
 finds and says who is lost, `digests` whose parameters differ; `context` is what a
 member has; `snapshot` is the state before one step, for whoever wants it; `news`,
 `activity` and `printed` are what others may see; `conflicts` are options that exclude
-each other.
+each other; `terms` what workers that begin by themselves must agree on.
 """

@@ -13,7 +13,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 from kit import arithmetic
 from kit.errors import (
@@ -36,8 +37,9 @@ from kit.training.core.agreement import (
 from kit.training.core.conflicts import check_change
 from kit.training.core.digests import DigestReport
 from kit.training.core.failures import Damage, Latecomers, Stopping, Suspicions
-from kit.training.core.job import Job, difference, terms_of
+from kit.training.core.job import Job
 from kit.training.core.log import DecisionLog, Decisions, check_command
+from kit.training.core.terms import difference, terms_of
 from kit.training.data.agreement import DataComparison, DataReport
 
 _LOOK_S: Final = 0.1  # between two checks whether the caller has hung up
@@ -47,28 +49,6 @@ HungUp = Callable[[], bool]
 def never() -> bool:
     """Return False: the caller that waits for an answer is always there."""
     return False
-
-
-class Patience(NamedTuple):
-    """For how many seconds a question is kept, unless the caller has hung up."""
-
-    seconds: float
-    has_hung_up: HungUp = never
-
-    def wait(
-        self,
-        ask: Callable[[], Verdict],
-        changed: threading.Condition,
-        clock: Callable[[], float],
-    ) -> Verdict:
-        """Return the first verdict that is not WAIT, or WAIT; `changed` is held."""
-        end = clock() + self.seconds
-        while (verdict := ask()) is Verdict.WAIT:
-            rest = end - clock()
-            if rest <= 0 or self.has_hung_up():
-                break
-            changed.wait(min(rest, _LOOK_S))
-        return verdict
 
 
 class TrainingCoordinator:
@@ -159,8 +139,8 @@ class TrainingCoordinator:
                 if self._agreement.epoch.number == 1:  # the first copy of all
                     self._call_copy()
             self._changed.notify_all()
-            patience = Patience(patience_s, has_hung_up)
-            verdict = self._wait(patience, lambda: self._agreement.verdict(number))
+            ask = partial(self._agreement.verdict, number)
+            verdict = self._wait(ask, patience_s, has_hung_up)
             boundary = self._agreement.boundaries[number]
             if verdict is Verdict.COPY and self._regrouping is not None:
                 self._regrouping.copy_agreed(boundary.step)
@@ -179,15 +159,24 @@ class TrainingCoordinator:
         with self._changed:
             self._agreement.prepared(member, number, refusal)
             self._changed.notify_all()
-            patience = Patience(patience_s, has_hung_up)
-            verdict = self._wait(patience, lambda: self._agreement.outcome(number))
+            ask = partial(self._agreement.outcome, number)
+            verdict = self._wait(ask, patience_s, has_hung_up)
             boundary = self._agreement.boundaries[number]
             return BoundaryReply(
                 verdict, boundary.proposal, boundary.reason, boundary.step
             )
 
-    def _wait(self, patience: Patience, ask: Callable[[], Verdict]) -> Verdict:
-        return patience.wait(ask, self._changed, self._clock)
+    def _wait(
+        self, ask: Callable[[], Verdict], patience_s: float, has_hung_up: HungUp
+    ) -> Verdict:
+        """Return the first verdict that is not WAIT, or WAIT."""
+        end = self._clock() + patience_s
+        while (verdict := ask()) is Verdict.WAIT:
+            rest = end - self._clock()
+            if rest <= 0 or has_hung_up():
+                break
+            self._changed.wait(min(rest, _LOOK_S))
+        return verdict
 
     def compare(self, member: int, reports: Sequence[DigestReport]) -> None:
         """Take what a member reports of its parameters; damage ends the training."""

@@ -75,24 +75,22 @@ class EpochRunner:
             callbacks = (MeasuresToMeter(context, self._place), *callbacks)
         self.events = StepEvents(context, callbacks)
 
-    def prepare(self, epoch: Epoch) -> None:
+    def prepare(self, epoch: Epoch) -> frozenset[int]:
         """Check that the epoch can be carried out here; raises what speaks against it.
 
-        Nothing is changed: if one member cannot, all go on as before.
+        Nothing is changed: if one member cannot, all go on as before. Returns the
+        members that deal with us in the epoch, and while it begins.
         """
         job = self._context.job
         conflicts.check(job, epoch.topology, epoch.synchronous)
         LinkSettings.parse(epoch.link)
-        job.plan(by_name(epoch.topology), self._context.me)
+        moved = self._moves(epoch, job.owners(epoch))
+        return partners(job, self._context.me, epoch, moved)
 
-    def partners(self, epoch: Epoch) -> frozenset[int]:
-        """Return the members that deal with us in an epoch, and while it begins."""
-        context, job = self._context, self._context.job
-        owners = job.owners(epoch)
-        moved = moves(
-            job, self._epoch, self._owners, epoch, owners, resumes=job.resumes
-        )
-        return partners(job, context.me, epoch, moved)
+    def _moves(self, epoch: Epoch, owners: tuple[Owned, ...]) -> Moves:
+        job = self._context.job
+        about = self._epoch, self._owners, epoch, owners
+        return moves(job, *about, resumes=job.resumes)
 
     def adopt(self, epoch: Epoch) -> None:
         """Begin an agreed epoch: set the links, do the moves, bind the plan."""
@@ -106,7 +104,7 @@ class EpochRunner:
         shape(context.endpoint, LinkSettings.parse(epoch.link), job.group.hosts)
         topology = by_name(epoch.topology)
         owners = job.payload.owners(topology)
-        moved = moves(job, before, self._owners, epoch, owners, resumes=job.resumes)
+        moved = self._moves(epoch, owners)
         self._count_from(before, epoch)
         if epoch.number == 1:
             self._fill(owners)  # the moves then send on what was filled in

@@ -357,8 +357,6 @@ class Member:
             number += 1
             if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
                 self._change(context, runner, number - 1, answer.epoch)
-                if self.hooks is not None and self.epochs:
-                    self.hooks.created(self._began)
                 continue  # no step yet: the training may be paused
             if answer.verdict in self._sinks:
                 self._sinks[answer.verdict].take_part(answer.step, number)
@@ -368,11 +366,6 @@ class Member:
             context.endpoint.stamp.halt = answer.halt
             self.meets_since = 0
             runner.run(answer.step)
-
-    @property
-    def _began(self) -> int:
-        """Before which step the training began, in whatever generation."""
-        return self.coordinator.began if self.coordinator is not None else 0
 
     def _leave(self) -> None:
         # All have agreed on the end, so the coordinator may be gone already.
@@ -386,15 +379,14 @@ class Member:
 
     def _change(
         self, context: MemberContext, runner: EpochRunner, number: int, epoch: Epoch
-    ) -> BoundaryReply:
+    ) -> None:
         assert self._linked is not None, "it was made when the member began"
         links, patience_s = self._linked.links, self.job.settings.step_deadline_s / 2
         refusal: str | None = None
         try:
-            runner.prepare(epoch)
+            there = runner.prepare(epoch) - self._linked.endpoint.lost
             # Half of what the others wait for us: a link that cannot be opened is to
             # refuse the epoch in words, before they give us up.
-            there = runner.partners(epoch) - self._linked.endpoint.lost
             links.prepare(there, deadline_in(patience_s))
         except Exception as error:
             # Of whatever kind: nothing has changed yet, and the others wait for a word.
@@ -420,7 +412,6 @@ class Member:
             )
             self.epochs.append(row)
             context.reach("epoch.committed", epoch.first_step)
-        return answer
 
     def _ask_until(self, number: int, step: int) -> BoundaryReply:
         while True:
@@ -486,7 +477,8 @@ class Member:
         elif isinstance(error, DeadlineExceededError) and self.state == "starting":
             error = not_opened(self.job, error)
         failure = as_failure(error, self.task)
-        asks = self.error is None and self._client is not None
+        is_cause = self.error is None  # else it was ended by somebody else
+        asks = is_cause and self._client is not None
         self._asks_for_cause |= asks
         self.abort(failure)  # the exchange thread may wait for a neighbour
         if asks:
@@ -500,8 +492,9 @@ class Member:
             with suppress(KitError):
                 self.error = self._talk().fail(failure, patience_s) or failure
             self._asks_for_cause = False
-        if self.coordinator is not None:
-            self.coordinator.fail(self.error or failure)  # nobody watches from here on
+        if is_cause and self.coordinator is not None:
+            # Its heart, which watches over all, ends with it: nothing may stay open.
+            self.coordinator.fail(self.error or failure)
 
     def check(self) -> None:
         """Raise what the training failed with, if it has."""

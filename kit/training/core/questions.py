@@ -8,7 +8,7 @@ Theory of operation
     ways give the same, and a new question is one row and one method of
     `CoordinatorClient`.
 
-    Answers that `wait` for other members come after `Patience`, as "ask again". Those
+    Answers that `wait` for other members come after a while as "ask again". Those
     that are `large` travel on a link of their own, so as not to hold up heartbeats.
 
     arrive  prepared  beat  fail  leave      of every member
@@ -42,7 +42,7 @@ from kit.message_fields import (
 )
 from kit.settings import Settings
 from kit.training.core.agreement import BoundaryReply
-from kit.training.core.coordinator import HungUp, Patience, TrainingCoordinator
+from kit.training.core.coordinator import HungUp, TrainingCoordinator, never
 from kit.training.core.digests import DigestReport
 from kit.training.data.agreement import DataReport
 from kit.wire.frame import Buffer
@@ -122,13 +122,13 @@ class MemberQuestion(Generic[Reply]):
         member: int,
         values: Mapping[str, Any],
         blob: Buffer,
-        patience: Patience,
+        patience_s: float,
+        has_hung_up: HungUp = never,
     ) -> Reply:
-        """Return the coordinator's answer to a member."""
+        """Return the coordinator's answer to a member; see `waits`."""
         named = {name: values[name] for name in self.fields if name in values}
         if self.waits:
-            named["patience_s"] = patience.seconds
-            named["has_hung_up"] = patience.has_hung_up
+            named |= {"patience_s": patience_s, "has_hung_up": has_hung_up}
         if self.has_blob:
             named["blob"] = blob
         return self.answer(coordinator, member, **named)
@@ -245,9 +245,8 @@ class SameProcess:
         patience_s: float,
     ) -> Reply:
         """See `Way`."""
-        return question.ask(
-            self._coordinator, self._member, values, blob, Patience(patience_s)
-        )
+        coordinator, member = self._coordinator, self._member
+        return question.ask(coordinator, member, values, blob, patience_s)
 
     def close(self) -> None:
         """Nothing to let go of."""

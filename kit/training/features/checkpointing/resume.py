@@ -37,8 +37,9 @@ from kit.faults import points
 from kit.message_fields import shown
 from kit.regular_file import check_regular
 from kit.training.client.saves import Resumed
-from kit.training.core.job import Job, first_few
+from kit.training.core.job import Job
 from kit.training.core.snapshot import fill
+from kit.training.core.terms import first_few
 from kit.training.features.checkpointing.policy import AFRESH, Checkpoints
 from kit.training.features.checkpointing.save_coordinator import (
     SaveCoordinator,

@@ -41,6 +41,7 @@ from kit.errors import (
     UnimplementedError,
     shortened,
 )
+from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
 from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.hooks.calls import after as call_after
@@ -359,7 +360,7 @@ class HookRunner(StepCallback):
         self._session = HookSession(self._place)
         self._context = SessionRunContext(SessionRunArgs(LOSS), self._session)
         self._fetches: dict[SessionRunHook, Any] = {}
-        self._step = 0
+        self._began = self._step = 0
         self._is_created = self._has_ended = False
         # By step: a step that is repeated after a loss calls no hook a second time.
         self._n_asked = self._n_told = _n_told(job)
@@ -395,18 +396,16 @@ class HookRunner(StepCallback):
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Take part in a training that is about to begin."""
         self._place.enter(context, coordinator)
+        self._began = coordinator.began
 
-    def created(self, step: int) -> None:
-        """Call `after_create_session`, once, when there are parameters.
-
-        `step` is that before which the training began.
-        """
+    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
+        """Call `after_create_session`, once, when there are parameters."""
         if self._is_created:
             return
         self._is_created = True
         # As if no step had been done since: hooks count from where the training began,
         # in whatever process they are called.
-        self._place.step = self._step = step
+        self._place.step = self._step = self._began
         coordinator = HookCoordinator(self._place)
         for hook in self._hooks:
             call = partial(hook.after_create_session, self._session, coordinator)
