@@ -152,6 +152,23 @@ def test_labels_of_many_links_would_cover_each_other_and_are_left_out() -> None:
     assert scene(crowd).count("<title>worker:0 to worker:1: 1.00 MB/s</title>") == 1
 
 
+def test_what_eight_workers_send_to_a_server_is_told_once() -> None:
+    tasks = "/job:ps/task:0", *(f"/job:worker/task:{i}" for i in range(8))
+    both = [link for worker in range(1, 9) for link in ((worker, 0), (0, worker))]
+    rates = dict.fromkeys(both, 8e6) | {(0, 1): 7.5e6}
+    crowd = Moment(tasks, rates=rates, per_step=dict.fromkeys(both, 104_488), scale=8e6)
+    unequal = replace(crowd, per_step={**crowd.per_step, (1, 0): 90_000})
+    uneven = replace(crowd, rates=rates | {(0, 1): 1e6})
+
+    said = words(crowd)
+
+    assert "each arrow: 104 kB a step, 7.97 MB/s" in said
+    assert "ps-rate" not in scene(crowd)
+    assert "each arrow" not in words(unequal)
+    assert "each arrow: 104 kB a step" in words(uneven)
+    assert "MB/s" not in words(uneven).split("each arrow")[1].split("full bar")[0]
+
+
 @for_each("topology", [item.name for item in registered()])
 @for_each(("ps", "worker"), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (2, 2), (2, 3)])
 def test_a_label_touches_no_task_no_arrow_and_no_other_label(

@@ -31,6 +31,7 @@ from widgets.drawing.figure_data import MB
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 74  # for the lines below
 _LABELS = 12  # more than these are not written
+_ALIKE = 0.9  # rates that differ by less are told as one
 _BYTES, _RATE = "bytes {}", "MB/s"  # what may be written at arrows
 _UNIT = " MB/s"
 # Text is half as large again here as it is seen: a board is about 420 pixels wide.
@@ -118,6 +119,10 @@ def _legend(found: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
         shown = ", ".join(unit.format(what) for unit in units)
         window = moment.window * is_moving
         lines.append(f"at arrows: {shown} {window}".rstrip() + each)
+    elif labels.each:
+        n_bytes, *rate = labels.each
+        said = ", ".join([f"{n_bytes} {what}", *rate])
+        lines.append(f"each arrow: {said} {moment.window * is_moving}".rstrip())
     if is_moving:
         full = "the busiest task" if moment.is_over else "the fastest so far"
         full = "the speed of the links" if moment.limit else full
@@ -238,11 +243,17 @@ class _Labels(NamedTuple):
     texts: dict[Links, list[str]]
     places: dict[Links, tuple[float, float]]
     units: tuple[str, ...]
+    each: tuple[str, ...] = ()  # in place of all these
 
 
 def _labels(found: SceneLayout, moment: Moment) -> _Labels:
-    """Return bytes and rates at arrows, or one of them if so more arrows have some."""
-    links, best = _labelled(moment), _Labels({}, {}, ())
+    """Return bytes and rates at arrows, or one of them if so more arrows have some.
+
+    Where not all arrows have room for a label, and all would have the same, it is told
+    once.
+    """
+    pairs, best = _labelled(moment), _Labels({}, {}, ())
+    links = pairs if len(pairs) <= _LABELS else ()
     for units in (_BYTES, _RATE), (_RATE if moment.group is None else _BYTES,):
         texts = {some: _texts(some, moment, units) for some in links}
         rows = max(map(len, texts.values()), default=0)
@@ -250,7 +261,25 @@ def _labels(found: SceneLayout, moment: Moment) -> _Labels:
         places = label_places(found, links, width, rows * _LINE) if rows else {}
         if len(places) > len(best.places):
             best = _Labels(texts, places, units)
-    return best
+    each = _each(moment) if len(best.places) < len(pairs) else ()
+    return _Labels({}, {}, (), each) if each else best
+
+
+def _each(moment: Moment) -> tuple[str, ...]:
+    """Return the bytes that each arrow carries, if they are the same, and the rate.
+
+    >>> rates = {(0, 1): 5e6, (0, 2): 5e6}
+    >>> _each(Moment((), rates=rates, per_step=dict.fromkeys(rates, 9e3)))
+    ('9 kB', '5.00 MB/s')
+    >>> _each(Moment((), rates=rates, per_step={(0, 1): 9e3, (0, 2): 8e3}))
+    ()
+    """
+    sizes = {size(moment.per_step.get(link, 0.0)) for link in moment.rates}
+    if len(sizes) != 1 or not any(moment.per_step.values()):
+        return ()
+    rates = moment.rates.values()
+    is_alike = max(rates) and min(rates) > _ALIKE * max(rates)
+    return *sizes, *[speed(sum(rates) / len(rates))] * bool(is_alike)
 
 
 def _texts(links: Links, moment: Moment, units: Sequence[str]) -> list[str]:
@@ -289,7 +318,7 @@ def _labelled(moment: Moment) -> tuple[Links, ...]:
         is_alike &= math.isclose(rate, moment.rates.get(back, math.nan), rel_tol=0.02)
         key = frozenset(link) if is_alike else frozenset([*link, -1 - link[0]])
         pairs[key] = (*pairs.get(key, ()), link)
-    return tuple(pairs.values()) if len(pairs) <= _LABELS else ()
+    return tuple(pairs.values())
 
 
 def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
