@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -58,6 +60,65 @@ def test_conda_recipe_builds_with_what_the_project_builds_with() -> None:
     assert {item.replace(" ", "") for item in host} - {"python", "pip"} == set(
         project["build-system"]["requires"]
     )
+
+
+@pytest.mark.slow
+@pytest.mark.lasting("descriptor", "thread")  # of rattler, which is never closed
+def test_a_conda_package_is_built_and_runs_where_it_is_installed(
+    tmp_path: Path,
+) -> None:
+    # No channel is asked: this interpreter takes the place of both environments in
+    # which the recipe builds, and of the package's requirements.
+    builder, rattler = map(pytest.importorskip, ("rattler_build", "rattler"))
+    recipe = read("conda/recipe.yaml")
+    del recipe["requirements"]["build"], recipe["requirements"]["host"]
+    del recipe["tests"]
+    script = recipe["build"]["script"].replace("${{ PYTHON }}", sys.executable)
+    recipe["build"]["script"] = f"{script} --prefix=$PREFIX"
+    recipe["source"]["path"] = str(ROOT)
+    file, installed = tmp_path / "recipe.yaml", tmp_path / "installed"
+    file.write_text(yaml.safe_dump(recipe))
+
+    (variant,) = builder.Stage0Recipe.from_file(file).render(builder.VariantConfig())
+    variant.run_build(output_dir=tmp_path / "channel", channels=[])
+    (package,) = (tmp_path / "channel").rglob("*.conda")
+    record = asyncio.run(rattler.RepoDataRecord.from_package_archive(package))
+    asyncio.run(
+        rattler.install([record], installed, tmp_path / "cache", show_progress=False)
+    )
+
+    (library,) = installed.glob("lib/python*/site-packages")
+    for test in read("conda/recipe.yaml")["tests"]:
+        for name in test.get("python", {}).get("imports", []):
+            program = f"import {name}; print({name}.__file__)"
+            result = run_in(library, "-c", program)
+            assert result.startswith(f"{library}/")
+    assert "usage: psring" in run_in(library, f"{installed}/bin/psring", "--help")
+
+
+def run_in(library: Path, *program: str) -> str:
+    """Return what a program prints that finds its packages in `library` first."""
+    environment = {**os.environ, "PYTHONPATH": str(library)}
+    command = [sys.executable, *program]
+    return subprocess.run(
+        command,
+        env=environment,
+        cwd=library,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=90,
+    ).stdout
+
+
+def test_the_conda_recipe_renders_for_each_python_that_is_tested() -> None:
+    builder = pytest.importorskip("rattler_build")
+    recipe = builder.Stage0Recipe.from_file(ROOT / "conda/recipe.yaml")
+    variants = builder.VariantConfig.from_file(ROOT / "conda/variants.yaml")
+
+    packages = [variant.variant["python"] for variant in recipe.render(variants)]
+
+    assert packages == [f"{python}.*" for python in pythons()]
 
 
 def test_a_release_has_packages_for_each_python_that_is_tested() -> None:
