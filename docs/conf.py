@@ -23,6 +23,7 @@ extensions = [
     "sphinx_copybutton",
     "solutions",  # beside this file
     "playing",  # the same
+    "tooltips",  # the same
     "docstrings",  # the same; before napoleon, which reads what it leaves
     "sphinx.ext.napoleon",
 ]
@@ -56,7 +57,7 @@ python_use_unqualified_type_names = True
 autodoc_preserve_defaults = True
 
 html_theme = "furo"
-html_title = "psring"
+html_title = f"psring {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

@@ -96,6 +96,15 @@ def test_each_page_is_in_the_table_of_contents() -> None:
     assert own - below <= listed
 
 
+def test_the_glossary_explains_each_of_its_words() -> None:
+    page = (DOCS / "glossary.md").read_text("utf-8")
+    said = extension("tooltips").meanings(page)
+
+    assert len(said) > 30
+    assert [word for word, (_, meaning) in said.items() if len(meaning) < 20] == []
+    assert list(said) == sorted(said)
+
+
 def extension(name: str) -> ModuleType:
     """Load an extension of the site, which is in no package."""
     spec = spec_from_file_location(name, DOCS / f"{name}.py")
@@ -157,8 +166,9 @@ def test_the_site_shows_what_a_lesson_has_shown_and_not_that_of_another_one(
         cache.match_cache_notebook(solutions.read(texts["changed"]))
 
 
-def test_docstrings_become_what_their_examples_show() -> None:
-    module = extension("docstrings")
+@pytest.mark.parametrize("name", ["docstrings", "tooltips"])
+def test_an_extension_of_the_site_does_what_its_examples_show(name: str) -> None:
+    module = extension(name)
 
     result = doctest.testmod(module)
 
