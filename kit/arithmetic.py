@@ -16,6 +16,7 @@ import ctypes
 import os
 import platform
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ VARIABLES: Final = (
 # OpenBLAS: the kernel to use. numpy: the instructions not to use.
 KERNEL: Final = "OPENBLAS_CORETYPE"
 DISABLED: Final = "NPY_DISABLE_CPU_FEATURES"
+# What a step function may compute with besides numpy.
+_LIBRARIES: Final = ("torch", "jax")
 _FIELDS: Final = {
     "numpy": text(100),
     "blas": text(1000),
@@ -86,6 +89,16 @@ def here(n_threads: int | None = None) -> Arithmetic:
     """Return what this process computes with; the number of threads may be another."""
     n = threads() if n_threads is None else n_threads
     return Arithmetic(numpy.__version__, blas(), simd(), cpu(), n)
+
+
+def libraries() -> dict[str, str]:
+    """Return the versions of torch and jax, of those that this process has loaded."""
+    loaded = {name: sys.modules.get(name) for name in _LIBRARIES}
+    return {
+        name: str(getattr(module, "__version__", ""))
+        for name, module in loaded.items()
+        if module is not None
+    }
 
 
 def blas() -> str:

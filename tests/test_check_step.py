@@ -41,7 +41,50 @@ def dropping(params: Any, batch: Any, rng: Any) -> Any:
     return fit(params, (batch[0] * kept, batch[1]))
 
 
-@for_each("step", [fit, filling, handing, dropping])
+class Averaging:
+    """A hand-written batch norm: a mean that moves with each mini-batch."""
+
+    def __init__(self) -> None:
+        self.mean = np.zeros(3)
+
+    def __call__(self, x: Any) -> Any:
+        self.mean += 0.1 * (x.mean(axis=0) - self.mean)
+        return x
+
+
+class Norming(Averaging):
+    """A step that is an object, with what it keeps."""
+
+    def step(self, params: Any, batch: Any) -> Any:
+        return fit(params, (self(batch[0]), batch[1]))
+
+
+def norming_aside() -> Any:
+    norm = Averaging()
+
+    def step(params: Any, batch: Any) -> Any:
+        return fit(params, (norm(batch[0]), batch[1]))
+
+    return step
+
+
+def norming(params: Any, batch: Any, state: Any) -> Any:
+    mean = state.get("mean", np.zeros(3))
+    state["mean"] = mean + 0.1 * (batch[0].mean(axis=0) - mean)
+    return fit(params, (batch[0] - mean, batch[1]))
+
+
+def seeded_by_itself(params: Any, batch: Any, rng: Any) -> Any:
+    kept = np.random.default_rng(1).random(batch[0].shape) < 0.5
+    return fit(params, (batch[0] * kept, batch[1]))
+
+
+def keeping_a_list(params: Any, batch: Any, state: Any) -> Any:
+    state["seen"] = [1.0]
+    return fit(params, batch)
+
+
+@for_each("step", [fit, filling, handing, dropping, norming])
 @for_each("dtype", [np.float32, np.float64])
 def test_a_step_in_any_form_passes(step: Any, dtype: Any) -> None:
     check_step(
@@ -86,6 +129,10 @@ def normed(params: Any, batch: Any) -> Any:
         (summed, "return the mean over the examples, not their sum"),
         (chancy, "other values.*`rng`"),
         (updating, "writes into its parameters"),
+        (norming_aside(), "changes 'norm', to which it refers.*`state`"),
+        (Norming().step, "changes 'self', to which it refers"),
+        (seeded_by_itself, "draws nothing from it"),
+        (keeping_a_list, r"state\['seen'\] is list"),
         (lambda p, b: (fit(p, b)[0], {"w": p["w"]}), r"differ in \['b'\]"),
         (lambda p, b: (0.0, {"w": np.ones(2), "b": p["b"]}), "of 'w' has the shape"),
     ],

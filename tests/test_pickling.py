@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.pickling import dumps
+from kit.pickling import changed_by, dumps
 from tests.cases import for_each
 
 guard = threading.Lock()
@@ -78,3 +78,73 @@ def test_arrays_go_beside_the_pickle() -> None:
 
     assert len(text) < 500
     assert pickle.loads(text, buffers=beside)["x"].sum() == 499500
+
+
+# -- what code changes where it comes from --------------------------------------------
+
+
+losses: list[float] = []
+sizes = {"width": 3}
+n_seen = 0
+
+
+def note(loss: float) -> None:
+    losses.append(loss)
+
+
+class Keeping:
+    """What it keeps lies in its module."""
+
+    def __init__(self) -> None:
+        self.own: list[int] = []
+
+    def after_run(self) -> None:
+        self.own.append(sizes["width"])
+        note(0.5)
+
+    def end(self) -> None:
+        global n_seen
+        n_seen += 1
+
+
+def counting() -> Any:
+    counts, n = {"n": 0}, 0
+
+    def count(params: Any, batch: Any) -> Any:
+        nonlocal n
+        n += 1
+        counts["n"] += sizes["width"]
+        return [losses for losses in params]  # another one of the same name
+
+    return count
+
+
+class Itself:
+    """A function that it has refers to it, and so it does in a task."""
+
+    def __init__(self) -> None:
+        self.last = 0.0
+
+        def measure(loss: float) -> None:
+            self.last = loss
+
+        self.measure = measure
+
+
+@for_each(
+    ("code", "names"),
+    [
+        (Keeping(), ["losses", "n_seen"]),
+        (Keeping().end, ["losses", "n_seen"]),
+        (note, ["losses"]),
+        (partial(note, 0.5), ["losses"]),
+        (counting(), ["counts", "n"]),
+        (Itself(), []),
+        (with_a_helper(), []),
+        (len, []),
+    ],
+)
+def test_what_code_changes_of_its_module_and_of_outer_functions_is_named(
+    code: Any, names: list[str]
+) -> None:
+    assert sorted(changed_by(code)) == names

@@ -8,13 +8,15 @@ the notebook talks to the tasks' servers.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kit.cluster.mapped_pickle import MappedPickle as Mapped
 from kit.cluster.mapped_pickle import Pickled
 from kit.errors import noted_at
+from kit.pickling import changed_by
 from kit.server import engine
 from kit.task import Task
 from kit.training.client.run import Run
@@ -44,6 +46,7 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
     try:
         if job.needs_preparing:
             job = job.at(*cluster.call("all", engine.prepare, job))
+        _warn_of_copies(work.hooks)
         reducer = work.hooks.reducer() if work.hooks else None
         pickled = Pickled.of(work, "the training", reducer)
         with _sent(cluster, job.run, computing, pickled) as mapped:
@@ -59,6 +62,19 @@ def launch(cluster: Cluster, job: Job, work: Work) -> Run:
             cluster.call("all", engine.give_up, job.run)
         raise
     return Run(job, dial, bring=cluster.bring, restart=cluster.restart)
+
+
+def _warn_of_copies(hooks: Any) -> None:
+    """Name what hooks change of this process: in a task they change a copy of it."""
+    for hook in hooks:
+        for name, value in changed_by(hook).items():
+            warnings.warn(
+                f"{type(hook).__name__} changes {name!r}, of the type "
+                f"{type(value).__name__}: a hook runs in the first worker's task, with "
+                f"a copy of it, and the one here stays as it is. What is measured "
+                f"comes back in run.frame(), and what a hook prints is shown here.",
+                stacklevel=8,
+            )
 
 
 def _needing_work(cluster: Cluster, job: Job) -> list[Task]:

@@ -88,7 +88,10 @@ _FIELDS: Final[Mapping[str, Fields]] = {
     "CODE": {"size": whole(0), "sha256": text(64)},
     "STAT": {"step": whole(0), **_SHARD},
     "GONE": {"steps": list_of(whole(0))},
-    "WITH": {"arithmetic": table_of(anything())},
+    "WITH": {
+        "arithmetic": table_of(anything()),
+        "libraries": optional(table_of(text(100))),
+    },
     "EPOC": {
         "epochs": list_of(
             row_of(
@@ -134,6 +137,7 @@ class Content:
         end: the text of the part DONE; None if the recording was not finished.
         tables: the rows, by the kind of their part.
         arithmetic: what the first worker computed with, if that was recorded.
+        libraries: the versions of torch and jax there, if it had loaded them.
     """
 
     path: Path
@@ -150,6 +154,7 @@ class Content:
     tables: dict[str, Rows] = field(default_factory=dict)
     lacks_messages: bool = False
     arithmetic: Arithmetic | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -309,6 +314,7 @@ def _take(content: Content, part: FilePart) -> None:
                 conflicts.check(content.job, row.plain_topology, synchronous)
         case "WITH":
             content.arithmetic = Arithmetic.from_plain(plain["arithmetic"])
+            content.libraries = plain.get("libraries", {})
         case "CHNG":
             content.changes = tuple(map(Change.from_plain, plain["changes"]))
         case "DONE":

@@ -181,6 +181,12 @@ def _arithmetic(a: Content, other: Content) -> Iterator[str]:
             f"with {second.threads}"
         )
     yield from differences([("the first", first), ("the second", second)])
+    for name in sorted(a.libraries.keys() & other.libraries.keys()):
+        if a.libraries[name] != other.libraries[name]:
+            yield (
+                f"{name} is {a.libraries[name]} in the first and "
+                f"{other.libraries[name]} in the second"
+            )
 
 
 # --------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ The kinds of parts in `run.log`, with their text and rows:
     STAT  the step of a kept state, and the entry of its file
     GONE  the steps of states whose files were removed to save room
     EPOC  all epochs so far
-    WITH  what the first worker computes with: BLAS, its threads, instructions of numpy
+    WITH  what the first worker computes with: BLAS, its threads, instructions of numpy,
+          the versions of torch and jax
     CHNG  which processes an elastic training has lost and taken in so far
     STEP  rows of `kit.trace.traffic.STEP`: each task's share of each step
     MEAS  rows of `kit.trace.traffic.MEASURE`: accuracy and the like

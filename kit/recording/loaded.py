@@ -42,6 +42,9 @@ class LoadedFacts(TrainingFacts):
         leads.epochs, leads.totals = list(content.epochs), tables["LAST"]
         lost = end["lost"] if end is not None else {}
         leads.leads = {"lost": lost, "saves": {"rows": content.saves}}
+        leads.leads |= {"libraries": content.libraries}
+        if content.arithmetic is not None:
+            leads.leads["arithmetic"] = content.arithmetic.to_plain()
         rows = [tables[kind] for kind in ("TRAN", "SPAN", "STEP", "MEAS")]
         super().__init__(job, watched, job.coordinator, max(1, *map(len, rows)))
         self.content = content
@@ -56,6 +59,10 @@ class LoadedFacts(TrainingFacts):
             "what each task was doing last is not in a recording; run.error and "
             "run.bottleneck of a loaded run say what it ended with."
         )
+
+    def versions(self) -> dict[str, str]:
+        """Return those that it was recorded with."""
+        return dict(self.content.about["versions"])
 
     def changes(self) -> tuple[Change, ...]:
         """Return what an elastic training had lost and taken in."""

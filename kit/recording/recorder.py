@@ -9,7 +9,6 @@ such as a full disk, ends the recording and not the training.
 from __future__ import annotations
 
 import math
-import platform
 import threading
 import time
 from contextlib import closing, suppress
@@ -33,6 +32,7 @@ from kit.settings import Settings
 from kit.trace.log import Rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
+from kit.training.client.statement import versions_here
 from kit.training.core.job import Job, Work
 from kit.training.core.snapshot import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
@@ -158,7 +158,7 @@ class Recorder:
 
     def _begin(self, job: Job) -> None:
         work = self._work
-        versions = {"python": platform.python_version(), "numpy": np.__version__}
+        versions = {**versions_here(), "numpy": np.__version__}
         about: dict[str, Any] = {"step": None, "data": None}
         if work is not None:
             about = {"step": step_facts(work.step), "data": data_facts(work.data)}
@@ -195,7 +195,10 @@ class Recorder:
             if len(rows):
                 self._folder.note(kind, {}, rows)
         self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
-        self._note_once("WITH", {"arithmetic": observer.leads().get("arithmetic")})
+        leads = observer.leads()
+        if leads.get("arithmetic"):
+            names = ("arithmetic", "libraries")
+            self._note_once("WITH", {name: leads[name] for name in names})
         self._note_once(
             "CHNG", {"changes": [[*change] for change in observer.changes()]}
         )

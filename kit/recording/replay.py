@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kit.arithmetic import differences, here
+from kit.arithmetic import differences, here, libraries
 from kit.crc import digest
 from kit.errors import (
     AbortedError,
@@ -282,6 +282,13 @@ def replay(
         for text in differences(both):
             said = f"the replay of {content.name} may have other bits: {text}"
             warnings.warn(said, stacklevel=2)
+    for name, version in libraries().items():
+        if (recorded_version := content.libraries.get(name, version)) != version:
+            warnings.warn(
+                f"the replay of {content.name} may have other bits: {name} was "
+                f"{recorded_version} and is {version} here.",
+                stacklevel=2,
+            )
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
     with opened(content, inputs) as engine:

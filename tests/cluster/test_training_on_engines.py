@@ -287,6 +287,28 @@ def test_what_a_step_or_a_hook_writes_is_in_its_tasks_log_and_shown_by_its_name(
     assert shown.out.count("worker:0 │ a hook prints\n") == 2
 
 
+losses: list[float] = []
+
+
+class Collecting(kit.hooks.SessionRunHook):
+    """Its losses go to a list of the notebook, of which its task has a copy."""
+
+    def before_run(self, context: Any) -> kit.hooks.SessionRunArgs:
+        return kit.hooks.SessionRunArgs("loss")
+
+    def after_run(self, context: Any, values: Any) -> None:
+        losses.append(values.results)
+
+
+def test_what_a_hook_changes_here_and_has_a_copy_of_there_is_named(
+    cluster: kit.Cluster,
+) -> None:
+    with pytest.warns(UserWarning, match="Collecting changes 'losses', of the type li"):
+        begin(cluster, step, steps=2, hooks=[Collecting()]).wait(30)
+
+    assert losses == []
+
+
 def test_all_that_a_step_prints_is_in_the_log_and_what_is_not_shown_is_counted(
     cluster: kit.Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,7 @@ from kit.errors import (
 from tests.cases import for_each
 from tests.recording.conftest import STEPS, Recorded
 from tests.recording.toy_training import begin, train
-from tests.training.toy import DATA, quick_cluster, same_bits
+from tests.training.toy import DATA, fit, quick_cluster, same_bits
 from widgets import TrafficBoard, write_report
 
 
@@ -52,6 +55,44 @@ def test_loaded_run_tells_the_same_as_the_run(recorded: Recorded) -> None:
     for name in ("transfers", "spans", "steps", "totals"):
         first, other = (getattr(each.trace, name) for each in (loaded, run))
         assert np.sort(first).tobytes() == np.sort(other).tobytes(), name
+
+
+def test_loaded_run_says_what_it_was_computed_with_wherever_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as then, quick_cluster(1, 2) as cluster:
+        # As if a step function in the tasks had imported it.
+        then.setitem(sys.modules, "torch", SimpleNamespace(__version__="1.2+cpu"))
+        then.setattr(kit.training.client.statement, "commit", lambda: "0123abcd")
+        run = train(cluster, tmp_path / "run", steps=3)
+        environment, statement = run.environment, run.statement()
+    monkeypatch.setattr(platform, "python_version", lambda: "4.0")
+    monkeypatch.setattr(kit.training.client.statement, "commit", lambda: "another")
+
+    loaded = kit.load_run(tmp_path / "run")
+
+    assert environment["torch"] == "1.2+cpu"
+    assert loaded.environment == environment
+    assert loaded.statement() == statement
+    assert "torch 1.2+cpu" in statement
+    assert "commit 0123abcd" in statement
+
+
+def test_another_version_of_torch_is_named_by_replay_and_diff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / "older", tmp_path / "newer"]
+    for folder in folders:
+        library = SimpleNamespace(__version__=folder.name)
+        monkeypatch.setitem(sys.modules, "torch", library)
+        with quick_cluster(1, 2) as cluster:
+            train(cluster, folder, steps=3)
+
+    with pytest.warns(UserWarning, match="torch was older and is newer here"):
+        kit.replay(folders[0], step=fit, data=DATA)
+    said = str(kit.diff(*folders))
+
+    assert "torch is older in the first and newer in the second" in said
 
 
 def test_board_and_report_take_a_loaded_run(recorded: Recorded, tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ No task is started: the step is called as a worker calls it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from kit.arrays import to_numpy
+from kit.errors import InvalidArgumentError, StepFailed
+from kit.pickling import dumps, parts
+from kit.training.worker import kept_state
 from kit.training.worker.worker import GRADS, RNG, STATE, generator, requested
 
 _DIRECTIONS = 3
@@ -29,7 +33,9 @@ def check_step(
     It is called some times with these parameters and examples: its gradients are
     compared with finite differences of its loss, it has to give the same bits each
     time, leave the parameters alone, and, if it neither draws nor keeps anything, its
-    loss has to be the mean over the examples.
+    loss has to be the mean over the examples. What it draws, as for dropout, has to
+    come from `rng`. What it keeps, such as the averages of a batch norm, has to be in
+    `state`; nothing else that it refers to may change.
 
     Parameters
     ----------
@@ -70,20 +76,48 @@ def check_step(
             f"the gradient of {name!r} has the shape {gradients[name].shape}, and the "
             f"parameter {value.shape}; return gradients of the parameters' shapes."
         )
-    again, same = _called(step, values, batch, seed)
-    changed = [
-        name for name in values if not np.array_equal(same[name], gradients[name])
+    before = _contents(step)  # after a call: a step may put its parameters anywhere
+    dice, state = generator(seed, 0, 0), dict[str, Any]()
+    undrawn = repr(dice.bit_generator.state)
+    again, same = _called(step, values, batch, seed, rng=dice, state=state)
+    changed = [] if again == loss else ["the loss"]
+    changed += [
+        repr(name) for name in values if not np.array_equal(same[name], gradients[name])
     ]
-    is_same = again == loss and not changed
-    assert is_same, (
+    assert not changed, (
         f"called again with the same arguments, the step gave other values (loss "
-        f"{loss} and {again}, gradients of {changed}); draw from a parameter called "
-        f"`rng`, and keep nothing between steps but in one called `state`."
+        f"{loss} and {again}; others are {', '.join(changed)}); draw from a parameter "
+        f"called `rng`, and keep nothing between steps but in one called `state`."
     )
+    kept = [name for name, data in _contents(step).items() if data != before[name]]
+    assert not kept, (
+        f"the step changes {', '.join(map(repr, kept))}, to which it refers: each task "
+        f"has a copy of its own, that no checkpoint has. Keep it, as the averages of a "
+        f"batch norm, in a parameter called `state`."
+    )
+    assert RNG not in requested(step) or repr(dice.bit_generator.state) != undrawn, (
+        "the step has a parameter `rng` and draws nothing from it: what it draws "
+        "elsewhere, such as dropout, is the same in every step, or cannot be repeated. "
+        "Draw from `rng`, seed another generator from it as in "
+        "torch.manual_seed(int(rng.integers(2**63))), or leave it out."
+    )
+    try:
+        kept_state.check(state, "the step", 0)
+    except StepFailed as error:
+        raise AssertionError(error.message) from error
     if not requested(step) & {RNG, STATE}:
         _check_mean(step, values, batch, seed, (loss, gradients))
     for name in values:
         _check_gradient(step, values, batch, seed, name, gradients[name])
+
+
+def _contents(step: Any) -> dict[str, bytes]:
+    """Return what a step refers to, as bytes by name; without what has none."""
+    contents = dict[str, bytes]()
+    for name, part in parts(step, is_first=True):
+        with suppress(InvalidArgumentError):
+            contents[name] = dumps(part, name)
+    return contents
 
 
 def _check_mean(step: Any, values: Any, batch: Any, seed: int, whole: Computed) -> None:
@@ -147,7 +181,15 @@ def _as(value: Any, change: Any) -> Any:
     return change.astype(value.dtype)
 
 
-def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
+def _called(
+    step: Any,
+    values: Any,
+    batch: Any,
+    seed: int,
+    *,
+    rng: Any = None,
+    state: dict[str, Any] | None = None,
+) -> Computed:
     """Return loss and gradients of a call, in whatever form the step has."""
     copies = {name: np.array(value) for name, value in values.items()}
     for copy in copies.values():
@@ -157,12 +199,12 @@ def _called(step: Any, values: Any, batch: Any, seed: int) -> Computed:
     if GRADS in asked:
         more[GRADS] = grads
     if RNG in asked:
-        more[RNG] = generator(seed, 0, 0)
+        more[RNG] = generator(seed, 0, 0) if rng is None else rng
     if STATE in asked:
-        more[STATE] = {}
-    parts = tuple(np.array(part) for part in batch)
+        more[STATE] = {} if state is None else state
+    arrays = tuple(np.array(part) for part in batch)
     try:
-        result = step(copies, parts, **more)
+        result = step(copies, arrays, **more)
         gradients: Any = grads
         if isinstance(result, Generator):
             result, handed = _drained(result)

@@ -33,6 +33,7 @@ from kit.trace.traffic import MEASURE, STEP
 from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from kit.training.client.flight_recorder import Flight, flight
 from kit.training.client.requests import not_over, over
+from kit.training.client.statement import versions_here
 from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.watched import News, Teller, Watched, gone
 from kit.training.core.job import Job
@@ -189,6 +190,10 @@ class TrainingFacts:
     def requested(self) -> dict[str, Any] | None:
         """Return the configuration that is requested and does not hold yet, if any."""
         return None if self.finished.done() else self.leads().get("pending")
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of psring and Python, and the commit."""
+        return versions_here()
 
     def step(self) -> int:
         """Return the number of committed steps."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -16,25 +15,33 @@ if TYPE_CHECKING:
     from kit.training.client.run import Run
 
 _LOOK_S = 5.0
-_OTHERS = ("torch", "jax")  # what a step function may compute with besides numpy
 
 
 def environment_of(run: Run) -> dict[str, Any]:
     """Return versions, BLAS and its threads, the CPU, the commit and the tasks."""
     plain = run.source.leads().get("arithmetic")
+    versions = run.source.versions()
     return {
-        "psring": _version("psring"),
-        "python": platform.python_version(),
+        **{name: text for name, text in versions.items() if name != "commit"},
         **(Arithmetic.from_plain(plain).to_plain() if plain else {}),
-        **{name: _version(name) for name in _OTHERS if name in sys.modules},
-        "commit": commit(),
+        **run.source.leads().get("libraries", {}),
+        "commit": versions.get("commit", ""),
         "tasks": [task.short for task in run.job.tasks],
     }
 
 
-def _version(package: str) -> str:
+def versions_here() -> dict[str, str]:
+    """Return the versions of psring and Python here, and the commit."""
+    return {
+        "psring": _version(),
+        "python": platform.python_version(),
+        "commit": commit(),
+    }
+
+
+def _version() -> str:
     try:
-        return version(package)
+        return version("psring")
     except PackageNotFoundError:  # run from a checkout
         return "of a checkout"
 
@@ -70,8 +77,9 @@ def statement(run: Run) -> str:
     if job.compress:
         how += f", gradients compressed by {job.compress}"
     where = f"{len(job.workers)} workers{servers} ({run.topology})"
-    versions = [f"psring {of['psring']}", f"Python {of['python']}"]
-    versions += [f"{name} {of[name]}" for name in ("numpy", *_OTHERS) if name in of]
+    names = {"psring": "psring", "python": "Python", "numpy": "numpy"}
+    names |= {"torch": "torch", "jax": "jax"}
+    versions = [f"{name} {of[key]}" for key, name in names.items() if of.get(key)]
     if of.get("blas"):
         versions.append(f"{of['blas']} with {of['threads']} of its threads")
     versions += [of["cpu"]] if of.get("cpu") else []

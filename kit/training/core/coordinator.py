@@ -542,6 +542,7 @@ class TrainingCoordinator:
                 "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],
                 "arithmetic": self.arithmetic.to_plain(),
+                "libraries": arithmetic.libraries(),
             }
 
 
