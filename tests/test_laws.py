@@ -79,7 +79,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "distributed": ("kit/cluster/dask_workers/plugin.py",),
     "absl": ("kit/tf1/flags.py",),
-    "tensorboard": ("kit/tf1/summary/messages.py",),
+    "tensorboard": ("kit/tf1/summary/messages.py", "kit/hooks/loggers.py"),
+    "wandb": ("kit/hooks/loggers.py",),
     "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
     "ml_dtypes": ("kit/bfloat16.py",),

@@ -10,6 +10,9 @@ from kit.hooks.hook import SessionRunArgs as SessionRunArgs
 from kit.hooks.hook import SessionRunContext as SessionRunContext
 from kit.hooks.hook import SessionRunHook as SessionRunHook
 from kit.hooks.hook import SessionRunValues as SessionRunValues
+from kit.hooks.loggers import LoggerHook as LoggerHook
+from kit.hooks.loggers import TensorBoardHook as TensorBoardHook
+from kit.hooks.loggers import WandbHook as WandbHook
 from kit.hooks.steps import GlobalStepWaiterHook as GlobalStepWaiterHook
 from kit.hooks.steps import StepCounterHook as StepCounterHook
 from kit.hooks.steps import StopAtStepHook as StopAtStepHook

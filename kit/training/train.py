@@ -260,7 +260,8 @@ def train(
     hooks : iterable of SessionRunHook
         Called around each step of the first worker, in its process: what a hook
         gathers there does not change the object here. What several hooks and the step
-        function share here they share there too.
+        function share here they share there too. Loggers, such as
+        `kit.hooks.TensorBoardHook`, are called here.
     elastic : bool or Elastic, default False
         Whether the training survives the loss of tasks: it goes on with those that
         are left, from a copy of its state in their memory. With `sync`, the result

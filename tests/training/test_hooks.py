@@ -284,7 +284,7 @@ def test_nothing_runs_after_the_stop(cluster: LocalCluster) -> None:
         (FeedFnHook(dict), "give data instead"),
         (GlobalStepWaiterHook(3), "would never begin"),
         (ProfilerHook(save_steps=2), "run.trace.save"),
-        (SummarySaverHook(save_steps=2, summary_op=1), "use run.metrics"),
+        (SummarySaverHook(save_steps=2, summary_op=1), "use TensorBoardHook"),
     ],
 )
 def test_hook_that_means_nothing_in_a_training_is_refused_at_once(

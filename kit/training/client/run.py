@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from kit.hooks import LoggerHook
+
 
 _UNREPEATABLE: Final = (
     "{task}: step {step} had another loss when it was done again after a change of "
@@ -157,6 +159,7 @@ class Run:
         self._params: dict[str, Array] | None = None
         self._leads_here = False
         self._work: Work | None = None
+        self._logs: list[Any] = []  # what hands it on to loggers
         self.recording: TrainingRecorder | None = None
 
     # -- steer ------------------------------------------------------------------
@@ -406,6 +409,30 @@ class Run:
             recorder.begin(self._observer)
             self.recording = recorder
 
+    def log_to(self, *loggers: LoggerHook) -> None:
+        """Hand the training on to loggers, from its first step that is kept to its end.
+
+        `kit.train(..., hooks=[logger])` does so from the beginning. A training that is
+        over, or was loaded (`kit.load_run`), is logged at once.
+
+        Parameters
+        ----------
+        *loggers : LoggerHook
+            Such as `kit.hooks.TensorBoardHook(folder)`.
+
+        Raises
+        ------
+        Exception
+            What a logger raises when it is opened.
+
+        Examples
+        --------
+        Look at a recording in TensorBoard::
+
+            kit.load_run("run-1").log_to(kit.hooks.TensorBoardHook("logs/run-1"))
+        """
+        self._logs.append(load("kit.experiments.logged:follow")(self, loggers))
+
     # -- wait -------------------------------------------------------------------
 
     @property
@@ -513,6 +540,8 @@ class Run:
             warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
         for text in self._observer.stuck.said:
             warnings.warn(text, stacklevel=3)
+        for text in [text for log in self._logs for text in log.errors]:
+            warnings.warn(text, stacklevel=3)
         if self.recording is not None and self.recording.error:
             warnings.warn(self.recording.error, stacklevel=3)
 
@@ -559,16 +588,25 @@ class Run:
         return went_on and self.earlier and self.earlier.until(went_on.step)
 
     def show_progress(self, hooks: Any) -> None:
-        """Show what steps and hooks print and report here; `kit.train` does so.
+        """Show what steps and hooks report here, or log it; `kit.train` does so.
 
         The newest line of the hooks is one output of the cell or one line of the
         terminal, which is overwritten. What is printed are lines with the task's name.
         """
-        if self._leads_here:
-            teller = Teller(output_for(sys.stdout))
-            if hooks and hooks.tell:
-                teller.reserve()
-            self._observer.let_tell(teller)
+        if not self._leads_here:
+            return
+        teller = Teller(output_for(sys.stdout))
+        if hooks and hooks.tell:
+            teller.reserve()
+        self._observer.let_tell(teller)
+        if hooks != () and hooks.loggers:
+            try:
+                self.log_to(*hooks.loggers)
+            except BaseException:
+                with suppress(KitError):
+                    self.stop()
+                    self.wait(self.job.settings.step_deadline_s)
+                raise
 
     @property
     def environment(self) -> dict[str, Any]:

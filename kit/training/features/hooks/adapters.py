@@ -16,6 +16,7 @@ from kit.hooks import (
     CheckpointSaverHook,
     FeedFnHook,
     GlobalStepWaiterHook,
+    LoggerHook,
     LoggingTensorHook,
     NanTensorHook,
     ProfilerHook,
@@ -33,7 +34,7 @@ REFUSED: Mapping[type[SessionRunHook], str] = {
     FeedFnHook: "each worker feeds its own split of the data; give data instead",
     GlobalStepWaiterHook: "its task coordinates the training, which would never begin",
     ProfilerHook: "a training records what it does anyway: see run.trace.save()",
-    SummarySaverHook: "there are no summaries; use run.metrics or LoggingTensorHook",
+    SummarySaverHook: "there are no summaries; use TensorBoardHook(folder)",
 }
 # Hooks that never ask for the end, so that members need not meet after each step; the
 # first two also report progress.
@@ -48,7 +49,10 @@ class HookList:
         self, hooks: Iterable[SessionRunHook], names: Mapping[Any, str] | None = None
     ) -> None:
         """`names` are those of the loss and the parameters, by op name and index."""
-        self._hooks = tuple(hooks)
+        called = tuple(hooks)
+        #: Called where the training was begun; they do not travel.
+        self.loggers = tuple(hook for hook in called if isinstance(hook, LoggerHook))
+        self._hooks = tuple(hook for hook in called if hook not in self.loggers)
         self._names = dict(names or {})
         #: Who calls them in this process, through all generations of a training.
         self.runner: Any = None
