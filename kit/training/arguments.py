@@ -15,6 +15,7 @@ from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers import rules
+from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Optimizer, Rule
 from kit.training.worker.worker import OFFERED, requested
 
@@ -197,6 +198,9 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
             )
     if isinstance(given, Rule):
         _check_signs(given)
+    if isinstance(given, Groups):
+        for rule in (given.rule, *given.groups.values()):
+            optimizer_of(rule)
     return given
 
 

@@ -117,6 +117,14 @@ class Update(Protocol):
 
 
 @runtime_checkable
+class UpdateByRange(Protocol):
+    """An update that may do something else with other ranges of the parameters."""
+
+    def over(self, layout: Layout, part: Range) -> Update:
+        """Return the update of a range."""
+
+
+@runtime_checkable
 class Descent(Protocol):
     """An update that may turn out to be plain gradient descent."""
 
@@ -227,6 +235,8 @@ class Binder:
         update, stamp = self.update, self.endpoint.stamp
         if update is None:
             raise ValueError("this plan updates parameters: give `update`.")
+        if isinstance(update, UpdateByRange):
+            update = update.over(self.memory.layout, part)
         now, out, total = (
             self._own(region, part, parity) for region in (NOW, NEXT, GRAD)
         )

@@ -60,7 +60,8 @@ class LocalSteps(OwnGradient):
         self._places, self._state, self._n_steps = places, state, work.n_steps
         self._own = np.zeros(layout.n_bytes, np.uint8)
         self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in work.optimizer.slots]
-        self._update = MeanUpdate(work.optimizer, 1)
+        update = MeanUpdate(work.optimizer, 1)
+        self._moves = [(part, update.over(layout, part)) for part in layout.stretches]
         views = _named_views(self._own, layout)
         for view in views.values():
             view.flags.writeable = False
@@ -144,12 +145,12 @@ class LocalSteps(OwnGradient):
         step = self._updates if self._named else number
         self._updates += 1
         memory, region = self._places.memory, self._places.stamp.where(GRAD)
-        for part in memory.layout.stretches:
+        for part, update in self._moves:
             dtype = memory.layout.dtype_at(part.lo)
             now = _typed(self._own, part, dtype)
             slots = [_typed(slot, part, dtype) for slot in self._slots]
             with np.errstate(all="ignore"):  # see `_offer`
-                self._update(now, memory.typed(region, part), slots, now, step)
+                update(now, memory.typed(region, part), slots, now, step)
 
     def _offer(self, step: int, weight: float) -> None:
         """Write how far the parameters have moved, checked and weighed.

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import GradientMismatch, InvalidArgumentError
+from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.memory import Array
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers.in_graphs import Minimizes
@@ -287,6 +288,13 @@ def _flag(what: str, value: object) -> bool:
 # From the sum of all gradients to new parameters: the mean, then the optimizer.
 
 
+def over(optimizer: Optimizer, layout: Layout, part: Range) -> Optimizer:
+    """Return the optimizer of a range of the flat parameters, of one dtype."""
+    groups = getattr(optimizer, "over", None)
+    chosen: Optimizer = optimizer if groups is None else groups(layout, part)
+    return chosen
+
+
 class MeanUpdate:
     """The `Update` of an exchange: an optimizer fed with the sum over `n` workers."""
 
@@ -296,6 +304,11 @@ class MeanUpdate:
         self._rule: Rule | None = None
         if isinstance(optimizer, Rule) and type(optimizer).apply is Rule.apply:
             self._rule = optimizer
+
+    def over(self, layout: Layout, part: Range) -> MeanUpdate:
+        """Return the update of a range, by the optimizer of its parameters."""
+        optimizer = over(self._optimizer, layout, part)
+        return self if optimizer is self._optimizer else MeanUpdate(optimizer, self._n)
 
     def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
         """Return weight and rate, if this is gradient descent and nothing else."""

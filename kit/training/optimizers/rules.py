@@ -27,11 +27,13 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
+from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
 from kit.training.optimizers.schedules import RateSchedule, schedule_from
 
 _INF = float("inf")
+_GROUPS = "groups"
 
 
 @handle
@@ -551,6 +553,9 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     >>> to_plain(GradientDescent(0.5))
     {'name': 'gradient_descent', 'learning_rate': 0.5}
     """
+    if isinstance(optimizer, Groups):
+        groups = [[key, to_plain(rule)] for key, rule in optimizer.groups.items()]
+        return {"name": _GROUPS, "rule": to_plain(optimizer.rule), "groups": groups}
     name = getattr(optimizer, "name", "")
     if not (isinstance(optimizer, Rule) and _RULES.get(name) is type(optimizer)):
         raise InvalidArgumentError(
@@ -602,6 +607,9 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
                 f"training on a kit.Cluster."
             )
         return own
+    if plain.get("name") == _GROUPS:
+        rules = {str(key): from_plain(rule) for key, rule in plain["groups"]}
+        return Groups(from_plain(plain["rule"]), rules)  # type: ignore[arg-type]  # it checks
     settings = {
         str(key): schedule_from(value) for key, value in plain.items() if key != "name"
     }

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kit.errors import InternalError
-from kit.exchange.layout import Range, intersect
+from kit.exchange.execution.bound_operations import Update
+from kit.exchange.layout import Layout, Range, intersect
 from kit.exchange.plan import (
     chain,
 )
@@ -30,7 +31,7 @@ from kit.exchange.ports.memory import Array
 from kit.training.core.job import Job
 from kit.training.data.splits import split_bounds
 from kit.training.features.asynchronous.served_steps import Account, Fate, held
-from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rule import Optimizer, over
 
 
 class Quorum(Account):
@@ -129,6 +130,18 @@ class QuorumUpdate:
         # sum into the mean over the examples that count.
         examples = sum(self._examples[rank] for rank in counted)
         self.factor = self._batch / (len(self._examples) * examples)
+
+    def over(self, layout: Layout, part: Range) -> Update:
+        """Return the update of a range, by the optimizer of its parameters."""
+        optimizer = over(self._optimizer, layout, part)
+
+        def update(
+            now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+        ) -> None:
+            total *= total.dtype.type(self.factor)
+            optimizer.apply(now, total, slots, out, step)
+
+        return update
 
     def __call__(
         self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int

@@ -1,0 +1,157 @@
+"""Groups of parameters: other settings for names that match a pattern."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.testing.cluster import LocalCluster
+from kit.training.optimizers import rules
+from tests.cases import for_each
+from tests.training import toy
+from tests.training.toy import BATCH, DATA, Array, Params, fit, initial, same_bits
+
+pytestmark = pytest.mark.slow
+DECAYED = kit.AdamW(0.05, weight_decay=0.3)
+PLAIN = kit.AdamW(0.01, weight_decay=0.0)
+GROUPS = kit.Groups(
+    DECAYED, {"^b$": {"learning_rate": 0.01, "weight_decay": 0.0}, "scale": PLAIN}
+)
+
+
+def trained(cluster: LocalCluster, optimizer: Any, **options: Any) -> kit.Run:
+    chosen = {"steps": 12, "batch": BATCH, "optimizer": optimizer} | options
+    return kit.train(fit, initial(), DATA, cluster=cluster, **chosen).wait(30)
+
+
+def alone(steps: int, n_workers: int, rule_of: dict[str, Any]) -> Params:
+    """Train in one process, each parameter by a rule of its own."""
+    states: dict[str, list[Array]] = {}
+    params = initial()
+    for step in range(steps):
+        own = toy.gradients(params, step, n_workers)
+        total = toy.replay.total(own)
+        for name, value in params.items():
+            rule, flat = rule_of[name], np.ascontiguousarray(value).ravel()
+            slots = states.setdefault(name, [np.zeros_like(flat) for _ in rule.slots])
+            mean = np.ascontiguousarray(total[name]).ravel() * flat.dtype.type(
+                1 / n_workers
+            )
+            out = np.empty_like(flat)
+            rule.apply(flat, mean, slots, out, step)
+            params[name] = out.reshape(value.shape)
+    return params
+
+
+RULES = {"w": DECAYED, "none": DECAYED, "b": PLAIN, "scale": PLAIN}
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+def test_each_parameter_is_updated_by_the_settings_of_its_group(
+    cluster: LocalCluster, topology: str
+) -> None:
+    run = trained(cluster, GROUPS, topology=topology)
+
+    assert same_bits(run.params, alone(12, 2, RULES))
+
+
+def test_groups_of_gradient_descent_stay_after_a_switch(cluster: LocalCluster) -> None:
+    def slowly(params: Params, batch: Any) -> Any:
+        time.sleep(0.005)
+        return fit(params, batch)
+
+    slow, fast = kit.GradientDescent(0.001), kit.GradientDescent(0.02)
+    options = {"steps": 12, "batch": BATCH, "cluster": cluster}
+    groups = kit.Groups(fast, {"w|none": {"learning_rate": 0.001}})
+    run = kit.train(slowly, initial(), DATA, optimizer=groups, **options)
+    run.switch("ring", at=6)
+
+    rule_of = {"w": slow, "none": slow, "b": fast, "scale": fast}
+    assert same_bits(run.wait(30).params, alone(12, 2, rule_of))
+    assert [row.topology for row in run.trace.epochs] == ["ps", "ring"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"aggregate": 2},
+        {"local_steps": 3},
+        {"sync": False},
+        {"compress": "float16", "topology": "ring"},
+        {"elastic": True},
+    ],
+)
+def test_a_group_whose_rate_is_0_stays_as_it_is_in_every_kind_of_training(
+    cluster: LocalCluster, options: dict[str, Any]
+) -> None:
+    frozen = kit.Groups(kit.Momentum(0.01), {"b|w": {"learning_rate": 0.0}})
+
+    run = trained(cluster, frozen, **options)
+
+    start = initial()
+    kept = [name for name in start if np.array_equal(run.params[name], start[name])]
+    assert kept == ["w", "none", "b"]
+
+
+def test_the_first_pattern_that_matches_counts() -> None:
+    groups = kit.Groups(
+        kit.GradientDescent(1.0),
+        {"bias": {"learning_rate": 0.1}, "layer1": {"learning_rate": 0.2}},
+    )
+
+    names = ("layer1.bias", "layer1.weight", "layer2.weight")
+    rates = [groups.rule_of(name).learning_rate for name in names]
+
+    assert rates == [0.1, 0.2, 1.0]
+
+
+def test_a_recorded_training_with_groups_is_replayed(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    trained(cluster, GROUPS, record=tmp_path / "run")
+
+    assert kit.replay(tmp_path / "run", step=fit, data=DATA).step == 12
+
+
+def test_groups_are_the_same_after_they_have_travelled() -> None:
+    schedule = kit.Cosine(0.1, steps=100)
+    groups = kit.Groups(kit.AdamW(schedule), {"b": {"learning_rate": 0.5}})
+
+    assert rules.from_plain(rules.to_plain(groups)) == groups
+
+
+@for_each(
+    ("make", "said"),
+    [
+        (lambda: kit.Groups("adam", {}), "rule is 'adam'"),
+        (lambda: kit.Groups(PLAIN, [("b", {})]), "give settings by pattern"),
+        (lambda: kit.Groups(PLAIN, {"(": {}}), "is not a regular expression"),
+        (lambda: kit.Groups(PLAIN, {"b": {"rate": 1}}), "those of adamw are learning"),
+        (lambda: kit.Groups(PLAIN, {"b": {"beta1": 2.0}}), "beta1"),
+        (lambda: kit.Groups(PLAIN, {"b": kit.Adam(0.1)}), "all groups keep the same"),
+        (lambda: GROUPS.apply(*[np.zeros(2)] * 2, [], np.zeros(2), 0), "their names"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(make: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        make()
+
+
+@for_each(
+    ("groups", "said"),
+    [
+        (kit.Groups(PLAIN, {"bias": {}}), "no parameter matches 'bias'; .* w, none"),
+        (kit.Groups(PLAIN, {"b": {"learning_rate": -1.0}}), "which climbs"),
+    ],
+)
+def test_a_training_refuses_groups_that_mean_nothing(
+    cluster: LocalCluster, groups: Any, said: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        trained(cluster, groups)
