@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from threading import Event, Thread
 from typing import Final
 
@@ -23,7 +24,7 @@ from kit.training.client.statement import statement
 from kit.training.core.job import Job
 from kit.training.optimizers.rules import named
 
-_LOOK_S: Final = 1.0
+_LOOK_S: Final = 0.5
 _END_S: Final = 30.0
 _TRAFFIC: Final = ("examples", "seconds", "bytes")
 
@@ -125,8 +126,9 @@ class Log:
                     for name, value in measures.items()
                     if is_due or name.startswith(PREFIX)
                 }
-                if wanted:
-                    logger.log(step, wanted)
+                if wanted and logger.log(step, wanted) and not self._stop.is_set():
+                    with suppress(KitError):  # it may be over
+                        self._run.stop()
 
         self._tell("log", hand_on)
 
@@ -137,10 +139,11 @@ class Log:
         end = math.inf if is_last else self._n_told(outcome.trace)
         rows: dict[int, dict[str, float]] = {}
         for name in ("loss", *series.measures, *_TRAFFIC):
-            if name in _TRAFFIC:
-                steps, values = series.step, getattr(series, name)
-            else:
-                steps, values = series.points(name, "step")
+            steps, values = (
+                (series.step.astype(float), getattr(series, name))
+                if name in _TRAFFIC
+                else series.points(name, "step")
+            )
             newest = self._newest.get(name, self._first - 1)
             is_new = (steps > newest) & (steps < end)
             for step, value in zip(steps[is_new], values[is_new], strict=True):

@@ -11,6 +11,7 @@ from kit.hooks.hook import SessionRunContext as SessionRunContext
 from kit.hooks.hook import SessionRunHook as SessionRunHook
 from kit.hooks.hook import SessionRunValues as SessionRunValues
 from kit.hooks.loggers import LoggerHook as LoggerHook
+from kit.hooks.loggers import OptunaHook as OptunaHook
 from kit.hooks.loggers import TensorBoardHook as TensorBoardHook
 from kit.hooks.loggers import WandbHook as WandbHook
 from kit.hooks.steps import GlobalStepWaiterHook as GlobalStepWaiterHook

@@ -91,7 +91,7 @@ class LoggerHook(SessionRunHook):
             What `kit.train` was given, and this object.
         """
 
-    def log(self, step: int, measures: Mapping[str, float]) -> None:
+    def log(self, step: int, measures: Mapping[str, float]) -> bool | None:
         """Log what is known of a step.
 
         Parameters
@@ -101,7 +101,13 @@ class LoggerHook(SessionRunHook):
         measures : mapping of str to float
             The loss, what else was measured, and `examples`, `seconds` and `bytes`, as
             in the columns of `kit.compare(...).frame()`.
+
+        Returns
+        -------
+        bool or None
+            True ends the training: some steps later, as it goes on meanwhile.
         """
+        return None
 
     def close(self, state: str, statement: str) -> None:
         """End logging.
@@ -240,6 +246,51 @@ class WandbHook(LoggerHook):
         """Finish the run."""
         self._run.summary["statement"] = statement
         self._run.finish(exit_code=0 if state == "done" else 1)
+
+
+class OptunaHook(LoggerHook):
+    """Reports a measure to a trial of optuna, and ends a training that it prunes.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+        The trial, as an objective gets it.
+    measure : str, default "validation_loss"
+        What is reported, at the step at which it was measured.
+
+    Attributes
+    ----------
+    is_pruned : bool
+        Whether the trial has asked for the end.
+
+    Examples
+    --------
+    An objective (`pip install optuna`)::
+
+        def objective(trial):
+            rate = trial.suggest_float("rate", 1e-3, 1.0, log=True)
+            hook = kit.hooks.OptunaHook(trial)
+            run = kit.train(
+                step, params, data, optimizer=kit.Adam(rate),
+                hooks=[kit.hooks.ValidationHook(step, held_out, every=20), hook],
+            ).wait()
+            if hook.is_pruned:
+                raise optuna.TrialPruned
+            return run.frame()["validation_loss"].dropna().iloc[-1]
+    """
+
+    is_pruned: bool
+
+    def __init__(self, trial: Any, measure: str = "validation_loss") -> None:
+        super().__init__()
+        self._trial, self._measure, self.is_pruned = trial, measure, False
+
+    def log(self, step: int, measures: Mapping[str, float]) -> bool:
+        """Report the measure, and ask whether to go on."""
+        if self._measure in measures and not self.is_pruned:
+            self._trial.report(measures[self._measure], step)
+            self.is_pruned = bool(self._trial.should_prune())
+        return self.is_pruned
 
 
 def check_installed(package: str) -> None:

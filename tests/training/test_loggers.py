@@ -19,7 +19,7 @@ from kit.errors import (
     StepFailed,
     UnimplementedError,
 )
-from kit.hooks import LoggerHook, TensorBoardHook, ValidationHook, WandbHook
+from kit.hooks import LoggerHook, OptunaHook, TensorBoardHook, ValidationHook, WandbHook
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
 from tests.training.hook_scene import begin
@@ -244,3 +244,41 @@ def test_a_package_that_is_missing_is_named_with_the_line_that_installs_it(
         WandbHook("digits")
     with pytest.raises(NotFoundError, match=r"pip install 'psring\[tensorboard\]'"):
         TensorBoardHook("logs")
+
+
+class Trial:
+    """As a trial of optuna, which is pruned at its third report."""
+
+    def __init__(self) -> None:
+        self.reported: list[tuple[float, int]] = []
+
+    def report(self, value: float, step: int) -> None:
+        self.reported.append((value, step))
+
+    def should_prune(self) -> bool:
+        return len(self.reported) == 3
+
+
+def test_a_trial_hears_of_the_validation_and_ends_a_training_that_it_prunes(
+    cluster: LocalCluster,
+) -> None:
+    trial = Trial()
+    hook = OptunaHook(trial)
+    held_out = ValidationHook(fit, HELD_OUT, every=5)
+
+    run = begin(cluster, held_out, hook, steps=1_000_000).wait(60)
+
+    assert hook.is_pruned
+    assert run.step < 1_000_000
+    losses = run.frame()["validation_loss"].dropna()
+    assert trial.reported == [(losses[step], step) for step in (4, 9, 14)]
+
+
+def test_a_training_that_is_not_pruned_makes_all_steps(cluster: LocalCluster) -> None:
+    trial = Trial()
+    hook = OptunaHook(trial, "loss")
+
+    run = begin(cluster, hook, steps=2).wait(30)
+
+    assert not hook.is_pruned
+    assert trial.reported == [(run.frame()["loss"][step], step) for step in (0, 1)]
