@@ -155,7 +155,7 @@ class GlobalStepWaiterHook(StepHook):
             elif now - moved >= limit:
                 raise DeadlineExceededError(
                     f"waited for global step {self._wanted}, but it has stood at "
-                    f"{last} for {limit:g} s: nobody trains. Start the other workers, "
+                    f"{last} for {limit:g} s: no worker trains. Start the others, "
                     f"or wait for an earlier step."
                 )
             if now - last_word >= _TELL_S:

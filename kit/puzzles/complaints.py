@@ -147,7 +147,7 @@ def wrong(puzzle: Puzzle, attempt: Attempt) -> str:
             return f"{puzzle.tasks[rank]} {said}{why}."
     for to, task in enumerate(puzzle.tasks):
         if unread := _unread(puzzle, attempt.logs, to):
-            return f"{task} never received {unread}. Do not send what nobody needs."
+            return f"{task} never received {unread}. Do not send what no task needs."
     return ""
 
 

@@ -84,7 +84,7 @@ def group(
             cluster = engine.current()
         except FailedPreconditionError as error:
             raise FailedPreconditionError(
-                "this process is no task, so it has no group. Call kit.group() in a "
+                "this process is not a task, so it has no group. Call kit.group() in a "
                 "cell that begins with %%on worker, in a function of cluster.call, or "
                 "with cluster=server in a program of its own."
             ) from error

@@ -266,7 +266,7 @@ def _read(path: Path) -> bytes:
 
 def _unread(error: Exception) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"not read, because it is no Python 3: {text}"
+    return f"not read, because it is not Python 3: {text}"
 
 
 def _shown(use: Use) -> str:

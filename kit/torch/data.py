@@ -97,7 +97,7 @@ def sharded(
         hasattr(data, "__getitem__") and hasattr(data, "__len__")
     ):
         raise InvalidArgumentError(
-            f"{type(data).__name__} is no dataset of torch; give one with __getitem__ "
+            f"{type(data).__name__} is not a torch dataset; give one with __getitem__ "
             f"and __len__, an IterableDataset, or a DataLoader."
         )
     for name, value, least in (("workers", workers or 0, 0), ("prefetch", prefetch, 1)):

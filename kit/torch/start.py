@@ -64,7 +64,7 @@ def traffic(group: Any = None) -> GroupTraffic:
     process_group = group or dist.group.WORLD
     if not isinstance(process_group, TaskProcessGroup):
         raise FailedPreconditionError(
-            "this is no process group of psring; make one with kit.torch.init(), or "
+            "this is not a process group of psring; make one with kit.torch.init(), or "
             'with torch.distributed.init_process_group("psring").'
         )
     links = process_group.calls.traffic.links + process_group.messages.traffic.links
@@ -107,7 +107,7 @@ def _make(options: Any, _: Any) -> TaskProcessGroup:
     """Make a process group: the default one first, and then some of its ranks."""
     if not _world:
         raise FailedPreconditionError(
-            "this process is no task of psring, or was started with addresses; call "
+            "this process is not a task of psring, or was started with addresses; call "
             "kit.torch.init() in a cell that begins with %%on worker, in a function of "
             "cluster.call, or with cluster=server in a program of its own."
         )

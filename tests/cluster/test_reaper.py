@@ -327,7 +327,7 @@ def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
         (-15, "killed by signal 15 (SIGTERM)"),
         (-9, "killed by signal 9 (SIGKILL), probably out of memory or killed by hand"),
         (-63, "killed by signal 63 (unknown)"),
-        (None, "ended, nobody knows how"),
+        (None, "ended, it is not known how"),
     ],
 )
 def test_an_exit_status_is_told_in_words(status: int | None, text: str) -> None:

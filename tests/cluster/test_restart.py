@@ -78,7 +78,7 @@ def test_a_cluster_computes_and_trains_with_a_task_that_was_killed_and_restarted
     cluster: Cluster,
 ) -> None:
     os.kill(cluster.call("worker:1", os.getpid), signal.SIGKILL)
-    with pytest.raises(PeerLost, match=r"begin it anew with cluster\.restart"):
+    with pytest.raises(PeerLost, match=r"start it again with cluster\.restart"):
         cluster.call("worker:1", signal.pause)
     assert cluster.state is ClusterState.LOST
 

@@ -55,7 +55,7 @@ def test_a_task_that_does_not_answer_is_named_with_the_reason() -> None:
 
     assert ps.is_there
     assert not worker.is_there
-    assert str(worker).startswith("worker:0 does not answer (nobody answers at")
+    assert str(worker).startswith("worker:0 does not answer (nothing answers at")
 
 
 def test_no_credential_is_shown() -> None:
@@ -208,7 +208,7 @@ def test_an_address_without_a_server_is_told(tmp_path: Path) -> None:
     secrets = Credentials.new(certificate=False)
     (port,) = free_ports(1)
 
-    with pytest.raises(UnavailableError, match="nobody answers"):
+    with pytest.raises(UnavailableError, match="nothing answers"):
         kit.attach(f"127.0.0.1:{port}", credentials=secrets, settings=settings)
     with pytest.raises(InvalidArgumentError, match="host:port"):
         kit.attach("nodea", credentials=secrets, settings=settings)

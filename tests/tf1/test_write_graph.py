@@ -31,7 +31,7 @@ def test_graph_is_written_as_text_and_as_bytes_of_the_same_message(
 
 
 def test_what_is_no_graph_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"3 is no graph; give session\.graph"):
+    with pytest.raises(TypeError, match=r"3 is not a graph; give session\.graph"):
         tf.train.write_graph(3, tmp_path / "folder", "graph")
 
     assert not (tmp_path / "folder").exists()

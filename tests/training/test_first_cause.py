@@ -46,7 +46,7 @@ def look(members: list[Seen], **given: Any) -> Flight:
         ),
         # At a boundary, to which one does not come.
         ([("meeting", 3), ("meeting", 3), ("computing", 4)], [2], "worker:1"),
-        # Nobody has waited for long.
+        # No task has waited for long.
         ([("waiting", 0.1, 2), ("waiting", 0.2, 0), ("computing", 0.2)], [], ""),
         # An idle server waits for the workers for ever.
         ([("meeting", 90), ("computing", 0.2), ("waiting", 0.1, 1)], [1, 2], ""),

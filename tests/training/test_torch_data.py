@@ -120,7 +120,7 @@ def loader(**options: Any) -> Any:
 @for_each(
     ("given", "said"),
     [
-        (lambda: 3, "int is no dataset"),
+        (lambda: 3, "int is not a torch dataset"),
         (lambda: loader(batch_size=None), "batch sampler"),
         (
             lambda: loader(

@@ -163,7 +163,7 @@ def test_nobody_there_is_said_at_once(host: str) -> None:
     with listening(LOOPBACK) as listener:
         port = listener.address.port  # type: ignore[union-attr]
 
-    with pytest.raises(UnavailableError, match="nobody answers"):
+    with pytest.raises(UnavailableError, match="nothing answers"):
         dial(TcpAddress(host, port), soon())
 
 

@@ -252,7 +252,7 @@ class Share:
             asks[what]()  # the page shows what comes of it
             return ""
         if what not in steers or self._pulse is None or not self._topologies:
-            raise InvalidArgumentError(f"{what!r} is none of {', '.join(asks)}.")
+            raise InvalidArgumentError(f"{what!r} is not one of {', '.join(asks)}.")
         self._pulse.request(steers[what])
         return ""
 

@@ -153,7 +153,7 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
 def _undelivered(task: Task, error: BaseException) -> KitError:
     if tells_of_an_end(error):
         return PeerLost(
-            f"{task.short} {ENDED}. Its state is lost; begin it anew with "
+            f"{task.short} {ENDED}. Its state is lost; start it again with "
             f"cluster.restart({task.short!r}).",
             task=str(task),
         )

@@ -267,7 +267,7 @@ def why(status: int | None) -> str:
     'exited with status 3'
     """
     if status is None:
-        return "ended, nobody knows how"
+        return "ended, it is not known how"
     if status >= 0:
         return f"exited with status {status}"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"

@@ -311,7 +311,7 @@ class Supervisor:
     ) -> None:
         """Note that a task is gone, and fail the calls to it."""
         self._set(task, state=ClusterState.LOST, reason=reason, phase="")
-        remedy = f"begin it anew with cluster.restart({task.short!r})."
+        remedy = f"start it again with cluster.restart({task.short!r})."
         if why_not := self.hosts.why_no_fork(self.numbers[task]):
             remedy = f"it cannot be restarted, because {why_not}: start a new cluster."
         self.calls.lose(task, PeerLost(f"{task.short} {reason}. {hope} {remedy}"))

@@ -186,7 +186,7 @@ def axes(op_type: str, name: str, value: Any) -> tuple[int, ...]:
     """Return one number or several that must be known now; `ValueError` otherwise."""
     numbers = settled(op_type, name, value)
     if np.ndim(numbers) > 1:
-        raise ValueError(f"{name} of {op_type} is {value!r}, which is no list.")
+        raise ValueError(f"{name} of {op_type} is {value!r}, which is not a list.")
     return tuple(numbers) if isinstance(numbers, list) else (numbers,)
 
 

@@ -99,7 +99,7 @@ class FileWriter:
         )
         if not isinstance(definition, GraphDef):
             raise TypeError(
-                f"{graph_given!r} is no graph; give session.graph or "
+                f"{graph_given!r} is not a graph; give session.graph or "
                 "tf.get_default_graph()."
             )
         made = parsed("GraphDef", str(definition))
@@ -203,7 +203,7 @@ def _parsed_summary(summary: Any) -> Any:
         return message("Summary").FromString(serialized)
     except Exception as exc:
         raise InvalidArgumentError(
-            f"{summary!r:.80} is no summary; give what session.run returned for an "
+            f"{summary!r:.80} is not a summary; give what session.run returned for an "
             f"operation of tf.summary, or a tf.Summary(value=[...])."
         ) from exc
 

@@ -30,7 +30,7 @@ def write_graph(
     )  # of convert_variables_to_constants
     if not is_message and not isinstance(definition, GraphDef | MetaGraphDef):
         raise TypeError(
-            f"{graph!r} is no graph; give session.graph or tf.get_default_graph()."
+            f"{graph!r} is not a graph; give session.graph or tf.get_default_graph()."
         )
     path = Path(logdir, name)
     if as_text:

@@ -143,7 +143,7 @@ def flight(
     waits = {
         number: _waits(member, missing, number) for number, member in enumerate(seen)
     }
-    cause, said = -1, "Nobody has waited for long."
+    cause, said = -1, "No task has waited for long."
     if error is not None:
         cause, said = _failed(seen, waits, error, now)
     elif is_paused:
@@ -151,7 +151,7 @@ def flight(
     elif (begin := _held_up(seen, waits, now)) >= 0:
         cause, said = _root(seen, waits, begin, now)
     elif (longest := _longest(seen, now)) >= 0:
-        said = f"Nobody has waited for long. {_goes_on(seen[longest], now)}."
+        said = f"No task has waited for long. {_goes_on(seen[longest], now)}."
     rows = tuple(
         FlightRow(
             *(member.name, _does(member, now), int(member.doing.get("step", 0))),

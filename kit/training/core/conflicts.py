@@ -72,7 +72,7 @@ CONFLICTS: Final = (
     Conflict(
         lambda job, to: not job.workers,
         lambda job, to: (
-            f"nobody would compute: there is no worker among "
+            f"no task would compute: there is no worker among "
             f"{', '.join(task.short for task in job.tasks) or 'no tasks'}."
         ),
     ),

@@ -185,6 +185,6 @@ def _too_late(address: Address) -> DeadlineExceededError:
 
 def _nobody(address: Address, code: int) -> UnavailableError:
     return UnavailableError(
-        f"nobody answers at {address}: {os.strerror(code)}. See whether the task there "
-        f"is up, and in its log why not."
+        f"nothing answers at {address}: {os.strerror(code)}. Is the task there up? "
+        f"If not, its log says why."
     )

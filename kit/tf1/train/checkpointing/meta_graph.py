@@ -310,7 +310,7 @@ def read_meta_graph(given: MetaGraphDef | str) -> Content:
         )
     except (ProtocolError, InvalidArgumentError, LookupError, TypeError) as exc:
         raise OSError(
-            f"Cannot parse file {given}: it is no meta graph of kit.tf1, or one that "
+            f"Cannot parse file {given}: it is not a meta graph of kit.tf1, or "
             f"was written as text, which is for reading. Export it without as_text."
         ) from exc
 

@@ -233,7 +233,7 @@ def _unpacked(path: Path) -> Array:
     values = np.frombuffer(contents[4 + 4 * n_axes :], np.uint8)
     if not shape or len(shape) != n_axes or math.prod(shape) != len(values):
         raise InvalidArgumentError(
-            f"{path} is no file of MNIST: it says {shape} and has {len(values)} bytes."
+            f"{path} is not an MNIST file: it says {shape} and has {len(values)} bytes."
         )
     return values.reshape(shape)
 
