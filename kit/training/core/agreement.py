@@ -30,6 +30,11 @@ asynchronous ones have made different numbers of updates. Time before the start 
 0, and the first boundary proposes epoch 1. After the last copy of a generation of an
 elastic training there is no verdict any more: all stay there.
 
+*Halts.* Where every result depends on all workers, a member that completes a step knows
+what the coordinator knew at its start. Elsewhere (`Topology.agrees`) news reaches one
+more neighbour with each step. So the coordinator asks before its step s whether all are
+to meet before step s + `ahead`, and what is due sooner comes with the verdict to go on.
+
 *Epochs.* To prepare changes nothing. Each member says that it could, or why not; when
 all have spoken, all hear COMMIT or all hear ABANDON. The first epoch alone cannot be
 abandoned: then the training fails. On COMMIT a member ends what its steps had started,
@@ -76,9 +81,8 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
 )
-from kit.exchange.plan import Group
 from kit.exchange.ports.port import NO_HALT
-from kit.exchange.topologies.topology import agreeing, by_name, steps_to_all
+from kit.exchange.topologies.topology import agreeing
 from kit.training.core.log import DecisionLog, Decisions, Epoch
 
 
@@ -423,6 +427,24 @@ class Agreement:
             boundary.outcome, self.epoch = Verdict.COMMIT, boundary.proposal
             self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
 
+    def near_halt(
+        self, number: int, ahead: int, wants_halt: Callable[[int], bool]
+    ) -> int:
+        """Return the halt that is due too soon to be announced on the way.
+
+        `wants_halt` is asked about each step in its order, as on the way.
+        """
+        boundary = self.boundaries[number]
+        if boundary.verdict is not Verdict.GO:
+            return NO_HALT
+        # Once for all members of the boundary: what is requested between two of their
+        # questions would halt some of them earlier than others.
+        if boundary.halt is None:
+            near = range(boundary.step + 1, boundary.step + ahead)
+            due = (step for step in near if wants_halt(step - 1))
+            boundary.halt = next(due, NO_HALT)
+        return boundary.halt
+
     def _check(self, member: int) -> None:
         if member not in self.members:
             raise InternalError(f"{member} is not a member; there are {self.members}.")
@@ -456,49 +478,3 @@ def halting(agreement: Agreement) -> str:
     waits = newest >= 0 and agreement.boundaries[newest].verdict is Verdict.WAIT
     stands = waits and not agreement.missing(newest)
     return "pausing" if agreement.now.is_paused and not stands else ""
-
-
-# --------------------------------------------------------------------------------------
-# How long before a halt it must be announced, so that nobody goes past it.
-#
-# A halt travels with the messages of the steps. Where every result depends on all
-# workers, a member that completes a step knows what the coordinator knew at its start;
-# elsewhere news reaches one more neighbour with each step, and takes some steps to
-# reach all.
-#
-#     coordinator   at its step s, asks whether all are to meet before step s + ahead
-#     boundary      what is due before that comes with the verdict to go on
-
-
-class Halts:
-    """What the coordinator knows of halts, in the current epoch."""
-
-    def __init__(self, group: Group, agreement: Agreement) -> None:
-        self._group, self._agreement = group, agreement
-        self._known: dict[int, int] = {}  # of the epoch, `ahead`: asked in every step
-
-    @property
-    def ahead(self) -> int:
-        """How many steps before it begins a halt must be announced."""
-        epoch = self._agreement.epoch
-        if epoch.number not in self._known:
-            topology = by_name(epoch.topology)
-            self._known = {epoch.number: steps_to_all(topology, self._group)}
-        return self._known[epoch.number]
-
-    def known(
-        self, boundary: Boundary, verdict: Verdict, wants_halt: Callable[[int], bool]
-    ) -> int:
-        """Return the halt that is due too soon to be announced on the way.
-
-        `wants_halt` is asked about each step in its order, as on the way.
-        """
-        if verdict is not Verdict.GO:
-            return NO_HALT
-        # Once for all members of the boundary: what is requested between two of their
-        # questions would halt some of them earlier than others.
-        if boundary.halt is None:
-            near = range(boundary.step + 1, boundary.step + self.ahead)
-            due = (step for step in near if wants_halt(step - 1))
-            boundary.halt = next(due, NO_HALT)
-        return boundary.halt

@@ -25,12 +25,12 @@ from kit.errors import (
     PeerLost,
     UnavailableError,
 )
+from kit.exchange.topologies.topology import by_name, steps_to_all
 from kit.features import load
 from kit.training.core import failures
 from kit.training.core.agreement import (
     Agreement,
     BoundaryReply,
-    Halts,
     Verdict,
     halting,
 )
@@ -112,7 +112,6 @@ class TrainingCoordinator:
         self._damage = Damage(job, self._agreement)
         self._data = DataComparison()
         self._suspicions = Suspicions(job)
-        self.halts = Halts(job.group, self._agreement)
 
     def arrive(
         self,
@@ -144,7 +143,7 @@ class TrainingCoordinator:
             boundary = self._agreement.boundaries[number]
             if verdict is Verdict.COPY and self._regrouping is not None:
                 self._regrouping.copy_agreed(boundary.step)
-            halt = self.halts.known(boundary, verdict, self.wants_halt)
+            halt = self._agreement.near_halt(number, self.ahead, self.wants_halt)
             return BoundaryReply(verdict, boundary.proposal, "", boundary.step, halt)
 
     def prepared(
@@ -208,6 +207,12 @@ class TrainingCoordinator:
             self.store.save_coordinator.spoil(error.message)
         if at_once or self._damage.is_certain(self._clock()):
             self.fail(error)
+
+    @property
+    def ahead(self) -> int:
+        """How many steps before it begins a halt must be announced."""
+        topology = by_name(self._agreement.epoch.topology)
+        return steps_to_all(topology, self._job.group)
 
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet after `step`; cheap, asked before each step."""

@@ -64,15 +64,15 @@ class EpochRunner:
         self._epoch = context.job.start
         self._part: MemberPart | None = None
         self._update = MeanUpdate(context.job.optimizer, len(context.job.workers))
-        self._place: TrainingWorker | None = None
+        self._worker: TrainingWorker | None = None
         if work is not None:
-            self._place = TrainingWorker(
+            self._worker = TrainingWorker(
                 *(context.job, context.me, work),
                 *(context.memory, context.endpoint, context.state),
                 context.own_part,
             )
-            context.data_reports = self._place.reports
-            callbacks = (MeasuresToMeter(context, self._place), *callbacks)
+            context.data_reports = self._worker.reports
+            callbacks = (MeasuresToMeter(context, self._worker), *callbacks)
         self.events = StepEvents(context, callbacks)
 
     def prepare(self, epoch: Epoch) -> frozenset[int]:
@@ -131,7 +131,7 @@ class EpochRunner:
             return
         if self._part is None:
             context, events, plan = self._context, self.events, self._plan
-            role = PartRole(context, events, plan, self._place, self._coordinator)
+            role = PartRole(context, events, plan, self._worker, self._coordinator)
             self._part = part_of(role)
         self._part.run(step)
 
@@ -167,7 +167,7 @@ class EpochRunner:
 
     def _count_from(self, before: Epoch, epoch: Epoch) -> None:
         """Count the mini-batches taken so far, so that no worker takes one twice."""
-        job, taken_from, step = self._context.job, self._place, epoch.first_step
+        job, taken_from, step = self._context.job, self._worker, epoch.first_step
         if epoch.number == 1 and step:
             self._context.history.note("restored", step=step)
             if taken_from is not None:
@@ -205,7 +205,7 @@ def part_of(role: PartRole) -> MemberPart:
     """Return what carries out a role in the epoch that holds."""
     schedule, payload = role.context.schedule, role.context.job.payload
     worker = payload.worker or schedule.worker
-    part: MemberPart = load(schedule.server if role.place is None else worker)(role)
+    part: MemberPart = load(schedule.server if role.worker is None else worker)(role)
     return part
 
 

@@ -229,7 +229,7 @@ class Stopping:
     def takes_too_long(self, agreement: Agreement, now: float) -> bool:
         """Return whether members take too long from one step or boundary to the next.
 
-        A halt may take some steps to get to all members; see `Halts`.
+        A halt may take some steps to get to all members; see `agreement`.
         """
         if not agreement.now.is_stopped or agreement.is_over:
             return False
@@ -247,21 +247,21 @@ class Stopping:
 SURVIVED = "kit.train(..., elastic=True) survives the loss of a task."
 
 
-def mismatch(job: Job, member: int, found: str) -> MemberMismatch:
+def mismatch(job: Job, member: int, what: str) -> MemberMismatch:
     """Say that a worker's call differs from that of the first."""
     name, coordinator = str(job.tasks[member]), job.tasks[job.coordinator]
     return MemberMismatch(
         f"{name} would train something else than {coordinator}, which coordinates: "
-        f"{found}. Give kit.train() the same arguments on all workers.",
+        f"{what}. Give kit.train() the same arguments on all workers.",
         task=name,
     )
 
 
-def other_data(job: Job, member: int, other: int, found: str) -> MemberMismatch:
+def other_data(job: Job, member: int, other: int, what: str) -> MemberMismatch:
     """Say that two workers do not read the same data."""
     name = str(job.tasks[member])
     return MemberMismatch(
-        f"{name} and {job.tasks[other]} do not read the same data: {found}. Each "
+        f"{name} and {job.tasks[other]} do not read the same data: {what}. Each "
         f"worker reads whole mini-batches and keeps its own rows, so examples would be "
         f"used twice or never. A DataLoader(shuffle=True) shuffles in each worker by "
         f"itself: give kit.data.torch(loader) instead, or seed what chooses the "
@@ -295,20 +295,22 @@ def line_cut(job: Job, member: int, other: int, error: KitError) -> LinkLost:
     )
 
 
-def differ(job: Job, found: Divergence, agreed_at: int | None) -> DataLossError:
+def differ(job: Job, divergence: Divergence, agreed_at: int | None) -> DataLossError:
     """Say whose parameters are not those of the others."""
-    wrong = ", ".join(str(job.tasks[member]) for member in sorted(found.members))
-    if found.others:
-        others = ", ".join(str(job.tasks[other]) for other in sorted(found.others))
-        text = f"{wrong} held other parameters before step {found.step} than {others}"
+    wrong = ", ".join(str(job.tasks[member]) for member in sorted(divergence.members))
+    if divergence.others:
+        others = ", ".join(str(job.tasks[other]) for other in sorted(divergence.others))
+        text = (
+            f"{wrong} held other parameters before step {divergence.step} than {others}"
+        )
     else:
-        text = f"{wrong} held different parameters before step {found.step}"
+        text = f"{wrong} held different parameters before step {divergence.step}"
     since = "" if agreed_at is None else f" All were the same before step {agreed_at}."
     return DataLossError(
         f"{text}: they were damaged in memory or on the way.{since} Let the machines' "
         f"memory be checked, and go on from a checkpoint; none was written of this.",
         task=wrong,
-        step=found.step,
+        step=divergence.step,
     )
 
 

@@ -322,11 +322,11 @@ class Job:
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any], known: Job | None = None) -> Job:
+    def from_plain(cls, plain: dict[str, Any], like: Job | None = None) -> Job:
         """Rebuild a job from `to_plain`; every field is checked again.
 
         Optimizers of the user's own class do not travel over links: they are those of
-        `known`, a job of the same training.
+        `like`, a job of the same training.
         Raises `InvalidArgumentError` for anything that `to_plain` would not write.
         """
         values = check("job", _FIELDS, plain)
@@ -344,7 +344,7 @@ class Job:
         try:
             for name in ("optimizer", "inner"):
                 if values[name] is not None:
-                    own = getattr(known, name, None)
+                    own = getattr(like, name, None)
                     values[name] = rules.from_plain(values[name], own)
             values["settings"] = Settings.from_plain(values["settings"])
             for name, where in _OF_FEATURES.items():

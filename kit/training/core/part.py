@@ -36,15 +36,9 @@ class PartRole:
     context: MemberContext
     events: StepEvents
     plan: Plan
-    place: TrainingWorker | None = None  # a worker has one
+    worker: TrainingWorker | None = None  # what a worker computes with
     coordinator: TrainingCoordinator | None = None
     beside: bool = True
-
-    @property
-    def worker(self) -> TrainingWorker:
-        """What a worker computes with."""
-        assert self.place is not None, "only a worker computes"
-        return self.place
 
 
 class MemberPart:
@@ -193,7 +187,7 @@ class SyncServer(MemberPart):
     def loop(self, step: int) -> Loop:
         """See `MemberPart`."""
         if self._coordinator is not None:
-            self._ahead = self._coordinator.halts.ahead
+            self._ahead = self._coordinator.ahead
         return in_step(self, step)
 
     def begin(self, step: int) -> bool:
@@ -242,7 +236,8 @@ class SyncWorker(SyncServer):
 
     def __init__(self, role: PartRole) -> None:
         super().__init__(role)
-        self._place, self._beside = role.worker, role.beside
+        assert role.worker is not None, "only a worker computes"
+        self._worker, self._beside = role.worker, role.beside
         self._n_mixed = 0  # of how many workers it takes the mean; 0 where all agree
         context, topology = role.context, role.context.topology
         if topology is not None and not topology.agrees:
@@ -263,7 +258,7 @@ class SyncWorker(SyncServer):
         return MemberPart.calculate(self, step)
 
     def _share(self, step: int) -> tuple[float, int]:
-        return self._place.compute(step, self._ready)
+        return self._worker.compute(step, self._ready)
 
     def exchange(self, step: int) -> None:
         """Carry out the plan, or what the other thread has left of it."""
@@ -283,7 +278,7 @@ class SyncWorker(SyncServer):
     def take(self, step: int, stage: int) -> None:
         """Take the mean, where each worker goes on from one of its own."""
         if self._n_mixed:
-            self._place.take_mean(self._n_mixed)
+            self._worker.take_mean(self._n_mixed)
 
     def _ready(self, bucket: int) -> None:
         if not self._beside:

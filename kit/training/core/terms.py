@@ -74,8 +74,8 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     return first_few(complaints)
 
 
-def first_few(found: Sequence[str]) -> str:
+def first_few(differences: Sequence[str]) -> str:
     """Return the first of some differences, and how many more there are."""
-    more = len(found) - _MOST_NAMED
+    more = len(differences) - _MOST_NAMED
     rest = [f"and {more} more"] if more > 0 else []
-    return "; ".join([*found[:_MOST_NAMED], *rest])
+    return "; ".join([*differences[:_MOST_NAMED], *rest])

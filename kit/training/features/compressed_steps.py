@@ -58,7 +58,7 @@ class CompressedWorker(SyncWorker):
         """Put what the compressor gives into its place."""
         context, stamp = self._context, self._context.endpoint.stamp
         if stage == 0:
-            turn = Turn(step, self._place.rank, len(context.job.workers))
+            turn = Turn(step, self._worker.rank, len(context.job.workers))
             stages = self._feedback.exchange(self._gradients, turn)
             self._stages = stages
             self._given = self._timed(step, lambda: next(stages))

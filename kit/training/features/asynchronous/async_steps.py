@@ -162,7 +162,7 @@ class AsyncWorker(ServedWorker):
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until there is no more to do."""
         self._expect()
-        is_due = step + self._place.rank < self._context.job.steps
+        is_due = step + self._worker.rank < self._context.job.steps
         return at_own_pace(self, step, is_due)
 
     def run(self, step: int) -> None:
@@ -183,7 +183,7 @@ class AsyncWorker(ServedWorker):
         self._program.reduce(0)
 
     def _share(self, step: int) -> tuple[float, int]:
-        return self._place.compute_next(step)
+        return self._worker.compute_next(step)
 
     def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
         done = notes[0].number

@@ -159,10 +159,11 @@ class ServedWorker(MemberPart):
 
     def __init__(self, role: PartRole) -> None:
         super().__init__(role)
-        self._place, self._waited_ns = role.worker, 0
+        assert role.worker is not None, "only a worker computes"
+        self._worker, self._waited_ns = role.worker, 0
         job = role.context.job
         pushed = tuple(pushes(job, servers) for servers in self._order())
-        plan = Plan(pushed, pulls(job, self._place.rank))
+        plan = Plan(pushed, pulls(job, self._worker.rank))
         self._program = role.context.program(plan)
 
     def _order(self) -> Sequence[Collection[int]]:
@@ -170,7 +171,7 @@ class ServedWorker(MemberPart):
         return (self._context.job.ps,)
 
     def _expect(self) -> None:
-        job, rank = self._context.job, self._place.rank
+        job, rank = self._context.job, self._worker.rank
         scripts = {ps: answer_script(job, ps, rank) for ps in job.ps}
         pairs = {ps: (script, script) for ps, script in scripts.items()}
         self._context.endpoint.expect(pairs, 0)

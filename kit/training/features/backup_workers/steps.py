@@ -213,7 +213,7 @@ class QuorumWorker(ServedWorker):
         self._program.reduce(1)
 
     def _share(self, step: int) -> tuple[float, int]:
-        return self._place.compute(step, lambda bucket: None)
+        return self._worker.compute(step, lambda bucket: None)
 
     def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
         if len({*notes}) > 1:
