@@ -29,12 +29,12 @@ class CompressedWorker(SyncWorker):
     def __init__(self, role: PartRole) -> None:
         # Not beside the computation: a compressor needs all gradients.
         super().__init__(replace(role, beside=False))
-        context, seat = role.context, role.worker
-        job = context.job
-        assert seat.compressor is not None, "the terms of all workers are the same"
+        context, job = role.context, role.context.job
+        compressor = self._worker.compressor
+        assert compressor is not None, "the terms of all workers are the same"
         self._feedback = Feedback(
             *(
-                deepcopy(seat.compressor),
+                deepcopy(compressor),
                 job.specs,
                 job.stage_specs,
                 context.compression,
