@@ -14,6 +14,7 @@ from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
 from kit.training.features.elastic.generation import Generation
 from kit.training.features.elastic.placing import Placing
+from tests.elastic.world import World
 
 RUN = "ab" * 16
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
@@ -148,3 +149,17 @@ def test_who_was_stopped_does_not_blame_those_who_could_not_come_meanwhile() -> 
     assert scene.error is None
     scene.beat(after_s=3)
     assert isinstance(scene.error, DeadlineExceededError)
+
+
+def test_a_promise_that_comes_before_word_of_the_end_fails_no_backup_workers() -> None:
+    world = World(3, rehosts=False)
+    training = world.machines["worker:1"].training
+    while not training.copies.held():  # until it has begun everywhere
+        world.happen(world.ready()[0])
+
+    reply = training.promise((1, "worker:0"), 0)
+    ends = [event for event in world.ready() if event.label == "ended 1"]
+    world.happen(*ends)
+
+    assert reply["granted"]
+    assert training.look()["error"] is None

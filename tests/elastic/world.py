@@ -123,7 +123,9 @@ class StandIn:
 class World:
     """All processes of one training, and all that is on its way between them."""
 
-    def __init__(self, processes: int, standby: int = 0) -> None:
+    def __init__(
+        self, processes: int, standby: int = 0, *, rehosts: bool = True
+    ) -> None:
         tasks = tuple(Task("worker", n) for n in range(processes))
         names = [task.short for task in tasks]
         self.clock = 0.0
@@ -139,7 +141,7 @@ class World:
         self.job = Job(
             *(ORIGIN, tasks, (Spec("w", (1,), "float32"),), GradientDescent(0.1)),
             *("ring", 100, processes),
-            generation=Generation.first(ORIGIN, tasks, names, placing),
+            generation=Generation.first(ORIGIN, tasks, names, placing, rehosts=rehosts),
             settings=SETTINGS,
         )
         self.machines = {name: Machine(self, name, 0) for name in names}

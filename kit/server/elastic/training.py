@@ -22,7 +22,6 @@ from kit.errors import (
     DeadlineExceededError,
     Fenced,
     KitError,
-    PeerLost,
     UnavailableError,
     to_plain,
 )
@@ -320,8 +319,8 @@ class ElasticTraining:
         members = self._members()
         for member in members:
             text = f"{member.task}: the processes that are left begin again."
-            if not member.is_over:
-                member.abort(PeerLost(text, task=str(member.task)))
+            if not member.is_over:  # it may not have heard yet that this one ends
+                member.abort(Fenced(text, task=str(member.task)))
         self._processes.close()  # it may be fetching a copy, or sending one
         for member in members:
             member.join(_ENDS_S)  # it may be about to commit one more step
