@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kit.server.elastic.standing import Ballot
 from kit.training.core.snapshot import CopyPoint
 from kit.training.features.elastic.asking import Ask
 from kit.training.features.elastic.generation import newest_whole
-from tests.elastic.coroutines import ORIGIN, SETTINGS
+from tests.elastic.coroutines import SETTINGS
 
 if TYPE_CHECKING:
     from tests.elastic.runs import Run
@@ -23,13 +22,12 @@ class Invariants:
     """Looks at a world after each thing that happens; raises `Violation`."""
 
     def __init__(self, world: World) -> None:
-        """Begin with nothing promised and nothing committed."""
+        """Begin with nothing claimed and nothing committed."""
         self.world = world
-        self.ballots: dict[str, Ballot] = {ORIGIN: (0, "")}
         self.committed: dict[int, str] = {}  # the run of each generation
         self.whole: set[CopyPoint] = set()  # of which all copies were kept
-        self._known: dict[Ballot, set[CopyPoint]] = {}  # when it was promised
-        self._newest: dict[Machine, tuple[Ballot, int]] = {}
+        self._known: dict[int, set[CopyPoint]] = {}  # when that number was claimed
+        self._newest: dict[Machine, tuple[int, int]] = {}
         self._said: set[Machine] = set()
 
     def violated(self, text: str) -> None:
@@ -37,18 +35,18 @@ class Invariants:
 
     def commits(self, run: Run) -> None:
         """A run commits a step."""
-        generation, ballot = run.job.generation, self.ballots[run.job.run]
+        generation = run.job.generation
         assert generation is not None
         after = generation.n_changes
         first = self.committed.setdefault(after, run.job.run)
         if first != run.job.run:
             self.violated(f"two runs after {after} changes commit steps")
         for member in run.members.values():
-            newest = member.host.training.now.promised
-            if newest > ballot and member.host.name in generation.places:
+            newest, name = member.host.training.now.claimed, member.host.name
+            if newest > generation.number and name in generation.places:
                 self.violated(
-                    f"{member.host.name} commits a step of ballot {ballot}, and has "
-                    f"promised {newest}"
+                    f"{name} commits a step of generation {generation.number}, and "
+                    f"{newest} has claimed its log"
                 )
 
     def confirmed(self, run: Run, moment: CopyPoint) -> None:
@@ -58,23 +56,22 @@ class Invariants:
     def asks(self, machine: Machine, wanted: Ask) -> None:
         """A process asks others something."""
         values = wanted.values
-        if wanted.op == "elastic.promise":
-            self._known[values["ballot"]] = set(self.whole)
+        if wanted.op == "elastic.claim":
+            self._known[values["number"]] = set(self.whole)
         elif wanted.op == "elastic.begin":
             self.begins(values)
 
     def begins(self, values: dict[str, Any]) -> None:
         """A generation is to begin with the newest copies, all of one run."""
-        ballot, job = values["ballot"], values["job"]["job"]
-        self.ballots[job.run] = ballot
-        moment, machines = CopyPoint(*values["moment"]), self.world.machines
+        job, machines = values["job"]["job"], self.world.machines
+        moment = CopyPoint(*values["moment"])
         here = [machines[name] for name in job.generation.processes]
         held = {
             host.name: [made for made in host.training.copies.held()]
             for host in here
             if not host.is_lost and host.training is not None
         }
-        expected = self._known[ballot]
+        expected = self._known[job.generation.number]
         held = {
             name: [copy for copy in some if copy.moment in expected]
             for name, some in held.items()
@@ -98,10 +95,10 @@ class Invariants:
             self.violated(f"copies of two runs are put together at {moment}")
 
     def check(self) -> None:
-        """Look at what each process has promised, knows and says."""
+        """Look at what each process lets happen, knows and says."""
         for machine in self.world.living():
             now = machine.training.now
-            newest = now.promised, now.generation.number
+            newest = now.claimed, now.generation.number
             before = self._newest.setdefault(machine, newest)
             if newest[0] < before[0] or newest[1] < before[1]:
                 self.violated(f"{machine.name} goes back from {before} to {newest}")
@@ -120,7 +117,7 @@ class Invariants:
             and self.world.clock - item.back_at >= SETTINGS.dead_after_s
         ]
         # One that becomes whole after they have told what they hold comes too late.
-        expected = self._known.get(machine.training.now.promised, self.whole)
+        expected = self._known.get(machine.training.now.claimed, self.whole)
         held = {
             host.name: [
                 made for made in host.training.copies.held() if made.moment in expected

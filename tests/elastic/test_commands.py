@@ -134,7 +134,7 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
         assert coordinator is not None
         with monkeypatch.context() as patch:
             patch.setattr(Member, "abort", ends_later)
-            reply = trainings.elastic(run.job.run).promise((1, OTHER.short), 0)
+            reply = trainings.elastic(run.job.run).claim(1, after=0)
             assert reply["granted"]
             assert reply["noted"]["is_stopped"] is False
 
@@ -148,7 +148,7 @@ def test_a_generation_that_was_told_to_end_takes_no_request(
 def test_a_request_that_too_few_know_is_asked_again_and_counts_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The others have promised to hear who leads next, and the coordinator goes on.
+    # The others have let the next generation have the log, and this one goes on.
     with (
         local_cluster(ps=0, worker=3) as cluster,
         ThreadPoolExecutor(1) as threads,
@@ -161,7 +161,7 @@ def test_a_request_that_too_few_know_is_asked_again_and_counts_once(
         with monkeypatch.context() as patch:
             patch.setattr(Member, "abort", lambda *_: None)
             for item in elastic[1:]:
-                assert item.promise((1, OTHER.short), 0)["granted"]
+                assert item.claim(1, after=0)["granted"]
 
         asked = threads.submit(run.advance, 5)
         until(lambda: run.step == stands + 5)
@@ -180,18 +180,18 @@ def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost()
     None
 ):
     # There may be no copy yet that has it.
-    world, ballot = World(2), (1, LEADER.short)
+    world = World(2)
     training = world.machines[OTHER.short].training
     before = world.job.generation
     assert before is not None
     job = replace(world.job, run="1" * 32, generation=replace(before, number=1))
     log = log_of(job, None)
     log.append(1, "command", what="pause", values={})
-    training.promise(ballot, 0)
+    training.claim(1, after=0)
 
-    training.begin(ballot, job, CopyPoint(0), {}, log.to_plain())
+    training.begin(job, CopyPoint(0), {}, log.to_plain())
 
-    reply = training.promise((2, LEADER.short), 1)
+    reply = training.claim(2, after=1)
     assert DecisionLog.from_plain(reply["noted"]).now == log.now
 
 

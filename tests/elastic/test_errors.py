@@ -99,7 +99,7 @@ def test_a_fault_of_our_own_on_the_way_to_a_generation_ends_it(
     def broken(*_: object) -> None:
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr(ElasticTraining, "promise", broken)
+    monkeypatch.setattr(ElasticTraining, "claim", broken)
     with local_cluster(ps=0, worker=2) as cluster:
         options: dict[str, Any] = {"steps": 10**6, "batch": 9, "topology": "ring"}
         run = kit.train(fit, initial(), DATA, elastic=True, cluster=cluster, **options)

@@ -72,9 +72,9 @@ def half_may_go_on(
     return 2 * len(may_live & set(answered)) >= len(may_live)
 
 
-def forgets_its_promise(self: ElasticTraining, ballot: Any, number: int) -> Any:
-    self.now.promised = 0, ""
-    return _promise(self, ballot, number)
+def forgets_who_has_claimed(self: ElasticTraining, number: int, after: int) -> Any:
+    self.now.claimed = 0
+    return _claim(self, number, after)
 
 
 def takes_parts_for_whole(held: Any) -> Any:
@@ -86,10 +86,10 @@ def takes_parts_for_whole(held: Any) -> Any:
     )
 
 
-_promise, _newest_whole = ElasticTraining.promise, rules.newest_whole
+_claim, _newest_whole = ElasticTraining.claim, rules.newest_whole
 MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
     (rules, "may_go_on", half_may_go_on, Bound(2, delays=0)),
-    (ElasticTraining, "promise", forgets_its_promise, Bound(3)),
+    (ElasticTraining, "claim", forgets_who_has_claimed, Bound(3)),
     (Standing, "check", lambda *_: None, Bound(3)),
     (rules, "newest_whole", takes_parts_for_whole, Bound(3, standby=1, delays=0)),
     (rules, "newest_whole", lambda _: None, Bound(2, delays=0)),
@@ -125,7 +125,7 @@ def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> N
         Bound(2, losses=2),
         ("", "restart worker:1"),
         (
-            "worker:0 is told by worker:1: accept",
+            "worker:0 is told by worker:1: host",
             "worker:0 is asked by worker:0: begin",
         ),
         ("worker:0 is told by worker:0: begin", "kill worker:0"),
@@ -136,8 +136,8 @@ def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> N
     assert not left.now.has_begun
 
 
-def test_a_refused_ballot_is_not_taken_for_a_promise() -> None:
-    # A process promised what it had asked for in vain, and refused who leads since.
+def test_a_claim_that_is_refused_keeps_nobody_else_from_the_log() -> None:
+    # A process held to what it had asked for in vain, and refused who leads since.
     play(
         Bound(3, losses=2),
         ("", "stop worker:0"),
@@ -155,7 +155,7 @@ def test_one_that_alone_was_told_to_begin_does_not_go_on_without_the_others() ->
 
 
 def test_who_leaves_knows_who_goes_on_without_it() -> None:
-    # It had promised that, and promised another one the same.
+    # It had let that happen, and let another one do the same.
     play(
         Bound(3, losses=2, kinds=("cut", "leave")),
         ("", "cut worker:0 worker:1"),

@@ -28,6 +28,7 @@ from kit.training.features.elastic.generation import (
     Holder,
     may_go_on,
     newest_whole,
+    number_after,
     run_of,
 )
 from kit.training.features.elastic.placing import Placing
@@ -127,11 +128,26 @@ def test_a_generation_with_other_members_is_refused(places: tuple[str, ...]) -> 
         Generation("a" * 32, places=places).check(2)
 
 
-def test_each_attempt_to_begin_a_generation_has_a_run_of_its_own() -> None:
-    ballots = [(n, name) for n in range(20) for name in NAMES]
-    runs = {run_of("a" * 32, 1, ballot) for ballot in ballots}
+def test_each_attempt_to_begin_a_generation_has_a_number_and_a_run_of_its_own() -> None:
+    many = [f"{job}:{n}" for job in ("ps", "worker") for n in range(1000)]
+    numbers = [{number_after(0, name) for name in many}]
+    for _ in range(3):
+        newest = max(numbers[-1])
+        numbers.append({number_after(newest, name) for name in many})
+        assert min(numbers[-1]) > newest
 
-    assert len(runs) == len(ballots)
+    every = set().union(*numbers)
+    assert len(every) == len({run_of("a" * 32, n) for n in every}) == 4 * len(many)
+
+
+def test_of_two_that_claim_at_once_each_time_the_same_has_the_higher_number() -> None:
+    # Else each could refuse the other for ever.
+    for one, other in itertools.pairwise(NAMES):
+        higher = {
+            number_after(newest, one) > number_after(newest, other)
+            for newest in (0, number_after(0, other), number_after(7 << 32, one))
+        }
+        assert len(higher) == 1
 
 
 def copy_of(step: int, member: int, lo: int, data: np.ndarray) -> Shard:

@@ -94,10 +94,9 @@ def test_stand_in_that_is_made_while_the_training_closes_is_stopped(
         return Late(task)
 
     monkeypatch.setattr(machine, "stand_in", stand_in)
-    ballot = (1, "worker:0")
-    assert training.promise(ballot, 0)["granted"]
+    assert training.claim(1, after=0)["granted"]
 
-    training.accept(ballot, "1" * 32, ["worker:0", "worker:0"])
+    training.host(1, ["worker:0", "worker:0"])
 
     assert stopped == [Task("worker", 1)]
 

@@ -143,18 +143,18 @@ def asked_of_a_run(run: kit.Run) -> dict[str, Plain]:
 
 
 def asked_of_an_elastic_run(run: kit.Run) -> dict[str, Plain]:
-    about, ballot = {"origin": NOBODYS}, {"ballot": [1, "ps:0"]}
+    about = {"origin": NOBODYS}
     log = log_of(run.job, None).to_plain()
     state: Plain = {"moment": [3, 0, 1], "requests": log}
     copied = {**state, "member": 1, "writers": [0, 1], "ranges": [[0, 8]]}
     return {
         "elastic.look": about,
         "elastic.lose": {**about, "number": 0, "reason": "gone"},
-        "elastic.promise": {**about, **ballot, "number": 0},
+        "elastic.claim": {**about, "number": 1, "after": 0},
         "elastic.join": {**about, "process": "worker:1"},
-        "elastic.accept": {**about, **ballot, "run": NOBODYS, "places": ["ps:0"]},
+        "elastic.host": {**about, "number": 1, "places": ["ps:0"]},
         "elastic.begin": {
-            **{**about, **ballot, **state, "holders": {"0": ["ps:0", [3, 0, 1]]}},
+            **{**about, **state, "holders": {"0": ["ps:0", [3, 0, 1]]}},
             "job": run.job.to_plain(),
         },
         "elastic.keep": {

@@ -18,7 +18,7 @@ from kit.message_fields import (
     whole,
 )
 from kit.server.elastic.shared_copies import ShownArenas
-from kit.server.elastic.standing import Ballot, Plain
+from kit.server.elastic.standing import Plain
 from kit.training.core.log import DecisionLog
 from kit.training.core.snapshot import CopyPoint, Shard
 from kit.training.features.elastic.generation import Holder
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kit.server.elastic.training import ElasticTraining
 
 _RUN: Final = text(pattern="[0-9a-f]{32}")
-_BALLOT: Final = {"ballot": row_of(whole(0), text(1000))}
 _LOSS: Final = {"number": whole(0), "reason": text(), "step": optional(whole(0))}
 _MOMENT: Final = row_of(whole(0), whole(0), whole(0))
 _STATE: Final = {"moment": _MOMENT}
@@ -65,18 +64,18 @@ class ElasticHandlers:
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each question."""
-        begin: Fields = {**_BALLOT, **_STATE, **_HOLDERS, "job": anything()}
-        accept: Fields = {**_BALLOT, "run": _RUN, "places": list_of(text(1000))}
+        begin: Fields = {**_STATE, **_HOLDERS, "job": anything()}
+        host: Fields = {"number": whole(0), "places": list_of(text(1000))}
         keep: Fields = {"run": _RUN, "about": _ABOUT, "arena": _ARENA}
         handlers: dict[str, tuple[Fields, Callable[[Plain, bytearray], Answer]]] = {
             "look": ({"begun": optional(whole(0))}, self._look),
             "lose": (_LOSS, self._lose),
-            "promise": ({**_BALLOT, "number": whole(0)}, self._promise),
+            "claim": ({"number": whole(0), "after": whole(0)}, self._claim),
             "join": (
                 {"process": text(1000), "number": optional(whole(0))},
                 self._join,
             ),
-            "accept": (accept, self._accept),
+            "host": (host, self._host),
             "begin": (begin, self._begin),
             "keep": (keep, self._keep),
             "note": ({"run": _RUN, "requests": table_of(anything())}, self._note),
@@ -97,16 +96,15 @@ class ElasticHandlers:
         loss = asked["number"], asked["reason"], asked.get("step", 0)
         return self._here(asked).lose(*loss), b""
 
-    def _promise(self, asked: Plain, _: bytearray) -> Answer:
-        return self._here(asked).promise(_ballot(asked), asked["number"]), b""
+    def _claim(self, asked: Plain, _: bytearray) -> Answer:
+        return self._here(asked).claim(asked["number"], asked["after"]), b""
 
     def _join(self, asked: Plain, _: bytearray) -> Answer:
         candidate = asked["process"], asked.get("number", 0)
         return self._here(asked).let_join(*candidate), b""
 
-    def _accept(self, asked: Plain, _: bytearray) -> Answer:
-        wanted = _ballot(asked), asked["run"], asked["places"]
-        return self._here(asked).accept(*wanted), b""
+    def _host(self, asked: Plain, _: bytearray) -> Answer:
+        return self._here(asked).host(asked["number"], asked["places"]), b""
 
     def _begin(self, asked: Plain, _: bytearray) -> Answer:
         holders = {
@@ -115,7 +113,7 @@ class ElasticHandlers:
         }
         state = CopyPoint(*asked["moment"]), holders, asked["requests"]
         training = self._here(asked)
-        training.begin(_ballot(asked), training.rebuilt(asked["job"]), *state)
+        training.begin(training.rebuilt(asked["job"]), *state)
         return {}, b""
 
     def _keep(self, asked: Plain, blob: bytearray) -> Answer:
@@ -137,8 +135,3 @@ class ElasticHandlers:
         moment = CopyPoint(*asked["moment"])
         copy = self._here(asked).fetch(moment, asked["member"])
         return {"about": copy.about()}, copy.data
-
-
-def _ballot(asked: Plain) -> Ballot:
-    number, process = asked["ballot"]
-    return number, process

@@ -1,4 +1,4 @@
-"""What a process knows of an elastic training at present, and what it has promised."""
+"""What a process knows of an elastic training, and which generation has its log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from kit.training.core.job import Job
 from kit.training.core.log import DecisionLog
 from kit.training.features.elastic.generation import Generation
 
-#: Attempts to begin a generation are numbered; of two equal ones, the higher name wins.
-Ballot = tuple[int, str]
 Plain = dict[str, Any]
 
 
@@ -23,14 +21,14 @@ class Standing:
         me: the process, by the task that it was started for.
         job: that of the newest generation that has begun here, or is known here.
         has_begun: whether a generation has begun here since the process joined.
-        promised: the newest ballot that this process has promised.
-        heard: the highest number of a ballot for which a process has refused ours.
+        claimed: the number of the generation that this process lets have the log: it
+            takes part in no lower one any more, and notes nothing for it.
+        heard: the highest number for which a process has refused ours.
         noticed: when and why the newest generation failed; None if it has not.
         began_at: when the newest generation began here.
         failing_since: since when each generation has failed before it made progress.
         established: the number of the newest generation, if it is known to have begun
             everywhere.
-        began_with: the ballot with which the newest generation began here.
         noted: the log of the newest run, as far as its coordinator said.
         joining: the processes that ask to take part.
         seen: the step up to which the notebook has seen the training, if it said so.
@@ -42,14 +40,12 @@ class Standing:
     def __init__(self, me: str, job: Job, clock: Callable[[], float]) -> None:
         self.me, self.job, self.clock = me, job, clock
         self.has_begun = False
-        self.promised: Ballot = (0, "")
-        self.heard = 0
+        self.claimed = self.heard = 0
         self.noticed: tuple[float, str] | None = None
         self.began_at = 0.0
         self.failing_since: float | None = None
         self.joining: set[str] = set()
         self.established = 0
-        self.began_with: Ballot = (0, "")
         self.noted: DecisionLog | None = None
         self.seen = 0
         self.error: KitError | None = None
@@ -69,11 +65,11 @@ class Standing:
             self.established = number
 
     @property
-    def electorate(self) -> tuple[str, ...]:
-        """The processes that must agree, besides those of the newest generation.
+    def former(self) -> tuple[str, ...]:
+        """The processes of the generation before, whose logs must be claimed as well.
 
-        They are those of the generation before, until the newest is known to have begun
-        everywhere: those that have not heard of it could agree without it.
+        Until the newest is known to have begun everywhere: those that have not heard of
+        it could go on without it.
         """
         now = self.generation
         return () if self.established == now.number else now.before
@@ -96,24 +92,24 @@ class Standing:
     def takes(self, run: str) -> bool:
         """Whether a request of a run may still be noted here.
 
-        Not once a newer ballot is promised: its coordinator has been told already what
-        is noted here, and would not hear of more.
+        Not once a later generation has claimed the log: its coordinator has been told
+        already what is noted here, and would not hear of more.
         """
-        is_begun = self.has_begun and self.promised == self.began_with
-        return run == self.job.run and is_begun and not self.is_closed
+        has_log = self.has_begun and self.claimed == self.generation.number
+        return run == self.job.run and has_log and not self.is_closed
 
     def note(self, log: DecisionLog) -> None:
         """Keep a log of what is decided, unless a newer one is here."""
         if self.noted is None or log.age >= self.noted.age:
             self.noted = log
 
-    def check(self, ballot: Ballot) -> None:
-        """Raise `AbortedError` for a ballot that is not the newest one promised."""
+    def check(self, number: int) -> None:
+        """Raise `AbortedError` unless generation `number` has claimed the log last."""
         with self.changed:
-            if ballot != self.promised or self.is_closed:
+            if number != self.claimed or self.is_closed:
                 raise AbortedError(
-                    f"{self.me} has promised ballot {self.promised}, and hears no "
-                    f"{ballot} any more.",
+                    f"generation {self.claimed} has claimed the log of {self.me}, "
+                    f"which takes no part in generation {number} any more.",
                     task=self.me,
                 )
 

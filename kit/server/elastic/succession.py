@@ -29,7 +29,7 @@ from kit.errors import (
     from_plain,
 )
 from kit.server.elastic.other_processes import OtherProcesses
-from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.server.elastic.standing import Plain, Standing
 from kit.trace.named_rows import Change
 from kit.training.core.job import Job
 from kit.training.core.log import DecisionLog
@@ -51,8 +51,8 @@ _ASK_S: Final = 0.25
 # A process that has heard for this long of a generation, and was not told to begin it,
 # has missed the message: until then it may be on its way.
 _MISSED_S: Final = 1.0
-# How long a process may take to promise once enough others have.
-_PROMISES_S: Final = 1.0
+# How long a process may take to end its members once enough others have.
+_ENDS_S: Final = 1.0
 
 
 class Succession:
@@ -203,7 +203,7 @@ class Succession:
         """Report the loss to the processes before this one; whether one can lead.
 
         All have them in the same order, so the first that is alive leads. Two that lead
-        at once do no harm: the newer ballot wins.
+        at once do no harm: the higher number wins.
         """
         limit_s = self.now.job.settings.dead_after_s
         for process in self.now.generation.processes:
@@ -241,21 +241,21 @@ class Succession:
         old = self.now.generation
         if began is None:  # another process has led meanwhile
             return
-        counts = self.now.promised[0], self.now.heard, rules.count_of(old.number)
-        # Above all that were heard of: an older one would be refused.
-        ballot = max(counts) + 1, self.now.me
+        # Above all that were heard of: a lower one would be refused.
+        newest = max(self.now.claimed, self.now.heard, old.number)
+        number = rules.number_after(newest, self.now.me)
         asked_at = self.now.clock()
-        asked = {*self._electors, *self.now.joining}
-        values = {"ballot": ballot, "number": old.number}
+        asked = {*self._replicas, *self.now.joining}
+        values = {"number": number, "after": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
         replies = yield Ask(
-            *(asked, "elastic.promise", values, self._is_enough),
+            *(asked, "elastic.claim", values, self._is_enough),
             limit_s=0.0 if old.rehosts else job.settings.dead_after_s,
-            moment_s=_PROMISES_S,
+            moment_s=_ENDS_S,
         )
         good = {n: reply for n, reply in replies.items() if isinstance(reply, dict)}
         ended = [n for n, reply in replies.items() if _has_ended(reply)]
-        if not self._have_promised(good, old):
+        if not self._is_granted(good, old):
             return
         # A process in which nothing has begun is new: the last of that name has ended.
         fresh = [n for n, reply in good.items() if not reply["begun"]]
@@ -264,16 +264,16 @@ class Succession:
         if not self._may_go_on(stay, [*ended, *fresh]):
             raise self._too_few(lost, stay, began[1])
         steps = [good[n]["step"] for n in stay]
-        newest = self._newest(good, max(steps))
+        copy = self._newest(good, max(steps))
         # Without a whole copy, all begin anew with the initial values. A process that
         # has let go of these knew of a whole copy, which must be somewhere then.
-        if newest is None and not all(good[n]["may_begin_anew"] for n in stay):
+        if copy is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
             if has_all or self.now.clock() - began[0] > job.settings.dead_after_s:
                 self.now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
-        moment, holders = newest or (CopyPoint(0), {})
+        moment, holders = copy or (CopyPoint(0), {})
         log = yield from self._log(good, holders)
         placing = _placing(old, log, fresh)
         # If the generation was still repeating steps, only those that it did count.
@@ -291,11 +291,11 @@ class Succession:
         )
         following = rules.next_generation(
             *(old, job.tasks, [*good], placing, change),
-            number=rules.number_of(ballot),
-            before=self.now.electorate or old.processes,
+            number=number,
+            before=self.now.former or old.processes,
         )
         begins = following, [n for n in good if n not in following.processes]
-        yield from self._begin_all(ballot, begins, (moment, holders), log)
+        yield from self._begin_all(begins, (moment, holders), log)
 
     def _newest(
         self, good: Mapping[str, Plain], step: int
@@ -315,17 +315,17 @@ class Succession:
             self.now.fail(PeerLost(reason, task=self.now.me))
         return _too_few(lost, stay, self.now.generation)
 
-    def _have_promised(self, good: Mapping[str, Plain], old: Generation) -> bool:
-        """Whether all that answered have promised, and the training is not over.
+    def _is_granted(self, good: Mapping[str, Plain], old: Generation) -> bool:
+        """Whether all that answered let us have the log, and the training is not over.
 
-        With one refusal there is a newer ballot, or a newer generation: it goes on.
+        With one refusal there is a later claim, or a later generation: it goes on.
         """
         for reply in good.values():
             self._take(reply, old.number)
             if reply["granted"]:
                 self.now.establish(reply["established"])
             else:
-                self.now.heard = max(self.now.heard, reply["ballot"][0])
+                self.now.heard = max(self.now.heard, reply["claimed"])
         if not all(reply["granted"] for reply in good.values()):
             return False
         hosts = [reply for n, reply in good.items() if n in old.places]
@@ -353,24 +353,22 @@ class Succession:
 
     def _begin_all(
         self,
-        ballot: Ballot,
         begins: tuple[Generation, Sequence[str]],
         newest: tuple[CopyPoint, dict[int, Holder]],
         log: DecisionLog | None,
     ) -> Coroutine[None]:
         """Let the processes of a generation host all members, and begin them.
 
-        `begins` are the generation, and the processes that have promised and leave.
+        `begins` are the generation, and the processes that leave with it.
         """
         following, leaving = begins
         before, places = self.now.job, following.places
         moment, holders = newest
-        run = rules.run_of(following.origin, following.number, ballot)
-        values = {"ballot": ballot, "run": run, "places": places}
+        values = {"number": following.number, "places": places}
         all_of = following.processes
         addresses: dict[int, str] = {}
         limit_s = before.settings.dead_after_s
-        asked = yield Ask(all_of, "elastic.accept", values, limit_s=limit_s)
+        asked = yield Ask(all_of, "elastic.host", values, limit_s=limit_s)
         for reply in asked.values():
             if isinstance(reply, KitError):
                 raise reply
@@ -378,7 +376,7 @@ class Succession:
         texts = tuple(addresses.get(n, "") for n in range(len(before.tasks)))
         job = replace(
             before,
-            run=run,
+            run=rules.run_of(following.origin, following.number),
             generation=replace(following, addresses=texts, resumes=bool(holders)),
             **_configuration(log),
         )
@@ -390,7 +388,6 @@ class Succession:
                 absent=job.absent,
             )
         told_all: Plain = {
-            "ballot": ballot,
             "job": job.to_plain(),
             "moment": list(moment),
             "holders": {
@@ -401,7 +398,7 @@ class Succession:
         }
         # First those that host no member. No step is committed before the members have
         # begun, so a step is never committed while a process has not heard of this
-        # generation: it could promise to another attempt. That holds for those that
+        # generation: it could let another attempt begin. That holds for those that
         # leave, too. Then the coordinator's host, as the other members dial it.
         first = (*following.standby, *leaving)
         coordinator = places[job.coordinator]
@@ -423,7 +420,7 @@ class Succession:
         """
         values, limits = {"run": run, "requests": requests}, self.now.job.settings
         replies = yield Ask(
-            *(self._electors, "elastic.note", values, self._is_enough),
+            *(self._replicas, "elastic.note", values, self._is_enough),
             limit_s=limits.suspect_after_s,
         )
         if not self._is_enough(replies):
@@ -450,12 +447,13 @@ class Succession:
             return job.schedule.spares(
                 [n for n, task in tasks if task.short not in here]
             )
-        needed = filter(None, (self.now.generation.processes, self.now.electorate))
+        needed = filter(None, (self.now.generation.processes, self.now.former))
         return all(rules.may_go_on(some, here, ended) for some in needed)
 
     @property
-    def _electors(self) -> set[str]:
-        return {*self.now.generation.processes, *self.now.electorate}
+    def _replicas(self) -> set[str]:
+        """The processes that keep a replica of the log which counts."""
+        return {*self.now.generation.processes, *self.now.former}
 
 
 def _has_ended(reply: Plain | KitError) -> bool:

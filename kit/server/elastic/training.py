@@ -1,6 +1,6 @@
 """One process's part in an elastic training: its members, its copies, its answers.
 
-`elastic.lose` reports a loss, `promise`, `accept` and `begin` make the next generation,
+`elastic.lose` reports a loss, `claim`, `host` and `begin` make the next generation,
 `join` asks for one, `keep` and `fetch` are for copies, and `look` is for a notebook.
 
 Three kinds of threads meet here: those of the members that are hosted here, those that
@@ -28,7 +28,7 @@ from kit.errors import (
 from kit.message_fields import check
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.other_processes import Neighbours, OtherProcesses
-from kit.server.elastic.standing import Ballot, Plain, Standing
+from kit.server.elastic.standing import Plain, Standing
 from kit.server.elastic.succession import Succession
 from kit.training.core.job import Job, Work
 from kit.training.core.log import DecisionLog
@@ -36,7 +36,7 @@ from kit.training.core.member import Member
 from kit.training.core.snapshot import Beginning, CopyPoint, Shard
 from kit.training.features.elastic.asking import Ask
 from kit.training.features.elastic.copies import BuffersByMember, Copies, ToldRows
-from kit.training.features.elastic.generation import Holder
+from kit.training.features.elastic.generation import Holder, run_of
 from kit.wire.rpc import Answer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class ElasticTraining:
     def prepare(self) -> dict[int, str]:
         """Make servers for the members of generation 0 here; return their addresses."""
         job = self.now.job
-        return self._host(job.run, self.now.generation.places)
+        return self._hosting(job.run, self.now.generation.places)
 
     def begin_first(self, job: Job, work: Work | None) -> None:
         """Begin the members that generation 0 has here."""
@@ -91,7 +91,7 @@ class ElasticTraining:
         if self._work is not None and not job.is_elastic:
             self._work.params = None  # nothing begins with the initial values again
 
-    def _become(self, job: Job, ballot: Ballot = (0, "")) -> None:
+    def _become(self, job: Job) -> None:
         """Make a generation that begins here the newest one."""
         self._processes.close()  # ends waits for copies of the generation before
         with self.now.changed:
@@ -100,7 +100,6 @@ class ElasticTraining:
             self.now.job, self.now.noticed = job, None
             self.now.has_begun, self.now.began_at = True, self.now.clock()
             self.now.joining -= {*job.generation.processes}
-            self.now.began_with = ballot
             self.now.changed.notify_all()
         self.buffers.keep_only(job.generation.hosted_by(self.now.me))
         if self.now.me in job.generation.standby:
@@ -267,20 +266,21 @@ class ElasticTraining:
             self._succession.notice(number, reason)
         return self.look()
 
-    def promise(self, ballot: Ballot, number: int) -> Plain:
-        """Promise to accept no older ballot; return what is held here.
+    def claim(self, number: int, after: int) -> Plain:
+        """Let a generation have the log, and none before it; return what is held here.
 
-        Refused where a newer generation than `number` is known.
+        Refused where that was said of a later one, and where a later generation than
+        `after` is known, which it is to follow.
         """
-        # The promise comes before the members end: a `begin` with an older ballot that
-        # is under way either fails its second check, or sees the promise when it has
-        # begun its members, and ends them.
+        # This comes before the members end: a `begin` of an earlier generation that is
+        # under way either fails its second check, or sees the claim when it has begun
+        # its members, and ends them.
         with self.now.changed:
-            newest = self.now.promised
-            is_old = ballot <= newest or self.now.generation.number > number
+            newest = self.now.claimed
+            is_old = number <= newest or self.now.generation.number > after
             if is_old or self.now.is_closed:
-                return {**self.look(), "granted": False, "ballot": newest}
-            self.now.promised = ballot
+                return {**self.look(), "granted": False, "claimed": newest}
+            self.now.claimed = number
         idle_s = self._idle_s()  # before ending the members, which takes a moment
         members = self._end_members()
         coordinator = next(
@@ -292,11 +292,10 @@ class ElasticTraining:
         return {
             **self.look(),
             "granted": True,
-            "ballot": self.now.promised,
             "held": self.copies.held(),
             "step": max([self.now.seen, *(member.step for member in members)]),
             "idle": idle_s,
-            "leads": coordinator is not None and self.now.generation.number == number,
+            "leads": coordinator is not None and self.now.generation.number == after,
             "noted": self.now.noted and self.now.noted.to_plain(),
             "established": self.now.established,
             "may_begin_anew": self._may_begin_anew,
@@ -335,13 +334,13 @@ class ElasticTraining:
         """Whether the initial values are still here, if no copy can be found."""
         return self._work is not None and bool(self._work.params)
 
-    def accept(self, ballot: Ballot, run: str, places: Sequence[str]) -> Plain:
+    def host(self, number: int, places: Sequence[str]) -> Plain:
         """Make servers for the members to be hosted here; return their addresses."""
-        self.now.check(ballot)
-        address_of = self._host(run, places)
+        self.now.check(number)
+        address_of = self._hosting(run_of(self.origin, number), places)
         return {"addresses": {str(member): text for member, text in address_of.items()}}
 
-    def _host(self, run: str, places: Sequence[str]) -> dict[int, str]:
+    def _hosting(self, run: str, places: Sequence[str]) -> dict[int, str]:
         hosted = [n for n, process in enumerate(places) if process == self.now.me]
         # A stand-in for a member that stays is kept, and with it the member's news.
         for member in [*self._stand_ins]:
@@ -357,7 +356,6 @@ class ElasticTraining:
 
     def begin(
         self,
-        ballot: Ballot,
         job: Job,
         moment: CopyPoint,
         holders: Mapping[int, Holder],
@@ -368,7 +366,7 @@ class ElasticTraining:
         They begin with the state at `moment`; `holders` says which process holds each
         member's newest copy up to then.
         """
-        self.now.check(ballot)
+        self.now.check(fence := job.generation.number)
         for member in self._members():
             if not member.join(job.settings.step_deadline_s):
                 raise DeadlineExceededError(
@@ -388,10 +386,10 @@ class ElasticTraining:
             for number in hosted
         }
         with self.now.changed:
-            self.now.check(ballot)  # a newer one may have been promised meanwhile
+            self.now.check(fence)  # a later one may have come meanwhile
             # Copies of steps that will be done again must not count as newer ones.
             self.copies.drop_after(moment.step)
-            self._become(job, ballot)
+            self._become(job)
             if requests:  # the coordinator may be lost before they are in a copy
                 self.now.note(DecisionLog.from_plain(requests))
             if self.now.me not in job.generation.processes:
@@ -399,8 +397,8 @@ class ElasticTraining:
         for number in hosted:
             work = self._work if number in job.workers else None
             self._trainings(number).begin_generation(job, work, begins[number], self)
-        # A newer ballot was promised while not all of these had begun: see `promise`.
-        if self.now.promised != ballot:
+        # A later one came while not all of these had begun: see `claim`.
+        if self.now.claimed != fence:
             self._end_members()
 
     def keep(self, run: str, copy: Shard) -> str:
@@ -435,8 +433,8 @@ class ElasticTraining:
         with self.now.changed:
             if not self.now.takes(run):
                 raise AbortedError(
-                    f"{self.now.me} has promised ballot {self.now.promised}, and "
-                    f"takes no requests of run {run[:8]}.",
+                    f"generation {self.now.claimed} has claimed the log of "
+                    f"{self.now.me}, which takes no requests of run {run[:8]}.",
                     task=self.now.me,
                 )
             self._note(log)

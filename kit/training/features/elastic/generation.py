@@ -19,15 +19,17 @@ next generation too. So does the user who wants the members on more or fewer pro
 or otherwise spread (`placing`). Then there is time: the coordinator calls for one more
 copy and holds all members there, so that no step is done again.
 
-    lead        the first process that is left, by its task
-    promise     each process left ends its members, says what copies it holds, and
-                promises to hear no older ballot
-    accept      each starts servers for the members that it is to host from now on
+    lead        the first process that is left, by its task, claims the log for the
+                number of a new generation
+    claim       each process left lets it: it ends its members, says which copies it
+                holds and what it knows of the log, and takes no lower number any more
+    host        each starts servers for the members that it is to host from now on
     begin       each starts its members, which read the copies of what they update;
                 those that host none, because they stand by or leave, hear of it
 
-Each of the three is refused by a process that has promised a newer ballot, so when the
-one that leads is lost as well, the next one begins with `promise` again.
+The number is the fence: each of the three, and each entry of the log, is refused by a
+process that a higher one has claimed. So when the one that leads is lost as well, the
+next one begins with `claim` again.
 
 *Asynchronous workers* hold nothing that the servers lack. When a process is lost that
 hosts only such, and not the coordinator, the others do not go back: they come to a
@@ -43,29 +45,29 @@ and their copies with them, or the training ends.
 *Who may go on.* A process whose connections are refused has ended; one that does not
 answer may live behind a cut. Those that answered go on only if they are more than half
 of those that may live, or half of them and among these the first. Two such sets of one
-generation share a process, which promises only one of them its newest ballot; the other
+generation share a process, and of two numbers it takes the higher one alone; the other
 cannot begin.
 
 *Who may go on from what.* A generation that has not begun everywhere decides nothing by
 itself: of two processes that it was to have, only one may hear of it, and the other go
 on with those before. So the next one needs enough of the generation before it as well,
 the newest that has begun everywhere, until there is a copy of its own: then all have
-begun. Each attempt has its own number, made of its ballot.
+begun. Each attempt has its own number.
 
 *Who cannot begin.* A generation in which a member cannot open its links in time is
 followed by another one. When that goes on for longer than a task may be silent and a
 cluster may take to start, the training ends.
 
 *What holds.* Of two attempts to begin a generation at most one commits steps: no step
-is committed before all processes have begun, and those that promised a newer ballot
-have ended their members, and begin no older one, not even one that they were about to.
-A copy that was whole when the promises were given is not passed over.
+is committed before all processes have begun, and those that a higher number has claimed
+have ended their members, and begin no lower one, not even one that they were about to.
+A copy that was whole when they let it is not passed over.
 `tests.elastic.explorer` plays all histories of a few processes, up to a bound, and
 looks whether this holds.
 
 *What is requested* of the coordinator, a pause for example, is noted by the processes
 before it is answered: by as many as may go on, so the next coordinator hears of it from
-one of them. One that has promised a newer ballot notes nothing any more. A request
+one of them. One that a higher number has claimed notes nothing any more. A request
 without an answer is sent again, to the next coordinator; it has a ticket, and counts
 once.
 
@@ -129,7 +131,7 @@ _FIELDS: Final = {
     "resumes": optional(flag()),
     "rehosts": optional(flag()),
 }
-_BALLOT: Final = 2**32
+_ATTEMPTS: Final = 2**32  # to follow one generation, by processes of any names
 _LISTS: Final = ("places", "standby", "known", "before", "addresses")
 
 
@@ -139,7 +141,7 @@ class Generation:
 
     Attributes:
         origin: the run of generation 0, by which all generations belong together.
-        number: the higher the later; no two attempts have the same, see `number_of`.
+        number: the higher the later; no two attempts have the same, see `number_after`.
         places: for each member, the task whose process hosts it, as "worker:2".
         standby: the processes that host no member: they hold copies, and take over.
         known: all processes that have taken part so far.
@@ -263,27 +265,21 @@ class Generation:
         return cls(**values)
 
 
-def count_of(number: int) -> int:
-    """Return the count of the ballot with which a generation began."""
-    return number // _BALLOT
+def number_after(number: int, process: str) -> int:
+    """Return the number that a process claims the log for, above another one.
 
+    Two that do so at once have different ones.
 
-def run_of(origin: str, number: int, ballot: Sequence[int | str]) -> str:
-    """Return the run id of a generation: another one for each attempt to begin it."""
-    name = f"{origin} {number} {' '.join(map(str, ballot))}"
-    return hashlib.sha256(name.encode()).hexdigest()[:32]
-
-
-def number_of(ballot: tuple[int, str]) -> int:
-    """Return the number of the generation that is begun with a ballot.
-
-    It orders generations as their ballots are ordered.
-
-    >>> number_of((1, "worker:1")) < number_of((2, "worker:0")) < 3 * 2**32
-    True
+    >>> first = number_after(0, "worker:0"), number_after(0, "worker:1")
+    >>> first[0] != first[1], number_after(max(first), "worker:0") > max(first)
+    (True, True)
     """
-    count, process = ballot
-    return count * _BALLOT + crc32(process.encode())
+    return (number // _ATTEMPTS + 1) * _ATTEMPTS + crc32(process.encode())
+
+
+def run_of(origin: str, number: int) -> str:
+    """Return the run id of a generation: another one for each attempt to begin it."""
+    return hashlib.sha256(f"{origin} {number}".encode()).hexdigest()[:32]
 
 
 def may_go_on(
