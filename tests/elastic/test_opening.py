@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kit.errors import DeadlineExceededError, KitError, PeerLost
+from kit.errors import DeadlineExceededError, KitError, LinkLost, PeerLost
 from kit.exchange.group.links import Links
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
@@ -25,6 +25,7 @@ from kit.training.core.snapshot import CopyPoint, Shard
 from kit.training.features.elastic.asking import Ask
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
+from tests.elastic.coroutines import ORIGIN
 from tests.elastic.scene import ENDLESS, assert_undisturbed, end, train
 from tests.elastic.world import World
 
@@ -202,3 +203,27 @@ def test_a_generation_that_came_to_a_copy_or_has_lasted_did_not_fail_at_once() -
     assert failing_since(2.0 + lasting_s, began_at=2.0) == 2.0 + lasting_s
     training.keep(world.job.run, copy_of_the_first())
     assert now.failing_since is None
+
+
+def test_copies_are_not_given_up_for_a_link_that_is_lost_long_after_the_loss() -> None:
+    world = World(2)
+    machines, limit_s = world.machines, world.job.settings.dead_after_s
+    now = machines["worker:0"].training.now
+    now.noticed, world.clock = (0.0, "a line is cut"), limit_s + 1.0
+    for machine in machines.values():  # a copy was whole once
+        machine.training._work.params = None
+
+    def lead() -> None:
+        """Let the first process lead, with a link to the other that is lost."""
+        coroutine = machines["worker:0"].training._succession._lead()
+        asked = next(coroutine)
+        own = machines["worker:0"].answer(asked.op, {"origin": ORIGIN, **asked.values})
+        with pytest.raises((PeerLost, StopIteration)):
+            coroutine.send({"worker:0": own[0], "worker:1": LinkLost("it ended")})
+
+    lead()
+    assert now.error is None
+    world.clock += limit_s + 1.0
+    lead()
+    assert isinstance(now.error, PeerLost)
+    assert "only copies" in now.error.message

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from kit.errors import (
@@ -66,6 +67,7 @@ class Succession:
         self._forget = forget
         # A generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
+        self._lacks_since = inf  # there is no whole copy on those that answer
 
     def notice(self, number: int, reason: str) -> None:
         """Note why generation `number` must be followed by another; returns at once.
@@ -77,6 +79,7 @@ class Succession:
             if self.now.has_moved(number) or self.now.noticed is not None:
                 return
             self.now.noticed = now, _ = self.now.clock(), reason
+            self._lacks_since = inf
             # One that lasted was no failure to begin: a new series of failures starts.
             lasted_s = now - self.now.began_at
             has_lasted = lasted_s > self.now.job.settings.start_deadline_s
@@ -269,10 +272,12 @@ class Succession:
         # has let go of these knew of a whole copy, which must be somewhere then.
         if copy is None and not all(good[n]["may_begin_anew"] for n in stay):
             has_all = len(good) + len(ended) == len(asked)
-            if has_all or self.now.clock() - began[0] > job.settings.dead_after_s:
+            self._lacks_since = min(self._lacks_since, now := self.now.clock())
+            if has_all or now - self._lacks_since > job.settings.dead_after_s:
                 self.now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
+        self._lacks_since = inf
         moment, holders = copy or (CopyPoint(0), {})
         log = yield from self._log(good, holders)
         placing = _placing(old, log, fresh)
