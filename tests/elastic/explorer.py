@@ -1,6 +1,7 @@
 """Plays all histories of a small elastic training up to a bound, and checks each.
 
     python -m tests.elastic.explorer --processes 4 --losses 2 --delays 2
+    python -m tests.elastic.explorer --losses 4 --delays 8 --seeds 0 2000
 
 A history is played from its beginning, with what the processes decide by themselves
 (`tests.elastic.world`). In the plain history all happens in the order in which it was
@@ -15,15 +16,19 @@ sent, and time passes only when nothing else is left. Others deviate from it
 at each of the first `depth` points. Then they go on until nothing is left to happen. So
 all histories with no more deviations than that are played; one that comes to a state in
 which another one has been, with as many deviations left, is not played on.
+
+With `--seeds FIRST END` as many random histories are played instead: with so many
+deviations, at points that are drawn.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +41,7 @@ from tests.elastic.world import Event, Machine, World
 KINDS = ("kill", "restart", "stop", "isolate", "cut")
 WAYS = (*KINDS, "leave")
 MOST = 3000  # things that happen in one history
+OFTEN = 0.1  # how likely a random history deviates at a point
 
 
 class Move(NamedTuple):
@@ -94,6 +100,7 @@ class Player:
         self.told: list[str] = []
         self.script: list[tuple[str, str]] = []  # after what, what happens; in order
         self.branches = True
+        self.dice: random.Random | None = None
         self.touched: set[str] = set()
         self.world = World(bound.processes, bound.standby)
         self.world.nested = self._within
@@ -128,7 +135,7 @@ class Player:
             first = next(moves, None)
             if first is None:
                 return False
-            move = first
+            move = first if self.dice is None else self._drawn(first, moves, self.dice)
             if point > self.last and self.branches:
                 self._branch(point, moves)
         self.losses += move.n_losses
@@ -139,6 +146,19 @@ class Player:
         if move.n_losses:
             self.world.invariants.check()
         return True
+
+    def _drawn(self, first: Move, moves: Iterator[Move], dice: random.Random) -> Move:
+        """Return the plain move or, now and then, another one within the bound."""
+        if dice.random() >= OFTEN:
+            return first
+        losses = self.bound.losses - self.losses
+        delays = self.bound.delays - self.delays
+        others = [
+            move
+            for move in moves
+            if move.n_losses <= losses and move.n_delays <= delays
+        ]
+        return dice.choice(others or [first])
 
     def _branch(self, point: int, moves: Iterator[Move]) -> None:
         used = self.losses, self.delays
@@ -161,7 +181,8 @@ class Player:
             return
         yield self._move(first, 0)
         yield from self._reordered(None, 1)
-        if ready and later is not None:
+        # Not at random: a message might wait for longer than its link lasts.
+        if ready and later is not None and self.dice is None:
             yield self._move(later, 1)
         # A link ends; a machine that wakes up, or a way that is healed, early.
         for event in world.events:
@@ -237,6 +258,24 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
     return result
 
 
+def wander(bound: Bound, seeds: Iterable[int], most_wrong: int = 1) -> Found:
+    """Play the random histories with these seeds."""
+    result = Found()
+    with untold():
+        for seed in seeds:
+            player = Player(bound, (), {})
+            player.branches, player.dice = False, random.Random(seed)
+            result.paths += 1
+            try:
+                player.play()
+            except Exception as error:
+                text = f"seed {seed}: {type(error).__name__}: {error}"
+                result.wrong.append((text, player.told, ()))
+                if len(result.wrong) == most_wrong:
+                    break
+    return result
+
+
 def play(bound: Bound, *script: tuple[str, str]) -> Player:
     """Play the history in which, after one thing, another happens; "" is the begin.
 
@@ -257,13 +296,16 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=WAYS)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--wrong", type=int, default=1)
+    parser.add_argument("--seeds", nargs=2, type=int, metavar=("FIRST", "END"))
     options = vars(parser.parse_args())
-    limit, most = options.pop("limit"), options.pop("wrong")
+    limit, most, seeds = (options.pop(name) for name in ("limit", "wrong", "seeds"))
     bound, began = (
         Bound(**{**options, "kinds": tuple(options["kinds"])}),
         time.monotonic(),
     )
-    result = explore(bound, limit, most)
+    result = (
+        wander(bound, range(*seeds), most) if seeds else explore(bound, limit, most)
+    )
     spent = time.monotonic() - began
     rest = ", and there are more" if result.is_cut_short else ""
     print(f"{result.paths} histories, {result.states} states, {spent:.1f} s{rest}")

@@ -29,6 +29,7 @@ class Invariants:
         self._known: dict[int, set[CopyPoint]] = {}  # when that number was claimed
         self._newest: dict[Machine, tuple[int, int]] = {}
         self._said: set[Machine] = set()
+        self._ends: set[str] = set()
 
     def violated(self, text: str) -> None:
         raise Violation(text)
@@ -39,7 +40,11 @@ class Invariants:
         assert generation is not None
         after = generation.n_changes
         first = self.committed.setdefault(after, run.job.run)
-        if first != run.job.run:
+        # Of one whose processes have all ended nothing is left: it is done again.
+        standing = [machine.training.now for machine in self.world.living()]
+        if first != run.job.run and any(
+            now.has_begun and now.job.run == first for now in standing
+        ):
             self.violated(f"two runs after {after} changes commit steps")
         for member in run.members.values():
             newest, name = member.host.training.now.claimed, member.host.name
@@ -105,15 +110,19 @@ class Invariants:
             self._newest[machine] = newest
             if now.error is not None and machine not in self._said:
                 self._said.add(machine)
-                if "the only copies" in now.error.message:
+                # What one says is the end for all others; only that one has looked.
+                is_first = str(now.error) not in self._ends
+                self._ends.add(str(now.error))
+                if is_first and "the only copies" in now.error.message:
                     self._check_gone(machine)
 
     def _check_gone(self, machine: Machine) -> None:
-        # One that is silent for so long counts as gone.
+        # One that is silent for so long counts as gone, and so does one that has left.
         seen = [
             item
             for item in self.world.living()
             if self.world.sees(machine, item)
+            and not (item.name in self.world.leaving and item.training.now.is_over)
             and self.world.clock - item.back_at >= SETTINGS.dead_after_s
         ]
         # One that becomes whole after they have told what they hold comes too late.

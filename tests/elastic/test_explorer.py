@@ -18,10 +18,11 @@ from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
 from kit.training.features.elastic import generation as rules
 from kit.training.features.elastic.asking import Ask, Pause
-from tests.elastic.explorer import Bound, explore, play
+from tests.elastic.explorer import Bound, explore, play, wander
 from tests.elastic.world import World
 
-DEEPER = 2 * (os.environ.get("HYPOTHESIS_PROFILE") == "nightly")
+IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+DEEPER = 2 * IS_NIGHTLY
 LEAVES = Bound(4, delays=0, kinds=("leave",))
 QUICK = [
     LEAVES,
@@ -40,6 +41,11 @@ LONGER = [
     Bound(2, depth=10 + 3 * DEEPER),
     Bound(3, depth=6 + DEEPER, kinds=("kill", "isolate")),
 ]
+# With many other orders.
+RANDOM = [
+    Bound(4, standby=1, delays=12),
+    Bound(4, losses=2, delays=6, kinds=("kill", "restart", "leave")),
+]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,14 @@ def test_no_small_history_forks_loses_a_copy_or_stands_still(bound: Bound) -> No
 
     assert not result.wrong
     assert result.paths > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", RANDOM, ids=str)
+def test_no_random_history_forks_loses_a_copy_or_stands_still(bound: Bound) -> None:
+    result = wander(bound, range(2000 if IS_NIGHTLY else 100))
+
+    assert not result.wrong
 
 
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
