@@ -495,11 +495,11 @@ def to_plain(error: BaseException) -> dict[str, Any]:
     """
     if isinstance(error, KitError):
         return {
-            "type": type(error).__name__,
+            "type": shortened(type(error).__name__),
             "message": shortened(error.message),
-            "task": error.task,
+            "task": error.task and shortened(str(error.task)),
             "step": error.step,
-            "node": error.node,
+            "node": error.node and shortened(str(error.node)),
             "traceback": error.remote_traceback and shortened(error.remote_traceback),
         }
     text = shortened(f"{type(error).__name__}: {error}")

@@ -257,12 +257,14 @@ def test_texts_of_an_error_that_are_none_are_left_out() -> None:
 
 def test_a_text_of_any_length_travels_with_both_its_ends() -> None:
     text = "begin" + "x" * 10_000_000 + "end"
-    error = KitError(text, remote_traceback=text)
-    plain = {"type": "PeerLost", "message": text, "traceback": text}
+    error = KitError(text, task=text, node=text, remote_traceback=text)
+    plain = dict.fromkeys(("message", "task", "node", "traceback"), text)
 
     sent = to_plain(error)
     for travelled in (from_plain(sent), from_plain(plain)):
-        for result in (travelled.message, travelled.remote_traceback or ""):
+        texts = (travelled.task, travelled.node, travelled.remote_traceback)
+        for result in (travelled.message, *texts):
+            assert result
             assert re.fullmatch("beginx+.9,98.,... characters.*x+end", result)
-    assert len(json.dumps(sent)) < 50_000
+    assert len(json.dumps(sent)) < 100_000
     assert len(to_plain(ValueError(text))["message"]) < 25_000
