@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,8 @@ from tests.server.ports import free_ports
 from tests.training import products
 from tests.training.products import Params, begin
 from tests.zygote import forking
+
+Spec = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -306,26 +308,32 @@ def test_programs_with_other_settings_compute_with_the_threads_of_the_first_work
     assert words.endswith("start all programs with OPENBLAS_NUM_THREADS=1.")
 
 
+@contextmanager
+def served(spec: Spec, index: int, n: int, folder: Path) -> Iterator[None]:
+    """Serve a worker in a program with so many BLAS threads, until the end."""
+    command = [sys.executable, "-m", "kit", "serve", "--job", "worker"]
+    with subprocess.Popen(
+        [*command, "--index", str(index), "--cluster", json.dumps(spec)],
+        env={**products.environment(folder), "OPENBLAS_NUM_THREADS": str(n)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()  # it listens
+            yield
+        finally:
+            server.kill()
+
+
 @pytest.mark.slow
 def test_tasks_with_other_threads_are_named_to_a_program_that_attaches(
     tmp_path: Path,
 ) -> None:
     spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     with ExitStack() as stack:
-        environment = products.environment(tmp_path)
         for index, n in enumerate((2, 1)):
-            command = [sys.executable, "-m", "kit", "serve", "--job", "worker"]
-            server = stack.enter_context(
-                subprocess.Popen(
-                    [*command, "--index", str(index), "--cluster", json.dumps(spec)],
-                    env={**environment, "OPENBLAS_NUM_THREADS": str(n)},
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            stack.callback(server.kill)
-            assert server.stdout is not None
-            server.stdout.readline()  # it listens
+            stack.enter_context(served(spec, index, n, tmp_path))
 
         settings = kit.Settings(runtime_dir=str(tmp_path))
         cluster = kit.attach(spec["worker"][0], settings=settings)
@@ -336,3 +344,22 @@ def test_tasks_with_other_threads_are_named_to_a_program_that_attaches(
     message = str(caught[0].message)
     assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)
     assert message.endswith("Start all programs with OPENBLAS_NUM_THREADS=1.")
+
+
+@pytest.mark.slow
+def test_tasks_with_other_threads_are_named_to_the_program_of_a_session(
+    tmp_path: Path,
+) -> None:
+    spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    settings = kit.Settings(runtime_dir=str(tmp_path))
+    with (
+        served(spec, 1, 1, tmp_path),
+        threadpool_limits(2),
+        kit.Server(spec, "worker", 0, settings=settings) as server,
+        kit.Session(server) as session,
+        pytest.warns(UserWarning, match="different numbers of threads") as caught,
+    ):
+        session.run(kit.constant(1))
+
+    message = str(caught[0].message)
+    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from kit.arithmetic import Arithmetic, differences, here
 from kit.devices.device import DeviceSpec
 from kit.errors import DeadlineExceededError, KitError, UnavailableError
 from kit.graph.dtypes import Array
@@ -51,12 +53,18 @@ class ClusterTasks:
 
         Waits for tasks that are not up yet, and calls `check` meanwhile; what it raises
         ends the wait. Raises `DeadlineExceededError`, naming the first missing task.
+        Warns where tasks compute with something else than others: the last bits of a
+        graph would depend on where its ops are placed.
         """
         deadline = self._clock() + deadline_s
         me = self._worker.task
         chosen = [task for task in self.tasks if task == me or passes(task, filters)]
         chosen.sort(key=lambda task: (task != me, task))
-        return {task: self._known(task, deadline, check) for task in chosen}
+        facts: dict[str, Arithmetic] = {}
+        known = {task: self._known(task, deadline, check, facts) for task in chosen}
+        for words in differences([*facts.items()], with_threads=True):
+            warnings.warn(words, stacklevel=2)
+        return known
 
     def ask(
         self,
@@ -73,8 +81,15 @@ class ClusterTasks:
         with suppress(KitError):
             self.ask(task, meta, _TELL_S)
 
-    def _known(self, task: Task, deadline: float, check: Callable[[], None]) -> Known:
+    def _known(
+        self,
+        task: Task,
+        deadline: float,
+        check: Callable[[], None],
+        facts: dict[str, Arithmetic],
+    ) -> Known:
         if task == self._worker.task:
+            facts[task.short] = here()
             return self._worker.runtime.devices, self._worker.incarnation
         while True:
             check()
@@ -90,6 +105,7 @@ class ClusterTasks:
                     ) from error
                 self._sleep(_PAUSE_S)
             else:
+                facts[task.short] = Arithmetic.from_plain(meta["arithmetic"])
                 devices = [Device(task, str(k), int(i)) for k, i in meta["devices"]]
                 return devices, int(meta["incarnation"])
 

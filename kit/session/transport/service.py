@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from kit.arithmetic import here
 from kit.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -406,7 +407,11 @@ class Service:
         devices = [
             [device.type, device.index] for device in self._worker.runtime.devices
         ]
-        return {"devices": devices, "incarnation": self._worker.incarnation}
+        return {
+            "devices": devices,
+            "incarnation": self._worker.incarnation,
+            "arithmetic": here().to_plain(),
+        }
 
     def _register(self, link: Link, message: Message) -> Meta:
         meta = message.meta
