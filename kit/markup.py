@@ -10,6 +10,7 @@ builds HTML.
     rows_table(title, heads, rows)  a table
     joined(rows)                    pieces one after the other
     verbatim(style_sheet)           what stands in <style> or <script>
+    in_cell(html)                   the output of a cell of a notebook
     Html("<hr>")                    HTML that stands in our own source
 """
 
@@ -21,7 +22,16 @@ from numbers import Real
 from markupsafe import Markup as Html
 from markupsafe import escape
 
-__all__ = ["NO_HTML", "Html", "element", "joined", "markup", "rows_table", "verbatim"]
+__all__ = [
+    "NO_HTML",
+    "Html",
+    "element",
+    "in_cell",
+    "joined",
+    "markup",
+    "rows_table",
+    "verbatim",
+]
 
 NO_HTML = Html()
 
@@ -100,6 +110,17 @@ def rows_table(
         cell = element("td", foot, colspan=len(heads))
         parts.append(element("tfoot", element("tr", cell)))
     return element("table", *parts, **attributes)
+
+
+def in_cell(html: object) -> Html:
+    """Return HTML as the output of a cell, none of whose text is read as a formula.
+
+    Front ends of notebooks read text between dollar signs so, with links in it.
+
+    >>> in_cell(element("p", "$5 or $6"))
+    Markup('<div class="tex2jax_ignore mathjax_ignore"><p>$5 or $6</p></div>')
+    """
+    return element("div", html, class_="tex2jax_ignore mathjax_ignore")
 
 
 def verbatim(text: str) -> Html:

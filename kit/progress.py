@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from kit.markup import NO_HTML, Html, markup
+from kit.markup import NO_HTML, Html, in_cell, markup
 
 _MOST_LINES = 200  # that stay in a notebook
 
@@ -114,7 +114,7 @@ class NotebookLine:
 
     def show(self, text: str, html: Html = NO_HTML) -> None:
         """See `Output`."""
-        shown = {"text/plain": text} | ({"text/html": html} if html else {})
+        shown = {"text/plain": text} | ({"text/html": in_cell(html)} if html else {})
         if self._handle is None:
             self._handle = self._display(shown, raw=True, display_id=True)
         else:
@@ -146,7 +146,10 @@ def _shown(lines: Sequence[Line]) -> dict[str, str]:
         ' overflow-y: auto"><pre style="flex: none">{}</pre></div>',
         html,
     )
-    return {"text/plain": "\n".join(line.text for line in lines), "text/html": page}
+    return {
+        "text/plain": "\n".join(line.text for line in lines),
+        "text/html": in_cell(page),
+    }
 
 
 def _html_of(line: Line) -> Html:

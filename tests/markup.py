@@ -51,7 +51,7 @@ _BARRED_REPRS = ("_repr_markdown_", "_repr_latex_", "_repr_javascript_")
 # Most files have none of these; a walk through a tree takes long.
 _MAYBE = re.compile(
     rf"</?(?:{_TAGS.replace(' ', '|')})\b|&#?\w+;|=\\?[\"'][^\"']*[\"']\s*['\"]"
-    r"|Html\(|markup\(|ipywidgets|IPython|bokeh|_repr_"
+    r"|Html\(|markup\(|ipywidgets|IPython|bokeh|_repr_|text/html"
 )
 
 
@@ -95,6 +95,14 @@ def _shown(nodes: Sequence[ast.AST], file: Source) -> Iterator[tuple[int, str]]:
             returned = ast.unparse(node.returns) if node.returns else "nothing"
             if returned not in ("Html", "Html | None"):
                 yield node.lineno, f"{node.name} says that it returns {returned}"
+            if node.name == "_repr_html_" and "in_cell(" not in ast.unparse(node):
+                yield node.lineno, f"{node.name} does not return kit.markup.in_cell"
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, map(ast.unparse, node.values), strict=True)
+            for key, value in pairs:
+                is_html = isinstance(key, ast.Constant) and key.value == "text/html"
+                if is_html and not value.startswith("in_cell("):
+                    yield node.lineno, f"{value} is not in kit.markup.in_cell"
         if isinstance(node, ast.FunctionDef) and node.name in _BARRED_REPRS:
             yield node.lineno, f"{node.name} is read as another markup"
         if isinstance(node, ast.Attribute) and _name(node.value) in _MODULES:
@@ -127,5 +135,10 @@ BREAK_IT = [
     ("widgets/x.py", "from bokeh.models import Div"),
     ("widgets/x.py", "from IPython.display import HTML"),
     ("kit/x.py", "class A:\n    def _repr_html_(self) -> str: ..."),
+    (
+        "kit/x.py",
+        "class A:\n    def _repr_html_(self) -> Html: return element('p', self.name)",
+    ),
+    ("widgets/x.py", "from kit.markup import Html\nshown = {'text/html': NO_HTML}"),
     ("kit/x.py", "class A:\n    def _repr_markdown_(self) -> str: ..."),
 ]

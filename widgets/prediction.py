@@ -20,7 +20,7 @@ from typing import Any
 from kit.demo.verdict import AnswerVerdict, chosen, number_text, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.handles import handle
-from kit.markup import markup
+from kit.markup import element, in_cell, markup
 from widgets.drawing import front_end, looks
 
 
@@ -229,7 +229,7 @@ class Prediction:
             form = self.form().root._repr_mimebundle_()
         # In one bundle, so that a page without a kernel shows the text instead.
         front_end.place(
-            {**form, "text/plain": text, "text/html": markup("<p>{}</p>", text)}
+            {**form, "text/plain": text, "text/html": in_cell(element("p", text))}
         )
 
 

@@ -62,7 +62,7 @@ from kit.errors import (
     noted_at,
 )
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once, give_up
 from kit.server.target import ClusterTarget
@@ -382,7 +382,7 @@ class Cluster:
         supervisor = self._life.supervisor
         used = supervisor.used_mib() if supervisor is not None else {}
         caption, foot = repr(self).strip("<>"), self.memory_told if used else ""
-        return report.table(caption, statuses, used, foot)
+        return in_cell(report.table(caption, statuses, used, foot))
 
     @property
     def directory(self) -> Directory:

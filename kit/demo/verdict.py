@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any, Final
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError
-from kit.markup import Html, markup
+from kit.markup import Html, in_cell, markup
 
 Function = Callable[..., Any]
 _EMPTY = "Not yet: put your answer where the three dots are, and run the cell again."
@@ -50,13 +50,14 @@ class AnswerVerdict:
     def _repr_html_(self) -> Html:
         sign = Html("&#10003;") if self.is_right else Html("&#8230;")
         line = "solid" if self.is_right else "dashed"
-        return markup(
+        page = markup(
             '<p role="status" style="border-left:4px {};padding-left:10px;'
             'font-size:max(14px,1em)">{} {}</p>',
             line,
             sign,
             self.words,
         )
+        return in_cell(page)
 
 
 # Units of a kind, in the first one.

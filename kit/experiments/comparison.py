@@ -10,7 +10,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.experiments import words
 from kit.experiments.summary import Row, RunSummary, row, tasks
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.trace.trace import distinct
 from kit.training.client.run import Run, view
 
@@ -154,7 +154,7 @@ class Comparison:
 
     def _repr_html_(self) -> Html:
         rows = self.rows()
-        return words.html_table(rows, f"{len(rows)} runs{unequal(rows)}")
+        return in_cell(words.html_table(rows, f"{len(rows)} runs{unequal(rows)}"))
 
     def _ipython_display_(self) -> None:
         show = view("comparison")

@@ -15,7 +15,7 @@ from kit.experiments import words
 from kit.experiments.comparison import Comparison, unequal
 from kit.experiments.summary import Curves, Row
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.trace.trace import Floats, distinct
 from kit.training.client.run import Run, view
 
@@ -314,7 +314,7 @@ class Sweep:
         return f"{self.count()}\n{words.text_table(self.rows())}"
 
     def _repr_html_(self) -> Html:
-        return self.html(self.count())
+        return in_cell(self.html(self.count()))
 
     def html(self, caption: str) -> Html:
         """Return the table as HTML.

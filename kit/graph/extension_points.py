@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kit.markup import Html, markup
+from kit.markup import Html, in_cell
 
 _lent: dict[str, Callable[..., Any]] = {}
 
@@ -51,7 +51,7 @@ class Pictured:
 
     def _repr_html_(self) -> Html | None:
         draw = _lent.get("repr_html")
-        return None if draw is None else markup("{}", draw(self))
+        return None if draw is None else in_cell(draw(self))
 
 
 class DaskCollection(Pictured):

@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import DisplayHandle
 
 from kit.cluster.report import TaskStatus
-from kit.markup import Html, rows_table
+from kit.markup import Html, in_cell, rows_table
 
 _HEADS = ("task", "state", "what it does", "seconds")
 _STYLE = "font-size:max(13px,1em)"
@@ -35,7 +35,7 @@ class Startup:
         return text(self.title, rows(self.statuses, self.past_s), self.note)
 
     def _repr_html_(self) -> Html:
-        return html(self.title, rows(self.statuses, self.past_s), self.note)
+        return in_cell(html(self.title, rows(self.statuses, self.past_s), self.note))
 
 
 Row = tuple[str, str, str, str]

@@ -12,7 +12,7 @@ from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
 from kit.graph.op import IndexedSlices, Op, needed
-from kit.markup import Html, markup
+from kit.markup import Html, in_cell, markup
 from kit.picture.layout import PictureLayout, lay_out
 from kit.picture.reading import scene_of
 from kit.picture.scene import Scene
@@ -101,7 +101,8 @@ class Picture:
         return self.svg
 
     def _repr_html_(self) -> Html:
-        return markup('<div style="overflow:auto;max-height:80vh">{}</div>', self.svg)
+        style = "overflow:auto;max-height:80vh"
+        return in_cell(markup('<div style="{}">{}</div>', style, self.svg))
 
     def __repr__(self) -> str:
         return f"<picture: {description(self.scene)}>"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.markup import Html, joined, markup
+from kit.markup import Html, in_cell, joined, markup
 from kit.puzzles.figures import NAMES, Figures, shown
 from kit.puzzles.task import Array, Piece
 
@@ -105,7 +105,8 @@ class Puzzle:
 
     def _repr_html_(self) -> Html:
         limits = table({"target": self.target})
-        return markup("<p><b>{}</b>: {}</p>{}", self.name, self.goal, limits)
+        text = markup("<p><b>{}</b>: {}</p>{}", self.name, self.goal, limits)
+        return in_cell(text)
 
 
 def rows_of(columns: Mapping[str, Figures]) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from kit.demo.verdict import AnswerVerdict
 from kit.errors import KitError
-from kit.markup import Html, joined, markup
+from kit.markup import Html, in_cell, joined, markup
 from kit.puzzles.clock import ClockedRun
 from kit.puzzles.events import Attempt, Ended, Printed
 from kit.puzzles.figures import Figures, bytes_of, fullest
@@ -57,7 +57,7 @@ class GuessComparison:
         return "\n".join([self.verdict.words, *lines])
 
     def _repr_html_(self) -> Html:
-        return markup("{}{}", self.verdict._repr_html_(), table(self.programs))
+        return in_cell(self.verdict._repr_html_() + table(self.programs))
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,7 +182,7 @@ class Result:
     def _repr_html_(self) -> Html:
         printed = markup("<pre>{}</pre>", self.printed) if self.printed else ""
         items = joined(markup("<li>{}</li>", row) for row in self.text.splitlines())
-        return markup(
+        page = markup(
             "{}{}"
             "{}"
             '<div style="overflow-x:auto">{}</div>{}'
@@ -195,3 +195,4 @@ class Result:
             _LEGEND,
             items,
         )
+        return in_cell(page)

@@ -14,7 +14,7 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import has_own_order, registered
 from kit.handles import names_its_arguments
-from kit.markup import Html, rows_table
+from kit.markup import Html, in_cell, rows_table
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of
 from kit.rehearsal.sizes import (
@@ -105,7 +105,7 @@ class Recommendation:
             )
             for name, plan in self.rehearsals.items()
         ]
-        return rows_table(self.reason, heads, rows)
+        return in_cell(rows_table(self.reason, heads, rows))
 
 
 @names_its_arguments

@@ -10,7 +10,7 @@ import numpy as np
 
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import by_name
-from kit.markup import Html, rows_table
+from kit.markup import Html, in_cell, rows_table
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import TransferKind
 from kit.training.core.job import Job
@@ -153,7 +153,7 @@ class Rehearsal:
         head = f"Prediction, not a measurement: {self.topology}, "
         head += f"{_some(len(self.job.workers), 'worker')}, "
         head += self._where
-        return rows_table(head, (), list(facts.items()))
+        return in_cell(rows_table(head, (), list(facts.items())))
 
 
 def _some(n: int, what: str) -> str:

@@ -33,8 +33,10 @@ from widgets.sharing.pages import form
 from widgets.sharing.poll import Poll
 
 IMAGE = "<img src=x onerror=ran=1>"  # short: so long may the name of a measure be
-# It ends whatever it is in: an attribute, a style sheet, a script, a comment.
+# It ends whatever it is in: an attribute, a style sheet, a script, a comment. Its
+# formulas are what JupyterLab would set.
 TEXT = f"\"'>--></script></style></title></noscript></textarea>{IMAGE}${{1}}{{}}%s"
+TEXT += r" $\href{https://example.org}{x}$ $$y$$ \(z\)"
 # In the template of bokeh's tooltips it would ask for its own HTML.
 TOOLTIP = f"x}}{{safe}}{IMAGE}"
 SEEN = "<img src=x onerror="

@@ -26,8 +26,10 @@ from widgets import Prediction, TrafficBoard, write_report
 from widgets.comparing import page as comparison_page
 
 pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]
-# What a page has of the images that the texts would become.
-RAN = "() => [window.ran, document.querySelectorAll('img[src=x]').length]"
+# What a page has of the images and formulas that the texts would become.
+RAN = (
+    "() => [window.ran, document.querySelectorAll('img[src=x], mjx-container').length]"
+)
 # Which parts of a page have a text as a text, or in a label.
 SAYS = """([part, text]) => [...document.querySelectorAll(part)].filter(
     one => [one, ...one.querySelectorAll('*')].some(inner =>
@@ -121,13 +123,21 @@ LIVE = {
     "choices=(hostile.TEXT, hostile.TEXT + '2'))\nquestion",
     "answer": "question.lock(hostile.TEXT).reveal('yes')",
     "graph": "hostile.graph()",
+    "table": "from kit.demo.verdict import AnswerVerdict\n"
+    "AnswerVerdict(True, hostile.TEXT)",
     "error": "from kit.errors import KitError\nraise KitError(hostile.TEXT)",
 }
 
 
 def test_what_lives_in_jupyterlab_has_the_names_as_text(tmp_path: Path) -> None:
     lesson = Lesson.of(tmp_path, LIVE)
-    parts = (".ps-live", ".ps-prediction", ".kit-graph", ".jp-RenderedText")
+    parts = (
+        ".ps-live",
+        ".ps-prediction",
+        ".kit-graph",
+        ".jp-RenderedText",
+        "[role=status]",
+    )
     with (
         jupyter_lab(tmp_path) as address,
         browser_page() as page,

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from kit.markup import in_cell
 from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
@@ -109,7 +110,7 @@ def test_the_still_picture_is_drawn_once_for_all_its_forms(
     make_trace: MakeTrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board, drawn = TrafficBoard(make_trace(("ps",), steps=3)), list[Beat]()
-    alone = snapshot.html(board._beat), snapshot.svg(board._beat)
+    alone = in_cell(snapshot.html(board._beat)), snapshot.svg(board._beat)
     draw = snapshot.pictures
 
     def counted(beat: Beat) -> snapshot.Pictures:

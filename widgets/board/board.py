@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kit.cluster.cells.groups import WatchedGroup
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
 from kit.training.client.run import Run
@@ -198,9 +198,10 @@ class TrafficBoard:
     def _bundle(self) -> dict[str, str]:
         beat, hint = self._beat, self._hint()
         drawn = snapshot.pictures(beat)
+        page = snapshot.html(beat, self._tables(), hint, drawn=drawn)
         return {
             "text/plain": snapshot.text(beat),
-            "text/html": snapshot.html(beat, self._tables(), hint, drawn=drawn),
+            "text/html": in_cell(page),
             "image/svg+xml": snapshot.svg(beat, drawn),
         }
 

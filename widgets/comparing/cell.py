@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from kit.experiments.comparison import Comparison
-from kit.markup import Html, joined, markup
+from kit.markup import Html, in_cell, joined, markup
 from widgets.board.snapshot import ONE_OF_BOTH
 from widgets.comparing import overlays
 from widgets.comparing.overlays import ALONG, Drawn
@@ -32,7 +32,9 @@ def show(comparison: Comparison) -> None:
         raise NotImplementedError
     with suppress(ImportError):  # without ipywidgets: the still picture alone
         front_end.display_widget(LiveComparison(comparison).root)
-    front_end.place({"text/plain": repr(comparison), "text/html": still(comparison)})
+    front_end.place(
+        {"text/plain": repr(comparison), "text/html": in_cell(still(comparison))}
+    )
 
 
 class LiveComparison:

@@ -27,7 +27,7 @@ from kit.exchange.stepping.stepped_exchange import (
     record,
 )
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.trace.file import write_atomically
 from widgets.drawing import front_end, page
 from widgets.stepping import drawing, words
@@ -233,7 +233,7 @@ class ExchangeStepper:
     def _bundle(self) -> dict[str, str]:
         return {
             "text/plain": words.text(self.recording, self._position),
-            "text/html": drawing.still(self.recording, self.formula),
+            "text/html": in_cell(drawing.still(self.recording, self.formula)),
         }
 
     def __repr__(self) -> str:

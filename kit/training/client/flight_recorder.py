@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kit.errors import DeadlineExceededError, KitError
-from kit.markup import Html, markup, rows_table
+from kit.markup import Html, in_cell, markup, rows_table
 from kit.trace.log import Rows
 from kit.trace.named_rows import listed
 from kit.trace.trace import Trace
@@ -109,9 +109,8 @@ class Flight:
             )
             for row in self.rows
         ]
-        return markup(
-            "<p>{}</p>{}", self.said, rows_table("Who waits for whom", heads, rows)
-        )
+        table = rows_table("Who waits for whom", heads, rows)
+        return in_cell(markup("<p>{}</p>{}", self.said, table))
 
 
 def _line(row: FlightRow) -> str:

@@ -15,7 +15,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.exchange.ports.memory import Array, unflatten
 from kit.features import FeatureOptions, load
 from kit.handles import handle
-from kit.markup import Html
+from kit.markup import Html, in_cell
 from kit.progress import output_for
 from kit.settings import Settings
 from kit.task import Task
@@ -981,7 +981,7 @@ class Run:
             chosen=str(self.recommendation or ""),
             warning=self.job.settings.warning,
         )
-        return report.table(picture)
+        return in_cell(report.table(picture))
 
 
 # --------------------------------------------------------------------------------------
