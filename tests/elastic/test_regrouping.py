@@ -151,13 +151,13 @@ def test_who_was_stopped_does_not_blame_those_who_could_not_come_meanwhile() -> 
     assert isinstance(scene.error, DeadlineExceededError)
 
 
-def test_a_promise_that_comes_before_word_of_the_end_fails_no_backup_workers() -> None:
+def test_a_claim_that_comes_before_word_of_the_end_fails_no_backup_workers() -> None:
     world = World(3, rehosts=False)
     training = world.machines["worker:1"].training
     while not training.copies.held():  # until it has begun everywhere
         world.happen(world.ready()[0])
 
-    reply = training.promise((1, "worker:0"), 0)
+    reply = training.claim(1, after=0)
     ends = [event for event in world.ready() if event.label == "ended 1"]
     world.happen(*ends)
 
