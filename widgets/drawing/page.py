@@ -53,6 +53,11 @@ footer { padding-top: 28px; padding-bottom: 40px; }
   .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .wide { grid-column: 1 / -1; }
 }
+@media (max-width: 700px) {
+  main, header, footer { padding-left: 12px; padding-right: 12px; }
+  header { flex-wrap: wrap; gap: 8px; }
+  h1 { font-size: 24px; }
+}
 @media print { button { display: none; } figure, tr { break-inside: avoid; } }
 """
 _SCRIPT = """

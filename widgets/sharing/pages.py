@@ -34,9 +34,7 @@ _STYLE = """
 .ps-shared .ps-class { display: flex; flex-wrap: wrap; gap: 4px 16px;
   align-items: center; overflow-wrap: anywhere; }
 .ps-shared .ps-class svg { width: 148px; height: 148px; background: #fff; }
-@media (max-width: 700px) {
-  header, main, footer { padding-left: 12px; padding-right: 12px; }
-  .ps-shared .ps-chart text { font-size: 17px; } }
+@media (max-width: 700px) { .ps-shared .ps-chart text { font-size: 17px; } }
 @media (min-width: 1900px) { header, main { zoom: 1.35; } }
 """
 _SCRIPT = """
