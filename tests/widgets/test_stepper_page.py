@@ -63,7 +63,7 @@ def test_text_says_what_happened_and_shows_the_matrix() -> None:
     stepper.position = 4
 
     assert repr(stepper).splitlines() == [
-        "Message 4 of 12, round 2 of 4 (add up). worker:0 sends chunk 2 to worker:1: "
+        "Message 4 of 12, hop 2 of 4 (add up). worker:0 sends chunk 2 to worker:1: "
         "the sum of workers 0 and 2, 4 bytes. worker:1 adds: now the sum of all "
         "workers is complete there.",
         "          chunk 0  chunk 1  chunk 2",
@@ -159,7 +159,7 @@ def test_the_matrix_shows_sums_numbers_and_counters_of_a_state() -> None:
     (numbers,) = seen.of_class("ps-numbers")
     assert "messages arrived 2 by formula 12 in all" in numbers
     assert "bytes arrived 8 by formula 48 in all" in numbers
-    assert "round 1 of 4" in numbers
+    assert "hop 1 of 4" in numbers
 
 
 def test_the_still_picture_shows_the_turning_points_and_stays_small() -> None:

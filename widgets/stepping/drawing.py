@@ -123,7 +123,7 @@ def foot(formula: Formula) -> Html:
 
 
 def counters(recording: SteppedExchange, formula: Formula, position: int) -> Html:
-    """Return messages, bytes and rounds so far, beside those of the formula."""
+    """Return messages, bytes and hops so far, beside those of the formula."""
     now = recording.states[position]
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
@@ -133,7 +133,7 @@ def counters(recording: SteppedExchange, formula: Formula, position: int) -> Htm
         [
             ("messages arrived", f"{n_messages}", by_formula(formula.n_messages)),
             ("bytes arrived", f"{n_bytes:,}", by_formula(formula.n_bytes)),
-            ("round", f"{done}", f"of {recording.n_rounds}"),
+            ("hop", f"{done}", f"of {recording.n_rounds}"),
         ]
     )
 

@@ -41,7 +41,7 @@ def title(recording: SteppedExchange) -> str:
 
 
 def where(recording: SteppedExchange, position: int) -> str:
-    """Return after which message, and in which round, a state is."""
+    """Return after which message, and in which hop, a state is."""
     state = recording.states[position]
     if not recording.messages:
         return "No message"
@@ -50,7 +50,7 @@ def where(recording: SteppedExchange, position: int) -> str:
     number = 1 + recording.messages.index(state.message)
     phase = _PHASES.get(state.message.kind, state.message.kind.name.lower())
     return (
-        f"Message {number} of {len(recording.messages)}, round {state.message.round} "
+        f"Message {number} of {len(recording.messages)}, hop {state.message.round} "
         f"of {recording.n_rounds} ({phase})"
     )
 

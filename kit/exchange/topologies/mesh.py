@@ -86,7 +86,7 @@ class Mesh(ReduceGather):
         """Return the formulas of messages and bytes as sentences."""
         return (
             "Every worker sends each other one its chunk, and then gets the sum back: "
-            "2(n\u22121) messages a worker, in two rounds, and 2(n\u22121)/n of its "
+            "2(n\u22121) messages a worker, in two hops, and 2(n\u22121)/n of its "
             "gradient's bytes."
         )
 

@@ -108,7 +108,7 @@ class RecursiveDoubling(Topology):
         """Return the formulas of messages and bytes as sentences."""
         n_rounds = _power(n).bit_length() - 1
         return (
-            f"In {n_rounds} rounds each worker sends a whole gradient, and knows twice "
+            f"In {n_rounds} hops each worker sends a whole gradient, and knows twice "
             f"as many workers' sum each time: few messages in a row, and many bytes. "
             f"It suits short messages."
         )
