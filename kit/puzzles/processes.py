@@ -20,7 +20,7 @@ from typing import Any, Final
 import cloudpickle
 
 from kit.errors import InvalidArgumentError, PeerLost
-from kit.forking import Forked, ForkServer
+from kit.forking import BareProcess, ForkServer
 from kit.puzzles.events import Attempt, Ended, Event, Failed, WaitBegan
 from kit.puzzles.process import OVER, Assignment
 from kit.puzzles.waiting import Waits
@@ -106,7 +106,7 @@ class _Player:
                 with theirs:
                     # Not kept: what a program prints is reported. Only a crash of
                     # Python itself would write here.
-                    self._forked: Forked = forks.fork(theirs, Path(folder) / "log")
+                    self._forked: BareProcess = forks.fork(theirs, Path(folder) / "log")
             except BaseException:
                 self.pipe.close()
                 raise

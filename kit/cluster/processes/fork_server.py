@@ -5,8 +5,7 @@
 
 Importing what an engine needs costs half a second of CPU and 50 MiB. With four engines
 and four nannies on two cores that was most of the start. Here it happens once, while
-the controller starts, and the forks share the pages. Before a fork it uses nothing that
-a fork would break: no thread, no event loop, no zmq context, no GPU.
+the controller starts, and the forks share the pages (`kit.forking`).
 
 Its orders come, and its reports go, through the pipe that is its standard input
 (`forks.py`); meanwhile it keeps the engines' logs short (`log_bound.py`). It goes on
@@ -20,14 +19,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import fcntl
-import gc
-import importlib
 import os
 import shutil
 import signal
 import sys
-import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -35,16 +30,13 @@ from kit import machine
 from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import (
     HOST_ENGINE,
-    EngineEnded,
-    EngineForked,
-    EngineRefused,
     connection_file,
     log_file,
     logs,
-    received,
 )
 from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.reaper import Process
+from kit.forking import Ended, Forked, Forking, Refused, preload, received
 
 # What an engine imports by itself in its first second, found by comparing.
 _PRELOAD = (
@@ -72,8 +64,6 @@ _PRELOAD = (
     ),
 )
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
-# SIGIO says that something has come through the pipe.
-_NEWS = {signal.SIGCHLD, signal.SIGIO, signal.SIGTERM}
 
 
 def _arguments() -> argparse.Namespace:
@@ -90,119 +80,72 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _preload() -> None:
-    """Import ahead; an import that fails does so again, visibly, where it is used."""
-    for name in _PRELOAD:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            print(f"not preloaded: {name}: {type(error).__name__}: {error}", flush=True)
-
-
-class EngineForkServer:
-    """The engines as child processes, by pid, and the report about them.
-
-    A lack of processes, memory or descriptors refuses the engine that needs them. The
-    others go on: they hold the state.
-    """
+class EngineForkServer(Forking):
+    """The engines that are ordered through the pipe, and their logs."""
 
     def __init__(self, pipe: Connection, folder: Path) -> None:
-        self._pipe = pipe
+        # A start time of 0 matches no process, so one that has ended gets no signal.
+        super().__init__(pipe, lambda pid: reaper.find(pid) or Process(pid, 0))
         self._logs = LogBound(logs(folder))
-        self._is_stopping = False
-        self._engines: dict[Process, int] = {}
+        self._is_stopping, self._is_open = False, True
 
-    def fork(self, index: int) -> bool:
-        """Start engine `index`; True in the engine, False in the fork server."""
-        try:
-            with warnings.catch_warnings():
-                # The only other threads are those of the BLAS, which expects forks.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                pid = os.fork()
-        except OSError as error:
-            self._refuse(index, error)
-            return False
-        if pid == 0:
-            return True
-        try:
-            # A start time of 0 matches no process, so one that has ended gets no
-            # signal.
-            process = reaper.find(pid) or Process(pid, 0)
-        except OSError as error:  # a process that cannot be followed may not run
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._refuse(index, error)
-            return False
-        self._engines[process] = index
-        if index != HOST_ENGINE:  # which nobody has ordered
-            self._tell(EngineForked(index, process))
-        return False
+    def tell(self, news: Forked | Refused | Ended) -> None:
+        """Send news, but for the host's own engine: nobody has ordered that."""
+        if news.number != HOST_ENGINE:
+            super().tell(news)
 
-    def _refuse(self, index: int, error: OSError) -> None:
-        why = machine.why_no_process(error)
-        print(why, flush=True)
-        self._tell(EngineRefused(index, why))
-        if index == HOST_ENGINE:  # nobody would ask this host for anything
+    def refuse(self, number: int, error: OSError) -> None:
+        """Say it in the log too; without its own engine nobody would ask this host."""
+        super().refuse(number, error)
+        print(why := machine.why_no_process(error), flush=True)
+        if number == HOST_ENGINE:
             sys.exit(why)
-
-    def _tell(self, news: EngineForked | EngineRefused | EngineEnded) -> None:
-        with contextlib.suppress(OSError):  # nobody is there, and our reaper ends us
-            self._pipe.send(news)
-
-    def _stop(self) -> None:
-        """Ask all engines to end; `attend` returns after the last one."""
-        self._is_stopping = True
-        for process in list(self._engines):
-            # Ours and not reaped yet: its pid is no other's, and no descriptor needed.
-            os.kill(process.pid, signal.SIGTERM)
 
     def attend(self, first: list[tuple[int, str]]) -> tuple[int, str] | None:
         """Fork as ordered and report ends until stopped; in a fork, return its order.
 
-        The signals are blocked: each waits for `sigtimedwait`, none is lost meanwhile.
+        SIGTERM is blocked, so none is lost while an engine is forked.
         """
         orders = first
         while True:
-            # Before the wait: no signal tells of what came before the first look.
-            with contextlib.suppress(EOFError):
-                orders.extend(received(self._pipe))
             for index, name in orders:
                 if self.fork(index):
                     return index, name
-            self._reap()
-            if self._is_stopping and not self._engines:
+            if self._is_stopping and not self.children:
                 return None
-            news = signal.sigtimedwait(_NEWS, self._logs.check())
-            if news is not None and news.si_signo == signal.SIGTERM:
+            ways = [self.pipe] if self._is_open else []
+            ended = self.wait(*ways, timeout_s=self._logs.check())
+            if HOST_ENGINE in ended or signal.sigtimedwait({signal.SIGTERM}, 0):
                 self._stop()
-            orders = []
+            orders = self._orders()
 
-    def _reap(self) -> None:
-        """Report the engines that have ended; one SIGCHLD may stand for several."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                for process in [p for p in self._engines if p.pid == ended[0]]:
-                    status = os.waitstatus_to_exitcode(ended[1])
-                    index = self._engines.pop(process)
-                    self._tell(EngineEnded(index, process, status))
-                    if index == HOST_ENGINE:
-                        self._stop()
+    def _orders(self) -> list[tuple[int, str]]:
+        """Return what has been ordered; whoever closes the pipe orders no more."""
+        try:
+            return list(received(self.pipe)) if self._is_open else []
+        except EOFError:
+            self._is_open = False
+            return []
+
+    def _stop(self) -> None:
+        """Ask all engines to end; `attend` returns after the last one."""
+        self._is_stopping = True
+        for pid in self.children:
+            # Ours and not reaped yet: its pid is no other's, and no descriptor needed.
+            os.kill(pid, signal.SIGTERM)
 
 
 def _orders_pipe() -> Connection:
-    """Return the pipe at standard input, which then is empty; it sends SIGIO."""
+    """Return the pipe at standard input, which then is empty."""
     pipe = Connection(os.dup(0))
     with Path(os.devnull).open() as null:
         os.dup2(null.fileno(), 0)
-    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
     return pipe
 
 
 def _become_engine(index: int, name: str, arguments: argparse.Namespace) -> None:
     os.setsid()  # Ctrl-C in the notebook's terminal is not for the engines
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NEWS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     with log_file(arguments.folder, name).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -223,17 +166,12 @@ def main() -> None:
     """Fork the engines and attend to them; in an engine, run it."""
     arguments = _arguments()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Should a thread get it that there was before, it would end this process.
-    signal.signal(signal.SIGIO, signal.SIG_IGN)
-    # Before a library starts a thread: it would inherit an open mask, and take the
-    # signals from `sigwait`.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
+    # Before a library starts a thread: it would inherit an open mask, and take it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     _adopt_orphans()
-    _preload()
+    print(*preload(_PRELOAD), sep="", end="", flush=True)
     pipe = _orders_pipe()
     fork_server = EngineForkServer(pipe, arguments.folder)
-    gc.collect()
-    gc.freeze()  # else the first collection in each engine would copy all pages
     is_far = arguments.host_end is not None
     order = fork_server.attend([(HOST_ENGINE, "host")] if is_far else [])
     if order is not None:

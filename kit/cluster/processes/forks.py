@@ -1,8 +1,8 @@
 """What goes through the pipe between a fork server and who orders its engines.
 
     order     (0, "worker:1")                 an engine with this number
-    answer    EngineForked(0, process)        or EngineRefused(0, "...")
-    later     EngineEnded(0, process, -9)     its status (negative: the signal)
+    answer    Forked(0, process)              or Refused(0, "...")
+    later     Ended(0, process, -9)           its status (negative: the signal)
 
 On the notebook's host the notebook holds the other end, on another host that host's own
 engine. It also knows where the files of a cluster are.
@@ -12,39 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from kit.cluster.processes import reaper
 from kit.cluster.processes.reaper import Process
+from kit.forking import Ended, Forked, received
 
 CELL = "psring_cell"  # in the metadata of a cell: which one it is, and on which tasks
 # The number of a host's own engine, with which all others there end; above all tasks'.
 HOST_ENGINE = 1_000_000
-
-
-class EngineForked(NamedTuple):
-    """An engine was forked."""
-
-    engine: int
-    process: Process
-
-
-class EngineRefused(NamedTuple):
-    """An engine was not forked, and why."""
-
-    engine: int
-    why: str
-
-
-class EngineEnded(NamedTuple):
-    """An engine's process has ended."""
-
-    engine: int
-    process: Process
-    status: int
 
 
 def connection_file(folder: Path, kind: str) -> Path:
@@ -61,15 +39,6 @@ def log_file(folder: Path, name: str) -> Path:
 def logs(folder: Path) -> Path:
     """Return the folder of all logs."""
     return folder / "logs"
-
-
-def received(pipe: Connection) -> Iterator[Any]:
-    """Yield what has come through a pipe; raises EOFError if that is its end."""
-    with contextlib.suppress(ConnectionError):
-        while pipe.poll():
-            yield pipe.recv()
-        return
-    raise EOFError
 
 
 class ForkOrders:
@@ -102,18 +71,18 @@ class ForkOrders:
         answers: dict[int, Process | str] = {}
         try:
             for news in received(self.pipe):
-                engine: int = news.engine
-                if isinstance(news, EngineEnded):
+                engine: int = news.number
+                if isinstance(news, Ended):
                     if self.processes.get(engine) == news.process:
                         self.statuses[engine] = news.status
                 elif engine in self._waiting:
                     self._waiting.remove(engine)
-                    if isinstance(news, EngineForked):
+                    if isinstance(news, Forked):
                         self.processes[engine] = answers[engine] = news.process
                         self.statuses.pop(engine, None)  # that of an earlier process
                     else:
                         answers[engine] = news.why
-                elif isinstance(news, EngineForked):
+                elif isinstance(news, Forked):
                     reaper.send(news.process, signal.SIGKILL)
         except EOFError:
             self.is_open = False
