@@ -23,10 +23,10 @@ import numpy.typing as npt
 from kit.errors import GradientMismatch, InvalidArgumentError
 
 # Elements at a time in the slow check of `is_finite`, so that its mask stays small.
-_PIECE = 1 << 16
+PIECE = 1 << 16
 
 # Devices of the drivers of NVIDIA (on Linux, in WSL) and AMD.
-_DRIVERS: Final = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+DRIVERS: Final = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 
 
 class Gpu(Protocol):
@@ -92,7 +92,7 @@ def all_gpus() -> Sequence[Gpu]:
 
 
 def _may_have_gpus() -> bool:
-    return any(map(Path.exists, map(Path, _DRIVERS))) and find_spec("cupy") is not None
+    return any(map(Path.exists, map(Path, DRIVERS))) and find_spec("cupy") is not None
 
 
 def module_of(x: object) -> ModuleType:
@@ -194,8 +194,8 @@ def is_finite(flat: npt.NDArray[np.floating[Any]]) -> bool:
     with np.errstate(all="ignore"):
         if np.isfinite(np.dot(flat, flat)):
             return True
-    pieces = range(0, flat.size, _PIECE)
-    return all(np.isfinite(flat[lo : lo + _PIECE]).all() for lo in pieces)
+    pieces = range(0, flat.size, PIECE)
+    return all(np.isfinite(flat[lo : lo + PIECE]).all() for lo in pieces)
 
 
 def _library(x: object) -> str:

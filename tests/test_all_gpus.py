@@ -76,7 +76,7 @@ def test_without_a_driver_cupy_is_not_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(arrays, "_DRIVERS", ("/dev/no-such-driver",))
+    monkeypatch.setattr(arrays, "DRIVERS", ("/dev/no-such-driver",))
     looked: list[str] = []
     monkeypatch.setattr(arrays, "find_spec", looked.append)
 
@@ -86,7 +86,7 @@ def test_without_a_driver_cupy_is_not_looked_for(
 
 def test_driver_without_cupy_gives_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(arrays, "_DRIVERS", ("/dev/null",))
+    monkeypatch.setattr(arrays, "DRIVERS", ("/dev/null",))
     monkeypatch.setattr(arrays, "find_spec", lambda _: None)
 
     assert find() == ()

@@ -245,7 +245,7 @@ def test_check_is_silent_about_overflow() -> None:
 
 
 def test_fast_check_spares_the_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_PIECE", 0)  # the slow check would raise
+    monkeypatch.setattr(arrays, "PIECE", 0)  # the slow check would raise
 
     assert is_finite(np.ones(1000, np.float32))
     with pytest.raises(ValueError, match="zero"):

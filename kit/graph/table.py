@@ -120,14 +120,14 @@ def missing(op: Op, gradients: Sequence[Tensor | None]) -> Sequence[Any]:
     )
 
 
-_TABLE: dict[str, OpDef] = {}
+TABLE: dict[str, OpDef] = {}
 
 
 def register(op_def: OpDef) -> OpDef:
     """Add an entry to the table; raises `ValueError` if its name is taken."""
-    if op_def.name in _TABLE:
+    if op_def.name in TABLE:
         raise ValueError(f"the table has an op {op_def.name!r} already.")
-    _TABLE[op_def.name] = op_def
+    TABLE[op_def.name] = op_def
     return op_def
 
 
@@ -145,14 +145,9 @@ def register_bound(
 def lookup(name: str) -> OpDef:
     """Return the entry of a type; raises `LookupError` for an unknown one."""
     try:
-        return _TABLE[name]
+        return TABLE[name]
     except KeyError:
         raise LookupError(
             f"there is no op of type {name!r}; use the same release of psring on all "
             f"tasks and in the client."
         ) from None
-
-
-def entries() -> Mapping[str, OpDef]:
-    """Return the whole table by name."""
-    return _TABLE

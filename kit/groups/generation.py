@@ -49,7 +49,7 @@ _MOST_HUBS = 4
 _DESK = 4096  # a task's digests and its form, in memory of its own behind the values
 _SAME, _TABLE = 1, 2
 _TOO_LONG = 0xFFFFFFFF
-_LEAST_CAPACITY = 64 << 20  # pages that are never touched cost nothing
+LEAST_CAPACITY = 64 << 20  # pages that are never touched cost nothing
 _MOST_BOUND = 64
 _MORE_S = 5.0  # the watch ends a call in time, and says who is missing
 _REDUCE = TransferKind.REDUCE
@@ -145,7 +145,7 @@ class GroupLinks:
         self.members, self.number, self._services = members, number, services
         self._meter = meter
         self._uncounted = Meter(members.me, limit=64, trace=False)
-        self._growth, self._capacity = 0, _LEAST_CAPACITY
+        self._growth, self._capacity = 0, LEAST_CAPACITY
         self.error: KitError | None = None
         self._stack = ExitStack()
         self._linked: LinkedMember | None = None

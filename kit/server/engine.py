@@ -21,7 +21,7 @@ from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
 
-_LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is being ended frees its port
+LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is being ended frees its port
 _server: Server | None = None
 
 
@@ -49,7 +49,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         arithmetic.set_threads(int(config["threads"]))
     machine.raise_descriptors()  # here, as another host may have a lower limit
     credentials = Credentials.from_plain(config["credentials"])
-    give_up_at = time.monotonic() + (_LEAVE_S if config.get("address") else 0)
+    give_up_at = time.monotonic() + (LEAVE_S if config.get("address") else 0)
     while _server is None:
         try:
             spec = {job: {index: address}}

@@ -4,7 +4,7 @@ Gives a member its links and its way to the coordinator, and answers questions a
 training: those of members to their coordinator, and those of a notebook to any task.
 
 Links and questions arrive in threads of their own, at any time. Each of them reads
-`_member` once, into a local name, and then works with that member: another one may have
+`member` once, into a local name, and then works with that member: another one may have
 taken its place by the next line.
 """
 
@@ -57,7 +57,7 @@ _MOST_PAST = 32  # trainings that are remembered by their runs
 _N_EARLIER = 4
 _NEWS_S = 1.0  # to dial for news: without this link, the observer dials itself
 # Observers learn of the end of a training a tenth of a second late, if all is well.
-_WATCHED_S = 1.0
+WATCHED_S = 1.0
 
 
 def _silent_s(limits: Settings) -> float:
@@ -100,7 +100,7 @@ class Trainings:
         `stand_in` makes a server of this process for another task.
         """
         self.task, self._directory, self.stand_in = me, directory, stand_in
-        self._member: Member | None = None
+        self.member: Member | None = None
         # Trainings that are over here: a task that is late must not wait for them.
         self._past: deque[str] = deque(maxlen=_MOST_PAST)
         # Members of earlier generations, for observers that are a little behind.
@@ -201,8 +201,8 @@ class Trainings:
             self.check_free()
             # For a stand-in it is new: what its member does is reported to it.
             self._elastic = elastic
-            if self._member is not None:
-                self._earlier.append(self._member)
+            if self.member is not None:
+                self._earlier.append(self.member)
             number = job.tasks.index(self.task)
             self._start(job, number, work, beginning=beginning)
 
@@ -218,7 +218,7 @@ class Trainings:
         except KitError as error:
             self._refusal = error, set()
             raise
-        last, self._member, self._refusal = self._member, member, None
+        last, self.member, self._refusal = self.member, member, None
         if last is not None:
             last.release()
             if last.job.generation is None:  # else its processes agree on what follows
@@ -228,10 +228,10 @@ class Trainings:
 
     def _see_watchers_off(self) -> None:
         """Wait, but not for long, until nobody observes the last training any more."""
-        last = self._member
+        last = self.member
         if last is not None and last.is_over:
             is_done = last.state == "done"
-            self.watchers.see_off(last.job.run, _WATCHED_S, is_done=is_done)
+            self.watchers.see_off(last.job.run, WATCHED_S, is_done=is_done)
 
     def check_free(self) -> None:
         """Raise `ClusterBusy` while a training runs here; see `begin`."""
@@ -240,7 +240,7 @@ class Trainings:
                 f"the server of {self.task} was stopped; make another one.",
                 task=str(self.task),
             )
-        last = self._member
+        last = self.member
         if last is not None and last.is_stuck:
             raise ClusterBusy(
                 f"{self.task} is still in step {last.step} of a training that has "
@@ -258,7 +258,7 @@ class Trainings:
 
     def give_up(self, run: str) -> None:
         """End a run that did not begin everywhere; another one is not touched."""
-        member, elastic = self._member, self._elastic
+        member, elastic = self.member, self._elastic
         if elastic is not None and elastic.origin == run:
             elastic.give_up()
         if member is not None and member.job.run == run:
@@ -276,7 +276,7 @@ class Trainings:
             if number not in informed:  # else it would wait for a run that never begins
                 informed.add(number)
                 raise error
-        member = self._member
+        member = self.member
         if member is None or member.coordinator is None:
             return None
         run = member.coordinator.join(number, terms)
@@ -290,7 +290,7 @@ class Trainings:
         cluster: dict[str, dict[str, str]] = {}
         for task, address in self._directory().addresses.items():
             cluster.setdefault(task.job, {})[str(task.index)] = address
-        member = self._member
+        member = self.member
         return {
             "task": str(self.task),
             "cluster": cluster,
@@ -312,7 +312,7 @@ class Trainings:
 
     def maybe_find(self, run: str) -> Member | None:
         """Return the member of a run, if there is one here."""
-        for member in self._member, *self._earlier:
+        for member in self.member, *self._earlier:
             if member is not None and member.job.run == run:
                 return member
         return None
@@ -443,7 +443,7 @@ class Trainings:
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its training asks for it."""
         with self._guard:
-            member, run = self._member, link.run_id.hex()
+            member, run = self.member, link.run_id.hex()
             mine = member if member and member.job.run == run else None
             # A second link of the same process is one that it has given up.
             if mine and (mine.is_over or mine.has_link(link.peer)):
@@ -503,7 +503,7 @@ class Trainings:
         And, where it coordinates it, with how many BLAS threads all members compute.
         Raises `AbortedError` for a run that is over, and another has begun since.
         """
-        member = self._member
+        member = self.member
         if member is None or member.job.run != run:
             if run in self._past:
                 raise AbortedError(
@@ -540,7 +540,7 @@ class Trainings:
             if ways.links:
                 return
             self._ways.pop(key, None)
-        member = self._member
+        member = self.member
         if member is None or member.coordinator is None or member.is_over:
             return
         if not ways.were_used:
@@ -554,7 +554,7 @@ class Trainings:
         """End the training under way and release everything; no other can begin."""
         with self._guard:
             self._is_closed = True  # first: no training begins while this one ends
-            member = self._member
+            member = self.member
         # Before its members: their end would be taken for a loss, and be followed by
         # another generation.
         if self._elastic is not None:

@@ -26,10 +26,10 @@ from kit.wire.link import Link
 MOST_ROWS: Final = 20_000  # of each kind in one member's answer
 
 _WAIT_S: Final = 0.05  # for the answers of all
-_LATE_S: Final = 1.0  # then the observer had better ask that member itself
+LATE_S: Final = 1.0  # then the observer had better ask that member itself
 # The rest waits for the next question: with one more answer, and that of the gathering
 # member itself, it must fit into a frame.
-_MOST_BYTES: Final = 4 * 2**20
+MOST_BYTES: Final = 4 * 2**20
 
 Wanted = Sequence[tuple[int, list[int]]]  # a member, and the cursors of its logs
 
@@ -109,7 +109,7 @@ class GatheredNews:
                 if not way.asked:
                     way.asked = time.monotonic_ns()
                     message = {**question, "cursors": cursors}
-                    way.link.send_message(message, deadline_s=_LATE_S)
+                    way.link.send_message(message, deadline_s=LATE_S)
             except KitError:
                 self._drop(key)
 
@@ -126,12 +126,12 @@ class GatheredNews:
         due.difference_update(unreached)
         while due and (ready := self._ready(run, due, give_up)):
             for member in ready:
-                if len(blob) >= _MOST_BYTES:
+                if len(blob) >= MOST_BYTES:
                     return {"others": others, "unreached": unreached}, bytes(blob)
                 due.discard(member)
                 way = self._ways[run, member]
                 try:
-                    reply, part = way.link.recv_message(deadline_s=_LATE_S)
+                    reply, part = way.link.recv_message(deadline_s=LATE_S)
                 except KitError:
                     reply, part = {"failed": True}, bytearray()
                     self._drop((run, member))
@@ -144,7 +144,7 @@ class GatheredNews:
                 way.asked = 0
         now = time.monotonic_ns()
         for member in due:
-            if now - self._ways[run, member].asked > _LATE_S * 1e9:
+            if now - self._ways[run, member].asked > LATE_S * 1e9:
                 self._drop((run, member))
                 unreached.append(member)
         return {"others": others, "unreached": unreached}, bytes(blob)

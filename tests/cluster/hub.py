@@ -117,4 +117,4 @@ def titles(name: str) -> str:
 
 def forget_topologies(patch: pytest.MonkeyPatch) -> None:
     """Let the topologies registered from now on be forgotten with `patch`."""
-    patch.setattr(table, "_table", dict(table._table))
+    patch.setattr(table, "TABLE", dict(table.TABLE))

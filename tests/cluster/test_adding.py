@@ -25,6 +25,7 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.testing.task_process import until
+from tests.cluster.insides import supervisor_of
 from tests.training.toy import BATCH, DATA, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
@@ -191,9 +192,7 @@ def test_a_task_that_does_not_come_up_leaves_the_cluster_as_it_was(
     gone: Callable[[], None],
 ) -> None:
     with Cluster(ps=0, worker=1) as cluster:
-        supervisor = cluster._life.supervisor
-        assert supervisor is not None
-        broken = supervisor.folder / "ipython" / "profile" / "security"
+        broken = supervisor_of(cluster).folder / "ipython" / "profile" / "security"
         for path in broken.glob("*engine.json"):
             path.write_text('{"url": "nowhere"}')
 

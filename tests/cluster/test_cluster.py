@@ -16,6 +16,7 @@ import pytest
 from kit.cluster import Bootstrap, Cluster, ClusterState, current
 from kit.cluster.cells.on import CellFailed
 from kit.cluster.cells.output_limit import MOST
+from kit.cluster.processes.forks import connection_file
 from kit.cluster.processes.log_bound import MOST_BYTES
 from kit.errors import (
     DeadlineExceededError,
@@ -27,6 +28,7 @@ from kit.errors import (
 from kit.task import Task
 from kit.testing.task_process import until
 from tests.cases import for_each
+from tests.cluster.insides import supervisor_of
 
 pytestmark = [
     pytest.mark.engines,
@@ -238,7 +240,7 @@ def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
 
 def test_its_connections_are_encrypted_and_its_files_private(cluster: Cluster) -> None:
     client = cluster.view("all").client
-    security = Path(client._profile_dir.security_dir)
+    security = connection_file(supervisor_of(cluster).folder, "client").parent
 
     files = sorted(security.glob("*.json"))
 
@@ -251,7 +253,7 @@ def test_its_connections_are_encrypted_and_its_files_private(cluster: Cluster) -
 
 def test_who_knows_the_public_key_alone_gets_no_answer(cluster: Cluster) -> None:
     client = cluster.view("all").client
-    security = Path(client._profile_dir.security_dir)
+    security = connection_file(supervisor_of(cluster).folder, "client").parent
     info = json.loads(next(security.glob("*-client.json")).read_text())
     guess = info | {"key": "0" * len(info["key"])}
 

@@ -32,6 +32,7 @@ from kit.errors import (
     StartFailed,
 )
 from kit.testing.task_process import until
+from tests.cluster.insides import loop_of, supervisor_of
 from tests.zygote import forking
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
@@ -42,14 +43,13 @@ VICTIMS = ("controller", "fork server", "reaper", "engine", "nanny")
 
 
 def victim_of(cluster: Cluster, name: str) -> Process:
-    mine = cluster._life.supervisor
-    assert mine is not None
-    engine = mine._engine_of[cluster.tasks[-1]]
+    mine = supervisor_of(cluster)
+    engine = mine.engine_of[cluster.tasks[-1]]
     (nanny,) = reaper.descendants([engine]) - {engine}
     result = {
         "controller": mine.engines.controller,
         "fork server": mine.hosts.fork_server,
-        "reaper": reaper.find(mine._reaper.pid),
+        "reaper": reaper.find(mine.reaper.pid),
         "engine": engine,
         "nanny": nanny,
     }[name]
@@ -66,9 +66,9 @@ def hit(victim: Process, number: signal.Signals) -> None:
 
 def state_of(process: Process) -> str:
     """Return the letter of /proc for it, Z for one that is gone."""
-    fields = reaper._stat(process.pid)
-    is_same = fields is not None and int(fields[reaper._STARTED]) == process.started
-    return fields[reaper._STATE] if fields is not None and is_same else "Z"
+    if process.is_stopped:
+        return "T"
+    return "S" if process.is_running else "Z"
 
 
 def stop_in_time(cluster: Cluster) -> None:
@@ -123,7 +123,7 @@ def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
         return real(*args)
 
     monkeypatch.setattr(*moment, hit_first)
-    monkeypatch.setattr(supervisor, "_GRACE_S", 0.3)
+    monkeypatch.setattr(supervisor, "GRACE_S", 0.3)
     for name, number in zip(VICTIMS[:4], 2 * numbers, strict=True):
         cluster = Cluster(
             ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap
@@ -231,8 +231,8 @@ def test_a_start_without_a_controller_can_be_given_up(
 def test_a_loop_that_hangs_does_not_hold_up_the_stop(
     bootstrap: Bootstrap, gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "_GRACE_S", 0.0)
-    monkeypatch.setattr(supervisor, "_LAST_S", 0.0)
+    monkeypatch.setattr(supervisor, "GRACE_S", 0.0)
+    monkeypatch.setattr(supervisor, "LAST_S", 0.0)
     cluster = Cluster(ps=0, worker=1, stop_deadline_s=0.1, bootstrap=bootstrap).start()
     is_hanging, is_over = threading.Event(), threading.Event()
 
@@ -240,8 +240,7 @@ def test_a_loop_that_hangs_does_not_hold_up_the_stop(
         is_hanging.set()
         is_over.wait(60)
 
-    assert cluster._life.loop is not None
-    cluster._life.loop.submit(hang())
+    loop_of(cluster).submit(hang())
     assert is_hanging.wait(10)
     begin = time.monotonic()
     cluster.stop()

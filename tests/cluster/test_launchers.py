@@ -274,7 +274,7 @@ def test_a_host_knows_how_many_tasks_its_launcher_means_for_it(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    assert host._launched_here() == n_here
+    assert host.launched_here() == n_here
 
 
 @for_each(

@@ -8,6 +8,7 @@ import time
 from asyncio import run
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,8 @@ from kit.errors import (
     StartFailed,
 )
 from kit.task import Task
+from kit.testing.task_process import until
+from tests.cluster.insides import loop_of, supervisor_of
 
 
 class FakeSupervisor:
@@ -87,7 +90,7 @@ def test_a_stop_whose_waiter_is_interrupted_is_a_stop_all_the_same(
 
 
 def test_who_waits_for_a_stop_that_hangs_carries_it_out(cluster: Cluster) -> None:
-    supervisor = cluster._life.supervisor
+    supervisor: Any = supervisor_of(cluster)
     assert isinstance(supervisor, FakeSupervisor)
     supervisor.stop_s = 0.01
 
@@ -111,9 +114,7 @@ def test_a_stop_that_nobody_waits_for_any_more_ends_the_thread_of_the_loop(
 
     asyncio.run(cell())
 
-    assert cluster._life.loop is not None
-    cluster._life.loop._thread.join(5)
-    assert not cluster._life.loop._thread.is_alive()
+    until(lambda: all(t.name != "kit-cluster-loop" for t in threading.enumerate()), 5)
     assert cluster.state is ClusterState.STOPPED
 
 
@@ -166,8 +167,7 @@ def test_a_start_that_fails_is_over_although_its_waiter_is_interrupted(
 def test_work_under_way_when_the_cluster_is_stopped_ends(
     cluster: Cluster, gate: threading.Event
 ) -> None:
-    assert cluster._life.loop is not None
-    work = cluster._life.loop.submit(asyncio.Event().wait())
+    work = loop_of(cluster).submit(asyncio.Event().wait())
     gate.set()
 
     cluster.stop()

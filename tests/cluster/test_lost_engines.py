@@ -15,6 +15,7 @@ from kit.cluster.cells.failures import tells_of_an_end
 from kit.cluster.processes import reaper
 from kit.errors import PeerLost
 from kit.testing.task_process import until
+from tests.cluster.insides import supervisor_of
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -107,9 +108,7 @@ def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
 def test_an_engine_that_is_not_registered_any_more_is_answered_for(
     cluster: Cluster,
 ) -> None:
-    supervisor = cluster._life.supervisor
-    assert supervisor is not None
-    engines = supervisor.engines
+    engines = supervisor_of(cluster).engines
 
     end(cluster.call(LOST, os.getpid))
     until(lambda: 1 not in engines.registered, 10)

@@ -19,6 +19,7 @@ from kit.testing.task_process import until
 from kit.training.client.run import Run
 from tests.cluster.engine_training import begin, replayed
 from tests.cluster.hub import Hub, define, forget_topologies, titles
+from tests.widgets.insides import bundle_of
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
 from widgets.board.choices import formable
 
@@ -110,7 +111,7 @@ def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
 
     stepper = ExchangeStepper("hub", n=3)
 
-    assert "All-reduce by a hub: 3 workers" in stepper._bundle()["text/html"]
+    assert "All-reduce by a hub: 3 workers" in bundle_of(stepper)["text/html"]
     assert len(stepper.messages) == stepper.formula.n_messages == 4
 
 

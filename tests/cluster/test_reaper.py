@@ -302,7 +302,7 @@ def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = processes.ReaperHandle(folder, lease_s=1.0)
-    monkeypatch.setattr(processes, "_MARGIN_S", 0.1)
+    monkeypatch.setattr(processes, "MARGIN_S", 0.1)
     monkeypatch.setattr(reaper, "KILL_S", 0.0)
     send_signal = subprocess.Popen.send_signal
 

@@ -21,7 +21,6 @@ from kit.cluster import Bootstrap, Cluster, ClusterState
 from kit.cluster.processes.bootstrap import SERVERS
 from kit.cluster.processes.hosts import LocalHosts
 from kit.cluster.processes.reaper import Process
-from kit.cluster.processes.supervisor import Supervisor
 from kit.errors import (
     ClusterBusy,
     FailedPreconditionError,
@@ -31,6 +30,7 @@ from kit.errors import (
     StartFailed,
 )
 from kit.testing.task_process import until
+from tests.cluster.insides import supervisor_of
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 keeps = pytest.mark.lasting("process")  # the engines that it has begun anew
@@ -118,7 +118,7 @@ def test_a_task_can_be_restarted_more_than_once_and_is_lost_for_its_own_reason(
 def test_a_restart_that_fails_says_so_and_the_task_is_lost_until_one_succeeds(
     cluster: Cluster,
 ) -> None:
-    folder = supervisor(cluster).folder / "ipython" / "profile" / "security"
+    folder = supervisor_of(cluster).folder / "ipython" / "profile" / "security"
     whole = {path: path.read_text() for path in folder.glob("*engine.json")}
     for path in whole:
         path.write_text('{"url": "nowhere"}')
@@ -231,16 +231,10 @@ def test_a_lost_backup_worker_is_restarted_beside_the_training_and_rejoins_it(
     np.testing.assert_array_equal(run.params["w"], np.full(1000, -0.5 * run.step))
 
 
-def supervisor(cluster: Cluster) -> Supervisor:
-    result = cluster._life.supervisor
-    assert result is not None
-    return result
-
-
 @contextmanager
 def goes_on(cluster: Cluster) -> Iterator[Process]:
     """Give the fork server, which goes on at the end if it was stopped."""
-    server = supervisor(cluster).hosts.fork_server
+    server = supervisor_of(cluster).hosts.fork_server
     assert server is not None
     try:
         yield server

@@ -50,7 +50,7 @@ def push(worker: LocalMember, parts: tuple[Range, ...], value: float) -> None:
 def test_the_push_of_a_worker_that_dies_counts_once_if_it_was_complete(
     is_complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "_GRACE_S", 0.0)
+    monkeypatch.setattr(endpoints, "GRACE_S", 0.0)
     training = job()
     shard = training.group.shards[0]
     with local_group(training.layout, len(TASKS), in_place=False) as members:

@@ -17,7 +17,7 @@ from kit.graph.ops.math.arithmetic import add_n, multiply
 from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.state.source import placeholder
 from kit.graph.static import agrees
-from kit.graph.table import entries, missing
+from kit.graph.table import TABLE, missing
 from kit.session.client.session import Session
 from tests.cases import for_each
 from tests.graph.cases.case import (
@@ -195,7 +195,7 @@ def compare_modules(case: Case, xp: ModuleType) -> None:
 
 def test_every_entry_has_a_case() -> None:
     tried = {case.op for case in CASES} | ELSEWHERE | STRINGS | SUMMARIES
-    pure = {name for name, entry in entries().items() if not entry.stateful}
+    pure = {name for name, entry in TABLE.items() if not entry.stateful}
 
     assert pure <= tried
 
@@ -204,7 +204,7 @@ def test_every_gradient_has_a_case() -> None:
     tried = {case.op for case in SLOPED} | ELSEWHERE
     sloped = {
         name
-        for name, entry in entries().items()
+        for name, entry in TABLE.items()
         if entry.gradient not in (None, missing) and not entry.stateful
     }
 
@@ -213,4 +213,4 @@ def test_every_gradient_has_a_case() -> None:
 
 def test_importing_the_ops_fills_the_table() -> None:
     assert kit.graph.ops is not None
-    assert {"MatMul", "ConcatV2", "ScatterAdd", "VariableV2"} <= set(entries())
+    assert {"MatMul", "ConcatV2", "ScatterAdd", "VariableV2"} <= set(TABLE)

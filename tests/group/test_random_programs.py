@@ -41,7 +41,7 @@ def test_results_and_bytes_are_those_of_a_model_in_one_process(
 
 @pytest.mark.slow
 def test_memory_grows_on_all_tasks_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "_LEAST_CAPACITY", 128)
+    monkeypatch.setattr(generation, "LEAST_CAPACITY", 128)
     with scene(3) as stage:
 
         @given(programs(3))

@@ -46,8 +46,8 @@ def test_option_that_a_replay_does_not_know_is_refused_by_name(
     recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = switched(tmp_path / "run", accumulate=2)
-    expected = recomputation._KNOWN - {"accumulate"}
-    monkeypatch.setattr(recomputation, "_KNOWN", expected)  # as if it were a later one
+    expected = recomputation.KNOWN - {"accumulate"}
+    monkeypatch.setattr(recomputation, "KNOWN", expected)  # as if it were a later one
 
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
     with pytest.raises(UnimplementedError, match="accumulate=2 cannot be"):

@@ -332,7 +332,7 @@ def train_step(params: Any, batch: Any) -> Any:
 
 def touched_bytes(cluster: LocalCluster) -> list[int]:
     """Return how much of each member's arena of the last training has been used."""
-    members = [server.trainings._member for server in cluster.servers]
+    members = [server.trainings.member for server in cluster.servers]
     linked = [member._linked for member in members if member is not None]
     arenas = [item.arenas[item.me] for item in linked if item is not None]
     return [os.fstat(arena._fd).st_blocks * 512 for arena in arenas]

@@ -60,7 +60,7 @@ def test_port_of_a_process_that_is_ending_is_waited_for(
 def test_port_that_another_process_keeps_is_told_after_the_deadline(
     tmp_path: Path, before: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_LEAVE_S", 0.05)
+    monkeypatch.setattr(engine, "LEAVE_S", 0.05)
 
     with pytest.raises(AddressInUse, match="is taken"):
         engine.start(config(tmp_path, before))

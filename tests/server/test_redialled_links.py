@@ -88,7 +88,7 @@ def test_member_asks_all_over_one_link_and_tells_that_it_lives_while_it_waits(
         return answer
 
     monkeypatch.setattr(leader, "link_opened", link_opened)
-    monkeypatch.setattr(questions, "_PATIENCE_S", 30.0)
+    monkeypatch.setattr(questions, "PATIENCE_S", 30.0)
     run = begin(ring, steps=1_000_000)
     run.pause()
     member = ring.servers[1].trainings.find(run.job.run)
@@ -217,7 +217,7 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
 def test_end_of_a_member_is_heard_of_while_it_waits_for_an_answer(
     ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "_PATIENCE_S", 30.0)
+    monkeypatch.setattr(questions, "PATIENCE_S", 30.0)
     run = begin(ring, steps=1_000_000)
     run.pause()
     leader, other = (server.trainings.find(run.job.run) for server in ring.servers)

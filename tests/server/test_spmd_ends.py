@@ -135,7 +135,7 @@ def test_worker_that_looks_late_has_the_servers_parameters_all_the_same(
 def test_server_that_nobody_looks_at_waits_for_nobody(
     tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainings, "_WATCHED_S", 3600.0)  # longer than any test
+    monkeypatch.setattr(trainings, "WATCHED_S", 3600.0)  # longer than any test
 
     def twice(server: kit.Server) -> list[kit.Run]:
         return [program()(server), program()(server)]

@@ -55,6 +55,16 @@ def waits_for_ever(device: str) -> tuple[Variable, Tensor]:
         return begun, never(device)
 
 
+def connection_of(session: Session) -> Any:
+    """Return a session's way to its master."""
+    return session._connection
+
+
+def sent_of(session: Session) -> Any:
+    """Return what a session has sent to its master."""
+    return session._sent
+
+
 def until_it_waits(session: Session, begun: Variable) -> None:
     """Wait until a run of another session has set what `waits_for_ever` gave."""
 

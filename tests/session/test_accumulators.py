@@ -50,7 +50,7 @@ def apply_rows(
 
 
 def waiting(accumulator: Accumulator) -> int:
-    return len(accumulator._waiting)
+    return len(accumulator.waiting)
 
 
 # -- dense -----------------------------------------------------------------------------

@@ -17,12 +17,22 @@ from kit.session.client.session import Session
 from kit.session.worker.worker import Worker
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
-from tests.session.scene import PS, W0, failure, in_thread, never, value, works
+from tests.session.scene import (
+    PS,
+    W0,
+    connection_of,
+    failure,
+    in_thread,
+    never,
+    sent_of,
+    value,
+    works,
+)
 
 
 def n_runs(worker: Worker) -> int:
     """Return how many runs a task has a part in."""
-    return len(worker._steps)
+    return len(worker.steps)
 
 
 @pytest.mark.slow
@@ -59,14 +69,13 @@ def test_closing_cancels_a_run_that_its_master_has_not_heard_of(
     cluster: LocalCluster, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(target)
-    way: Any = session._connection
+    way: Any = connection_of(session)
     prepare = way.prepare
 
     def closed_then(*about: Any) -> int:
         plan: int = prepare(*about)
-        session._sent.is_closed = (
-            True  # what `close` does, as far as it has come by now
-        )
+        # What `close` does, as far as it has come by now.
+        sent_of(session).is_closed = True
         cluster.servers[1].graphs.master.end(way._number)
         return plan
 
@@ -86,7 +95,7 @@ def test_the_run_of_a_client_that_goes_away_is_cancelled(
     task = cluster.servers[0].graphs.worker
     until(lambda: n_runs(task) > 0)
 
-    session._connection._peers.close()  # type: ignore[attr-defined]  # as a kill would
+    connection_of(session)._peers.close()  # as a kill would
 
     assert isinstance(failure(run), KitError)
     until(lambda: n_runs(task) == 0)
@@ -138,6 +147,6 @@ def test_closing_ends_the_wait_for_a_task_that_is_missing(graph: Graph) -> None:
         cluster.servers[0].stop()
         session = Session(cluster.servers[1])
         run = in_thread(lambda: session.run(tensor))
-        until(lambda: session._sent.n_sent > 0)
+        until(lambda: sent_of(session).n_sent > 0)
         session.close()
         assert isinstance(failure(run), CancelledError)

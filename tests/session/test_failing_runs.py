@@ -57,7 +57,7 @@ def raising() -> Iterator[dict[str, Exception]]:
     rule = OpDef("Raise", lambda *_: [Static((), np.dtype("float32"))], forward)
     table.register(rule)
     yield errors
-    table._TABLE.pop("Raise")
+    table.TABLE.pop("Raise")
 
 
 def raise_at(device: str, key: str, *inputs: Tensor) -> Tensor:
@@ -148,7 +148,7 @@ def test_a_task_that_waits_for_a_failed_one_is_cancelled(
 
     with Session(target) as session:
         assert "the first" in str(failure(in_thread(lambda: session.run(behind))))
-        until(lambda: not cluster.servers[0].graphs.worker._steps)
+        until(lambda: not cluster.servers[0].graphs.worker.steps)
         assert works(session, W0, PS, W1)
 
 

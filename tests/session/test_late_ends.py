@@ -23,7 +23,17 @@ from kit.session.transport import shared_tensors
 from kit.session.transport.message import begin_lending
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
-from tests.session.scene import PS, W0, at, failure, in_thread, never, value, variable
+from tests.session.scene import (
+    PS,
+    W0,
+    at,
+    connection_of,
+    failure,
+    in_thread,
+    never,
+    value,
+    variable,
+)
 
 
 class Gate:
@@ -100,13 +110,13 @@ def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
 ) -> None:
     tensor = value(PS, 3.0)
     with Session(target) as session:
-        extend = session._connection.extend
+        extend = connection_of(session).extend
 
         def unheard(*about: Any) -> int:
             extend(*about)
             raise DeadlineExceededError("no answer came in time.")
 
-        monkeypatch.setattr(session._connection, "extend", unheard)
+        monkeypatch.setattr(connection_of(session), "extend", unheard)
         with pytest.raises(DeadlineExceededError):
             session.run(tensor)
         monkeypatch.undo()
@@ -115,7 +125,7 @@ def test_nodes_whose_arrival_was_not_heard_of_are_sent_again(
 
 
 def test_nodes_of_somebody_else_are_refused(cluster: LocalCluster) -> None:
-    way = Session(cluster.session_target)._connection
+    way = connection_of(Session(cluster.session_target))
     with Graph().as_default() as mine:
         constant(1.0, name="mine")
     with Graph().as_default() as theirs:
@@ -131,13 +141,13 @@ def test_closing_before_the_first_question_cancels_the_run_and_leaves_no_session
 ) -> None:
     gate, waits = Gate(), never(PS)
     session = Session(target)
-    extend = session._connection.extend
+    extend = connection_of(session).extend
 
     def later(*about: Any) -> int:
         gate.stand()
         return extend(*about)
 
-    monkeypatch.setattr(session._connection, "extend", later)
+    monkeypatch.setattr(connection_of(session), "extend", later)
     run = in_thread(lambda: session.run(waits))
     assert gate.reached.wait(10)
     session.close()
@@ -161,7 +171,7 @@ def test_closing_while_the_session_is_being_made_leaves_none(
     run = in_thread(lambda: session.run(item))
     assert gate.reached.wait(10)
     closing = in_thread(session.close)
-    until(lambda: bool(session._connection._is_closed))  # type: ignore[attr-defined]
+    until(lambda: bool(connection_of(session)._is_closed))
     gate.open()
 
     closing.result(10)

@@ -165,14 +165,16 @@ def test_abandoned_sessions_are_bounded_in_number(cluster: LocalCluster) -> None
     master = cluster.servers[0].graphs.master
     kept = master.create(SessionOptions())
     master.used(kept, "a client")
+    sessions = [kept]
     for number in range(400):
         session = master.create(SessionOptions())
+        sessions.append(session)
         master.used(session, number)
         master.left(number)
 
     assert len(master) < 300
     assert master.session(kept)
-    for session in list(master._sessions):
+    for session in sessions:
         master.end(session)
 
 

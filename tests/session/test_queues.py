@@ -37,7 +37,7 @@ class Step:
 
 
 def until_waiting(q: FifoQueue, takers: int = 0, putters: int = 0) -> None:
-    until(lambda: (len(q._takers), len(q._putters)) == (takers, putters))
+    until(lambda: (len(q.takers), len(q.putters)) == (takers, putters))
 
 
 def elements(*numbers: int) -> list[Element]:

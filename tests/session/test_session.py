@@ -40,6 +40,7 @@ from tests.session.scene import (
     failure,
     in_thread,
     never,
+    sent_of,
     value,
     variable,
     works,
@@ -306,7 +307,7 @@ def test_a_run_on_a_session_closed_meanwhile_is_cancelled(target: Any) -> None:
     waits = never(PS)
     session = Session(target)
     run = in_thread(lambda: session.run(waits))
-    until(lambda: bool(session._sent.plans))
+    until(lambda: bool(sent_of(session).plans))
 
     session.close()
 

@@ -42,7 +42,7 @@ def joined(servers: Servers) -> JoinedTarget:
 
 
 def parts(servers: Servers) -> list[int]:
-    return [len(server.graphs._parts) for server in servers]
+    return [len(server.graphs.parts) for server in servers]
 
 
 def test_a_part_lasts_as_long_as_the_last_session_of_it(servers: Servers) -> None:
@@ -82,7 +82,7 @@ def test_a_session_that_is_closed_ends_its_run_on_the_other_task(
     session = Session(joined(servers))
     element = never(str(B))
     run = in_thread(lambda: session.run(element))
-    until(lambda: bool(servers[1].graphs._parts))
+    until(lambda: bool(servers[1].graphs.parts))
 
     session.close()
 

@@ -17,6 +17,7 @@ from kit.errors import (
 from kit.graph.graph import Graph
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
+from kit.session.worker.program import SegmentProgram
 from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, variable
 
@@ -214,9 +215,7 @@ def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
     with Session() as session:
         session.run(v.initializer)
         session.run(doubled)
-        program = next(iter(session._connection._master.worker._programs.values()))  # type: ignore[attr-defined]
-        assert program
-        run = type(program[1]).run
+        run = SegmentProgram.run
 
         def noting(self: Any, step: Any, feeds: Any) -> list[Any]:
             results: list[Any] = run(self, step, feeds)
@@ -224,7 +223,7 @@ def test_a_large_result_that_nobody_shares_is_not_copied(graph: Graph) -> None:
             return results
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(program[1]), "run", noting)
+            patch.setattr(SegmentProgram, "run", noting)
             result = session.run(doubled)
             stored = session.run(v)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kit import tf1 as tf
 from kit.errors import UnimplementedError
-from kit.graph.table import entries
+from kit.graph.table import TABLE
 from kit.tf1 import older
 from kit.tf1.not_offered import OutsideScopeError, names_of
 from tests.cases import for_each
@@ -107,7 +107,7 @@ def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
 
 
 def test_a_function_that_is_one_op_has_the_arguments_that_the_table_says() -> None:
-    calls = [entry for entry in entries().values() if entry.call]
+    calls = [entry for entry in TABLE.values() if entry.call]
 
     for op in calls:
         path, _, arguments = op.call.rstrip(")").partition("(")

@@ -17,6 +17,7 @@ from kit.wire.rpc import Answer, Handler
 from tests.training.toy import BATCH, DATA, Params, fit, initial
 
 LONG_S = 60.0
+Answerer = Callable[[dict[str, Any], bytearray], Answer | None]
 
 
 class Held:
@@ -67,17 +68,24 @@ def standing(run: kit.Run, after: int = -1) -> int:
     return seen
 
 
-def answer_with(
-    server: Server, op: str, answer: Callable[[dict[str, Any], bytearray], Answer]
+def change_answer(
+    server: Server, op: str, change: Callable[[Answerer], Answerer]
 ) -> None:
     """Let a server answer one question otherwise, on links that are opened later."""
     plain = server._handlers
 
     def handlers(peer: Task, link: Any = None) -> Mapping[str, Handler]:
         table = plain(peer, link)
-        return {**table, op: table[op]._replace(answer=answer)}
+        return {**table, op: table[op]._replace(answer=change(table[op].answer))}
 
     server._handlers = handlers  # type: ignore[method-assign]
+
+
+def answer_with(
+    server: Server, op: str, answer: Callable[[dict[str, Any], bytearray], Answer]
+) -> None:
+    """Let a server give this answer to one question, as `change_answer` does."""
+    change_answer(server, op, lambda _: answer)
 
 
 def wait_for_step(run: kit.Run, step: int) -> None:

@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 def is_saved(cluster: LocalCluster, step: int) -> bool:
     """Tell whether the coordinator has a checkpoint and is ready for the next one."""
     for server in cluster.servers:
-        member = server.trainings._member
+        member = server.trainings.member
         if member is not None and member.store is not None:
             status = member.store.save_coordinator.status()
             last = status["last"]

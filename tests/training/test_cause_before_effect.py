@@ -43,7 +43,7 @@ def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
         return fit(params, examples)
 
     # No news comes before the closed link is noticed.
-    monkeypatch.setattr(endpoint, "_GRACE_S", 0.0)
+    monkeypatch.setattr(endpoint, "GRACE_S", 0.0)
     monkeypatch.setattr(Endpoint, "on_loss", Deaf(), raising=False)
     monkeypatch.setattr(Endpoint, "_gone", noted)
     chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=400)

@@ -172,7 +172,7 @@ def test_failed_step_ends_the_training_but_not_the_save_before_it(
     monkeypatch: pytest.MonkeyPatch,
     are_told: str,
 ) -> None:
-    monkeypatch.setattr(checkpoint_writer, "_LAST_WORDS_S", 30.0)
+    monkeypatch.setattr(checkpoint_writer, "LAST_WORDS_S", 30.0)
     if are_told != "at once":
         tell_later(monkeypatch)
     step = Patient(cluster, 2, set())

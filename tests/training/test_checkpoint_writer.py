@@ -124,7 +124,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(writer, "_DROP_S", 30.0)  # the machine may be busy
+    monkeypatch.setattr(writer, "DROP_S", 30.0)  # the machine may be busy
     result = Scene(tmp_path)
     yield result
     result.close()

@@ -288,7 +288,7 @@ def test_memory_of_a_saved_training_is_free_when_the_next_one_begins(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     train(cluster, tmp_path / "first", 3).wait(20)
-    members = [server.trainings._member for server in cluster.servers]
+    members = [server.trainings.member for server in cluster.servers]
     contexts = [weakref.ref(member.context) for member in members if member is not None]
     assert len(contexts) == len(cluster.servers)
     assert all(context() is not None for context in contexts)

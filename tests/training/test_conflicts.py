@@ -35,7 +35,7 @@ class Odd(ParameterServer):
 
 @pytest.fixture(autouse=True)
 def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "_table", dict(topology._table))
+    monkeypatch.setattr(topology, "TABLE", dict(topology.TABLE))
     for item in (Mistaken(), Odd()):
         topology.register(item)
 

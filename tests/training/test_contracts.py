@@ -37,7 +37,7 @@ class AcrossLinks:
             leader, lambda: cast(Directory, None), cast("Any", None)
         )
         member = SimpleNamespace(job=job, coordinator=self._coordinator, task=leader)
-        self._trainings._member = cast(Member, member)
+        self._trainings.member = cast(Member, member)
 
     def _ask(self, op: str, member: int, **values: Any) -> Any:
         expected = {"run": self._job.run, "member": member}

@@ -31,7 +31,7 @@ def cluster() -> Iterator[LocalCluster]:
 def context_of(cluster: LocalCluster, task: str) -> MemberContext:
     """Return a member's context in the training under way."""
     for server in cluster.servers:
-        member = server.trainings._member
+        member = server.trainings.member
         if (
             server.task.short == task
             and member is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,8 +16,8 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
 from kit.training.client import observer
-from kit.wire.link import Link
-from kit.wire.rpc import Answer, Caller, Handler
+from kit.wire.rpc import Answer, Caller
+from tests.training.paced import Answerer, change_answer
 from tests.training.toy import BATCH, DATA, fit, initial
 
 LEADER, SLOW = Task("worker", 0), Task("worker", 1)
@@ -42,27 +42,17 @@ def dialled_in(cluster: LocalCluster, patch: pytest.MonkeyPatch) -> list[Task]:
     return result
 
 
-def before_polls(
-    cluster: LocalCluster,
-    patch: pytest.MonkeyPatch,
-    task: Task,
-    call: Callable[[], object],
-) -> None:
+def before_polls(cluster: LocalCluster, task: Task, call: Callable[[], object]) -> None:
     """Let a task do something before it tells its news."""
-    server = cluster.servers[cluster.tasks.index(task)]
-    plain = server._handlers
 
-    def handlers(peer: Task, link: Link | None = None) -> Mapping[str, Handler]:
-        table = plain(peer, link)
-        answer = table["run.poll"].answer
-
+    def change(answer: Answerer) -> Answerer:
         def delayed(question: dict[str, Any], blob: bytearray) -> Answer | None:
             call()
             return answer(question, blob)
 
-        return {**table, "run.poll": table["run.poll"]._replace(answer=delayed)}
+        return delayed
 
-    patch.setattr(server, "_handlers", handlers)
+    change_answer(cluster.servers[cluster.tasks.index(task)], "run.poll", change)
 
 
 def slowly(params: Any, batch: Any) -> Any:
@@ -101,7 +91,7 @@ def assert_all_steps_are_known(run: kit.Run, steps: int) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody counts as late because the machine is busy."""
-    monkeypatch.setattr(watchers, "_LATE_S", 30.0)
+    monkeypatch.setattr(watchers, "LATE_S", 30.0)
     with kit.settings(suspect_after_s=30.0, dead_after_s=40.0):
         yield
 
@@ -126,7 +116,7 @@ def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One member's answer, of 10 rows of a kind, is more than the others may add to.
-    monkeypatch.setattr(watchers, "_MOST_BYTES", 1)
+    monkeypatch.setattr(watchers, "MOST_BYTES", 1)
     monkeypatch.setattr(watchers, "MOST_ROWS", 10)
     lines, plain = list[int](), watchers.GatheredNews.take
 
@@ -148,9 +138,9 @@ def test_news_that_do_not_fit_into_one_answer_come_with_the_next(
 def test_member_that_answers_late_delays_no_news_and_is_asked_directly(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchers, "_LATE_S", 0.3)
+    monkeypatch.setattr(watchers, "LATE_S", 0.3)
     dialled, may_answer = dialled_in(cluster, monkeypatch), threading.Event()
-    before_polls(cluster, monkeypatch, SLOW, lambda: may_answer.wait(30))
+    before_polls(cluster, SLOW, lambda: may_answer.wait(30))
     run = begin(cluster)
     go_on(run)
     until(lambda: SLOW in dialled)
@@ -165,7 +155,7 @@ def test_all_are_asked_directly_while_the_coordinator_is_silent(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialled, may_answer = dialled_in(cluster, monkeypatch), threading.Event()
-    before_polls(cluster, monkeypatch, LEADER, lambda: may_answer.wait(30))
+    before_polls(cluster, LEADER, lambda: may_answer.wait(30))
     with kit.settings(suspect_after_s=0.6):
         run = begin(cluster)
     until(lambda: {*dialled} == {*cluster.tasks})
@@ -181,8 +171,8 @@ def test_many_members_are_asked_less_often(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[float]()
-    before_polls(cluster, monkeypatch, LEADER, lambda: asked.append(time.monotonic()))
-    monkeypatch.setattr(observer, "_POLL_OF_ONE_S", 0.15)
+    before_polls(cluster, LEADER, lambda: asked.append(time.monotonic()))
+    monkeypatch.setattr(observer, "POLL_OF_ONE_S", 0.15)
     run = begin(cluster)
     # Every 0.45 s, for three others, once the pauses have grown from 5 ms.
     until(lambda: sum(late - early > 0.4 for early, late in pairwise(asked)) > 3)

@@ -62,7 +62,7 @@ class Coordinator:
             TASKS[1], lambda: cast(Directory, None), cast("Any", None)
         )
         member = SimpleNamespace(job=self.job, coordinator=self.coordinator)
-        self.trainings._member = cast(Member, member)
+        self.trainings.member = cast(Member, member)
 
     def hear(
         self, op: str, member: int = ASKER, blob: bytes = b"", **given: Any

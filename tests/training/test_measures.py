@@ -72,7 +72,7 @@ def test_who_tells_nothing_keeps_no_log() -> None:
         meters = [
             member.meter
             for server in cluster.servers
-            if (member := server.trainings._member) is not None
+            if (member := server.trainings.member) is not None
         ]
 
     assert len(meters) == 3

@@ -178,7 +178,7 @@ def test_coordinator_that_is_busy_hears_of_a_lost_task_all_the_same(
 def test_task_that_never_answers_is_not_dialled_long_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ending, "_LAST_WORDS_S", 0.1)
+    monkeypatch.setattr(ending, "LAST_WORDS_S", 0.1)
 
     with quick_cluster(dead_after_s=MUCH_LONGER_S) as cluster:
         refused = refuse(cluster, monkeypatch, lambda task, _: task == OTHER)
@@ -191,7 +191,7 @@ def test_task_that_never_answers_is_not_dialled_long_after_the_end(
 def test_task_that_never_answers_delays_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ending, "_LAST_WORDS_S", MUCH_LONGER_S)
+    monkeypatch.setattr(ending, "LAST_WORDS_S", MUCH_LONGER_S)
     seen = threading.Event()
 
     def is_busy(task: Task, _: str) -> bool:

@@ -58,7 +58,7 @@ def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> None:
-    table._table.pop("hub")
+    table.TABLE.pop("hub")
     with process_cluster(ps=0, worker=2) as cluster:
         register(Hub())
         options: dict[str, Any] = {

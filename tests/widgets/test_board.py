@@ -18,6 +18,7 @@ from kit.trace.trace import Trace
 from tests.server.attached import clusters, look
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
+from tests.widgets.insides import beat_of, view_of
 from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree
 from widgets.board import board as board_file
 from widgets.board.board import TrafficBoard
@@ -187,10 +188,10 @@ def test_a_board_that_is_closed_while_it_draws_ends_the_drawing_first(
             closing.join(0.1)
 
         monkeypatch.setattr(board._controls, "follow", close_now)
-        board._draw(board._beat)
+        board._draw(beat_of(board))
         closing.join(LONG_S)
 
-        assert board._view is None
+        assert view_of(board) is None
 
 
 @pytest.mark.slow

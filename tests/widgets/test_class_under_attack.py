@@ -27,6 +27,7 @@ from kit.trace.trace import Trace
 from tests.cases import for_each
 from tests.training.paced import LONG_S
 from tests.widgets import hostile_class
+from tests.widgets.insides import server_of
 from widgets import Prediction, TrafficBoard
 from widgets.sharing.poll import MOST_ANSWERS, Poll
 from widgets.sharing.room import GUEST, STRANGER, VIEWER, Room, places
@@ -403,8 +404,7 @@ def test_one_absurd_answer_leaves_the_others_in_bins_of_their_own() -> None:
 
 @pytest.mark.slow
 def test_news_that_a_page_only_pretends_to_take_do_not_pile_up(share: Share) -> None:
-    server = share._server
-    assert server is not None
+    server = server_of(share)
     where = urlsplit(share.url)
     text = "x" * (1 << 20)
     with socket.create_connection((where.hostname, where.port), LONG_S) as pupil:

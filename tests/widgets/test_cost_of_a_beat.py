@@ -18,6 +18,7 @@ from kit.training.client.watched import News
 from kit.training.core.job import Job
 from kit.training.core.news import LOGS
 from tests.training.jobs import job
+from tests.widgets.insides import beat_of, bundle_of
 from widgets.board import snapshot, watcher
 from widgets.board.board import TrafficBoard
 from widgets.board.follower import Beat
@@ -110,7 +111,8 @@ def test_the_still_picture_is_drawn_once_for_all_its_forms(
     make_trace: MakeTrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board, drawn = TrafficBoard(make_trace(("ps",), steps=3)), list[Beat]()
-    alone = in_cell(snapshot.html(board._beat)), snapshot.svg(board._beat)
+    beat = beat_of(board)
+    alone = in_cell(snapshot.html(beat)), snapshot.svg(beat)
     draw = snapshot.pictures
 
     def counted(beat: Beat) -> snapshot.Pictures:
@@ -119,7 +121,7 @@ def test_the_still_picture_is_drawn_once_for_all_its_forms(
 
     monkeypatch.setattr(snapshot, "pictures", counted)
 
-    bundle = board._bundle()
+    bundle = bundle_of(board)
 
     assert len(drawn) == 1
     assert (bundle["text/html"], bundle["image/svg+xml"]) == alone

@@ -22,6 +22,7 @@ from kit.errors import (
 from kit.markup import Html
 from kit.trace.trace import Trace
 from tests.training.paced import LONG_S
+from tests.widgets.insides import beat_of, server_of
 from tests.widgets.live import standing_training
 from widgets import Prediction, TrafficBoard
 from widgets.board.scene import scene
@@ -104,7 +105,7 @@ def test_only_who_knows_the_address_may_look(board: TrafficBoard) -> None:
 def test_a_page_is_told_the_whole_board_when_it_comes(board: TrafficBoard) -> None:
     reply = looking(board.share().url, news)
 
-    assert reply["scene"].startswith(scene(board._beat.moment))
+    assert reply["scene"].startswith(scene(beat_of(board).moment))
     assert set(reply) == {"status", "numbers", "scene", "loss", "table"}
 
 
@@ -184,8 +185,7 @@ def test_watchers_of_a_training_see_it_go_on_pause_for_the_teacher_and_end() -> 
 
 def test_a_slow_page_skips_news_and_gets_the_newest(board: TrafficBoard) -> None:
     share = board.share()
-    server = share._server
-    assert server is not None
+    server = server_of(share)
 
     async def look(page: WebSocketClientConnection) -> list[dict[str, str]]:
         first = await page.read_message()
@@ -209,7 +209,7 @@ def test_a_board_is_shared_once_and_ends_with_it(board: TrafficBoard) -> None:
     assert board.share() is share
     port = int(share.url.split(":")[2].split("/")[0])
     with pytest.raises(AddressInUse, match=str(port)):
-        Share(board._beat, None, port=port)
+        Share(beat_of(board), None, port=port)
 
     board.close()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.widgets.insides import view_of
 from widgets import RingStepper
 from widgets.drawing import front_end
 
@@ -26,7 +27,7 @@ def stepper(monkeypatch: pytest.MonkeyPatch) -> RingStepper:
 
 
 def test_buttons_turn_the_pages_and_rest_at_the_ends(stepper: RingStepper) -> None:
-    view = stepper._view
+    view = view_of(stepper)
 
     assert view.back.disabled
     view.next.click()
@@ -41,7 +42,7 @@ def test_buttons_turn_the_pages_and_rest_at_the_ends(stepper: RingStepper) -> No
 
 
 def test_the_slider_moves_what_is_drawn(stepper: RingStepper) -> None:
-    view = stepper._view
+    view = view_of(stepper)
     before = view.state.value
 
     view.slider.value = 7
@@ -56,8 +57,8 @@ def test_code_moves_the_slider(stepper: RingStepper) -> None:
     stepper.position = 3
     stepper.next()
 
-    assert stepper._view.slider.value == 4
-    assert "Message 4 of 12" in stepper._view.said.value
+    assert view_of(stepper).slider.value == 4
+    assert "Message 4 of 12" in view_of(stepper).said.value
 
 
 def test_a_closed_stepper_can_be_moved_and_read(stepper: RingStepper) -> None:

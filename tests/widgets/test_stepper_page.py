@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contrast import contrast
+from tests.widgets.insides import bundle_of
 from tests.widgets.playing import unpacked
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 from widgets.drawing.theme import THEMES
@@ -168,8 +169,8 @@ def test_the_still_picture_shows_the_turning_points_and_stays_small() -> None:
     assert drawing.turning_points(small.recording) == [0, 6, 12]
     assert drawing.turning_points(RingStepper(3, whole=True).recording) == [0, 6, 7]
     assert drawing.turning_points(RingStepper(1).recording) == [0]
-    assert len(Seen(small._bundle()["text/html"]).of_class("ps-state")) == 3
-    assert len(large._bundle()["text/html"]) < 100_000
+    assert len(Seen(bundle_of(small)["text/html"]).of_class("ps-state")) == 3
+    assert len(bundle_of(large)["text/html"]) < 100_000
 
 
 def test_what_changed_and_what_is_complete_does_not_hang_on_colour_alone() -> None:

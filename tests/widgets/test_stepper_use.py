@@ -20,6 +20,7 @@ from kit.exchange.topologies import topology
 from kit.exchange.topologies.ring import Ring
 from kit.exchange.topologies.topology import Topology
 from tests.cases import for_each
+from tests.widgets.insides import bundle_of
 from widgets import ExchangeStepper, RingStepper, ServerStepper
 
 
@@ -103,13 +104,13 @@ def test_a_topology_of_ones_own_needs_a_plan_and_nothing_else(
         def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
             return Ring().plan(layout, group, member)
 
-    monkeypatch.setitem(topology._table, "mine", Mine())
+    monkeypatch.setitem(topology.TABLE, "mine", Mine())
 
     stepper, ring = ExchangeStepper("mine", n=3), RingStepper(n=3)
 
     assert replace(stepper.formula, text=ring.formula.text) == ring.formula
     assert stepper.recording.states == ring.recording.states
-    assert "Topology mine: 3 workers" in stepper._bundle()["text/html"]
+    assert "Topology mine: 3 workers" in bundle_of(stepper)["text/html"]
 
 
 def test_plans_that_do_not_fit_together_are_refused(
@@ -121,7 +122,7 @@ def test_plans_that_do_not_fit_together_are_refused(
         def plan(self, layout: Any, group: Any, member: int) -> Any:
             return super().plan(layout, group, member) if member else None
 
-    monkeypatch.setitem(topology._table, "silent", Silent())
+    monkeypatch.setitem(topology.TABLE, "silent", Silent())
 
     with pytest.raises(FailedPreconditionError, match=r"worker:1.*wait without end"):
         ExchangeStepper("silent", n=3)

@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _launched_here() -> int:
+def launched_here() -> int:
     """Return how many processes the launcher has started on this host."""
     if n_here := number_in(LOCAL_SIZES, 0):
         return n_here
@@ -111,7 +111,7 @@ def main() -> None:
     if number_in(LOCAL_RANKS, 0) > 0:
         _wait_for_first_process(arguments.deadline)
         return
-    slots = arguments.slots or _launched_here()
+    slots = arguments.slots or launched_here()
     folder = launch_folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
     connection = connection_file(folder, "engine")
     connection.touch(mode=0o600)  # before the key is in it

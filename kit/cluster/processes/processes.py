@@ -31,7 +31,7 @@ from kit.errors import (
 )
 
 # How long the reaper may take to answer, and then the processes that it did not end.
-_MARGIN_S = 0.5
+MARGIN_S = 0.5
 _LAST_GRACE_S = 0.5
 _LAST_KILL_S = 0.5
 _CHECK_S = 0.01
@@ -110,9 +110,9 @@ class ReaperHandle:
         with contextlib.suppress(OSError, MemoryError):  # then it ends like the others
             if at_once is not None:
                 reaper.send(at_once, signal.SIGKILL)
-        self._wait(grace_s + reaper.KILL_S + _MARGIN_S)
+        self._wait(grace_s + reaper.KILL_S + MARGIN_S)
         self._child.kill()
-        self._wait(_MARGIN_S)
+        self._wait(MARGIN_S)
         self._pipe.close()
         self.survivors = frozenset()
         if self._child.returncode == 0:

@@ -53,8 +53,8 @@ from kit.wire.handshake.credentials import Credentials
 _REFRESH_S, _CHECK_S = 5.0, 1.0
 # A stop: work under way here gives up, the servers stop, the processes get a signal.
 _GIVE_UP_S = 1.0
-_GRACE_S = 2.0
-_LAST_S = 3.5  # the rest of a stop in which every part goes wrong
+GRACE_S = 2.0
+LAST_S = 3.5  # the rest of a stop in which every part goes wrong
 
 
 class PortTaken(StartFailed):
@@ -76,7 +76,7 @@ class Supervisor:
         self.controller_lost = ""
         self.fork_server_lost = ""
         self.has_ended = False
-        self._engine_of: dict[Task, reaper.Process] = {}
+        self.engine_of: dict[Task, reaper.Process] = {}
         self._stopped_since: dict[reaper.Process, float] = {}
         self._dead_after_s = Settings.from_plain(options.settings or {}).dead_after_s
         self._loop = asyncio.get_running_loop()
@@ -89,13 +89,13 @@ class Supervisor:
         self.changes = Changes()
         self.folder = make_folder(tasks=options.tasks)
         try:
-            self._reaper = ReaperHandle(
+            self.reaper = ReaperHandle(
                 self.folder, options.lease_s, options.as_arguments
             )
         except OSError as error:
             remove_folder(self.folder)
             raise not_started(error) from error
-        self._processes = Processes(self._reaper)
+        self._processes = Processes(self.reaper)
         self.engines = Engines(options, self.folder, self._processes)
         self.hosts = _hosts_of(options.launcher)(self.engines)
         self.calls = TaskCalls(options.tasks, self._submit)
@@ -113,7 +113,7 @@ class Supervisor:
         """Return the memory of each running task; some 2 ms for each on this host."""
         used = {
             task: self.hosts.of(self.numbers[task]).used_mib(process)
-            for task, process in self._engine_of.items()
+            for task, process in self.engine_of.items()
         }
         return {task: mib for task, mib in used.items() if mib is not None}
 
@@ -269,7 +269,7 @@ class Supervisor:
     def watch_engine(self, task: Task, process: reaper.Process) -> None:
         """Note a task's new process, and watch it: when it ends, the task is lost."""
         self._set(task, pid=process.pid)
-        self._engine_of[task] = process
+        self.engine_of[task] = process
         ended = partial(self._engine_ended, task, process)
         number = self.numbers[task]
         self.hosts.of(number).on_end(number, process, ended)
@@ -285,7 +285,7 @@ class Supervisor:
                 f"cluster.restart({task.short!r}) has returned."
             ),
         )
-        return self._engine_of.pop(task, None)
+        return self.engine_of.pop(task, None)
 
     def set_ready(self, task: Task) -> None:
         """Note that a task can be used."""
@@ -293,7 +293,7 @@ class Supervisor:
         self._set(task, state=ClusterState.READY, phase="", ready_s=took_s)
 
     def _engine_ended(self, task: Task, process: reaper.Process) -> None:
-        if self._engine_of.get(task) != process:
+        if self.engine_of.get(task) != process:
             return  # it was replaced
         ending = asyncio.create_task(self._find_reason(task, process))
         self._endings.add(ending)
@@ -301,7 +301,7 @@ class Supervisor:
 
     async def _find_reason(self, task: Task, process: reaper.Process) -> None:
         reason = await self.hosts.why_ended(self.numbers[task])
-        if self._engine_of.get(task) != process:
+        if self.engine_of.get(task) != process:
             return  # it was replaced meanwhile
         self.set_lost(task, reason)
         self._fail(f"{task.short} {reason}.\n{self.log_tail(task)}")
@@ -319,7 +319,7 @@ class Supervisor:
     def _check_stopped(self) -> None:
         """Count tasks as lost while their processes have been stopped for long."""
         now, limit_s = self._loop.time(), self._dead_after_s
-        for task, process in list(self._engine_of.items()):
+        for task, process in list(self.engine_of.items()):
             is_lost = self.status[task].state is ClusterState.LOST
             if not process.is_stopped:
                 since = self._stopped_since.pop(process, None)
@@ -451,7 +451,7 @@ class Supervisor:
     @property
     def stop_s(self) -> float:
         """How long a stop may take; after that, the waiting thread calls `end`."""
-        return _GIVE_UP_S + self.options.stop_deadline_s + _GRACE_S + _LAST_S
+        return _GIVE_UP_S + self.options.stop_deadline_s + GRACE_S + LAST_S
 
     async def stop(self, *under_way: asyncio.Future[Any]) -> None:
         """End everything; leaves no process, no file, no socket. Never raises.
@@ -464,7 +464,7 @@ class Supervisor:
                     await self._ask_to_stop(*under_way)
         finally:
             # Whatever has failed or hung there, this ends the processes.
-            self.end(_GRACE_S)
+            self.end(GRACE_S)
             for task in list(self.status):
                 self._set(task, state=ClusterState.STOPPED)
             # Last: it is ipyparallel's and zmq's, and nothing depends on it any more.
@@ -496,7 +496,7 @@ class Supervisor:
             self.calls.lose(task, self._stopped())
         # From now on processes end because we end them: these are not losses.
         self._processes.unwatch()
-        self.has_ended = self._reaper.end(grace_s, self.hosts.killed_at_once)
+        self.has_ended = self.reaper.end(grace_s, self.hosts.killed_at_once)
         self.hosts.join()
         remove_folder(self.folder)
 
@@ -507,7 +507,7 @@ class Supervisor:
         started by sudo, else `DeadlineExceededError`.
         """
         if not self.has_ended:
-            left = self._reaper.survivors or self.processes
+            left = self.reaper.survivors or self.processes
             raise still_running(sorted(left), self.stop_s)
 
     def _stopped(self) -> CancelledError:

@@ -37,7 +37,7 @@ from kit.wire.shaping import LineIn
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _DEAR_NS, _DEAR_WAITS = 200_000, 300  # as in hops.c
-_GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
+GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
 
 
 class Wait(NamedTuple):
@@ -270,7 +270,7 @@ class Endpoint:
             if port is not None and self.is_gone(port) and not ready():
                 lost_at = lost_at or now
                 # No further report comes about a member that is known to be lost.
-                if port.peer in self.lost or now - lost_at > _GRACE_S * 1e9:
+                if port.peer in self.lost or now - lost_at > GRACE_S * 1e9:
                     raise self._gone(port)
             # A process that was stopped for long finds both its deadline past and the
             # others gone; that they are gone explains more.

@@ -216,7 +216,7 @@ class Topology(ABC):
         return (group.ps, group.workers) if self.needs_ps else ()
 
 
-_table: dict[str, Topology] = {}
+TABLE: dict[str, Topology] = {}
 
 
 def register(topology: Topology) -> Topology:
@@ -248,7 +248,7 @@ def register(topology: Topology) -> Topology:
             f"give it a text that does not end in {_ASYNCHRONOUS!r}, which is what "
             f"traces call its asynchronous steps, and is not {AUTO!r}."
         )
-    _table[name] = topology
+    TABLE[name] = topology
     return topology
 
 
@@ -265,12 +265,12 @@ def is_own(topology: Topology) -> bool:
 
 def names() -> tuple[str, ...]:
     """Return the names of all topologies, sorted."""
-    return tuple(sorted(_table))
+    return tuple(sorted(TABLE))
 
 
 def registered() -> tuple[Topology, ...]:
     """Return all topologies in the order in which they were registered."""
-    return tuple(_table.values())
+    return tuple(TABLE.values())
 
 
 def first(suits: Callable[[Topology], bool]) -> str:
@@ -281,7 +281,7 @@ def first(suits: Callable[[Topology], bool]) -> str:
 def by_name(name: str) -> Topology:
     """Return a topology by name; raises `InvalidArgumentError` with the known ones."""
     try:
-        return _table[name]
+        return TABLE[name]
     except (KeyError, TypeError):
         if name == AUTO:
             raise InvalidArgumentError(
@@ -289,7 +289,7 @@ def by_name(name: str) -> Topology:
                 f"kit.train(topology={AUTO!r}); later, ask kit.recommend(...) and name "
                 f"one of {', '.join(names())}."
             ) from None
-        near = get_close_matches(str(name), _table, 1)
+        near = get_close_matches(str(name), TABLE, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InvalidArgumentError(
             f"no topology is called {name!r}; there are {', '.join(names())}.{hint}"
@@ -356,7 +356,7 @@ def maybe_by_name(name: str) -> Topology | None:
     >>> maybe_by_name("tree-async") is maybe_by_name("tree")
     True
     """
-    return _table.get(name.removesuffix(_ASYNCHRONOUS))
+    return TABLE.get(name.removesuffix(_ASYNCHRONOUS))
 
 
 def is_served(topology: Topology, layout: Layout, group: Group) -> bool:

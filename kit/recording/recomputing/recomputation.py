@@ -53,7 +53,7 @@ from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker
 
 #: The fields of a job that this file carries out, or that change no bit.
-_KNOWN: Final = {
+KNOWN: Final = {
     *("run", "tasks", "specs", "optimizer", "topology", "steps", "batch", "seed"),
     *("synchronous", "aggregate", "link", "placement", "checkpoints", "restore"),
     *("keeps_state", "hosts", "generation", "settings"),
@@ -71,7 +71,7 @@ def check_options(job: Job) -> None:
         default = field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        if field.name not in _KNOWN and getattr(job, field.name) != default:
+        if field.name not in KNOWN and getattr(job, field.name) != default:
             name = field.name
             raise UnimplementedError(
                 f"a training with {name}={getattr(job, name)!r} cannot be replayed: "

@@ -107,7 +107,7 @@ class Graphs:
         self.master = _master(self.runtime, dial, tasks)
         self.worker = self.master.worker
         self._service = Service(self.master, self._joined)
-        self._parts: dict[SessionCluster, _Part] = {}
+        self.parts: dict[SessionCluster, _Part] = {}
         self.links: set[Link] = set()
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class Graphs:
     def close(self, deadline_s: float) -> None:
         """End all sessions and runs, and wait for the threads."""
         with self._lock:
-            masters = [self.master, *(part.master for part in self._parts.values())]
+            masters = [self.master, *(part.master for part in self.parts.values())]
         # Sessions first: tasks hear of their end over links that the worker closes.
         for master in masters:
             master.close()
@@ -148,9 +148,9 @@ class Graphs:
     def _joined(self, cluster: SessionCluster) -> Iterator[Service]:
         """Lend the service of a task of another cluster: kept while it has sessions."""
         with self._lock:
-            part = self._parts.get(cluster)
+            part = self.parts.get(cluster)
             if part is None:
-                part = self._parts[cluster] = _Part(self._master_in(cluster))
+                part = self.parts[cluster] = _Part(self._master_in(cluster))
             part.n_links += 1
         try:
             yield Service(part.master)
@@ -160,7 +160,7 @@ class Graphs:
                 part.n_links -= 1
                 is_over = not (part.n_links or len(part.master) or worker.n_sessions)
                 if is_over:
-                    self._parts.pop(cluster, None)
+                    self.parts.pop(cluster, None)
             if is_over:  # not `Worker.close`: the variables belong to the server
                 worker.peers.close()
                 worker.watch.close()

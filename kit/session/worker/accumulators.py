@@ -43,7 +43,7 @@ class Accumulator:
         self.name, self.dtype, self.shape = name, dtype, shape
         self.divides = reduction == "MEAN"
         self._step = self._count = 0
-        self._waiting: deque[object] = deque()
+        self.waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
     @property
@@ -84,9 +84,9 @@ class Accumulator:
                 f"{n} gradients of the accumulator {self.name!r} were asked for; ask "
                 f"for 1 or more."
             )
-        with self._changed, turn(self._waiting, self._changed) as me:
+        with self._changed, turn(self.waiting, self._changed) as me:
             call.wait(
-                lambda: self._waiting[0] is me and self._count >= n,
+                lambda: self.waiting[0] is me and self._count >= n,
                 self._changed,
                 lambda: f"gradients in {self.name!r} ({self._count} of {n} are there)",
             )

@@ -59,7 +59,7 @@ class FifoQueue:
         self._elements: deque[Element] = deque()
         # Calls that wait to take elements, and calls that wait to put some in or to
         # close the queue; each in order.
-        self._takers, self._putters = deque[object](), deque[object]()
+        self.takers, self.putters = deque[object](), deque[object]()
         self._is_closed = False
         self._cancels = False
         self._changed = threading.Condition()
@@ -82,7 +82,7 @@ class FifoQueue:
         """
         for element in elements:
             self._check_shape(element)
-        with self._changed, turn(self._putters, self._changed) as me:
+        with self._changed, turn(self.putters, self._changed) as me:
             self._await_turn(call, me)
             if self._is_closed:
                 raise CancelledError(f"the queue {self.name!r} is closed.")
@@ -105,7 +105,7 @@ class FifoQueue:
                 f"{n} elements of the queue {self.name!r} were asked for."
             )
         elements = list[Element]()
-        with self._changed, turn(self._takers, self._changed) as me:
+        with self._changed, turn(self.takers, self._changed) as me:
             try:
                 while len(elements) < n and self._await_some(
                     call, me, n, len(elements)
@@ -127,7 +127,7 @@ class FifoQueue:
     def _await_some(self, call: CanWait, me: object, n: int, n_taken: int) -> bool:
         """Wait for our turn and an element; return whether `n` may still be reached."""
         call.wait(
-            lambda: self._takers[0] is me and bool(self._n_free or self._is_closed),
+            lambda: self.takers[0] is me and bool(self._n_free or self._is_closed),
             self._changed,
             lambda: self._lacking(n, n_taken + self.size),
         )
@@ -154,7 +154,7 @@ class FifoQueue:
         """
         with self._changed:
             if not cancel_pending:
-                with turn(self._putters, self._changed) as me:
+                with turn(self.putters, self._changed) as me:
                     self._await_turn(call, me)
             if self._is_closed and (self._cancels or not cancel_pending):
                 raise CancelledError(f"the queue {self.name!r} is already closed.")
@@ -165,7 +165,7 @@ class FifoQueue:
     def _await_turn(self, call: CanWait, me: object) -> None:
         """Wait until all earlier calls have put in their elements, or are cancelled."""
         call.wait(
-            lambda: self._putters[0] is me or self._cancels,
+            lambda: self.putters[0] is me or self._cancels,
             self._changed,
             lambda: f"the end of others that put elements into queue `{self.name}`",
         )

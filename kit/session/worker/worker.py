@@ -133,7 +133,7 @@ class Worker:
         self._programs: dict[int, tuple[SessionKey, SegmentProgram]] = {}
         self._sessions: OrderedDict[SessionKey, None] = OrderedDict()  # as used last
         self._ended: OrderedDict[SessionKey, None] = OrderedDict()
-        self._steps: dict[int, Step] = {}
+        self.steps: dict[int, Step] = {}
         self._lock = threading.Lock()
 
     def register(
@@ -174,12 +174,12 @@ class Worker:
         # which nobody sees any more, and no other.
         step.session_state = session_state
         self._used(step.session)
-        self._steps[step.number] = step
+        self.steps[step.number] = step
         self.rendezvous.begin(step.number)
         try:
             return entry[1].run(step, present(feeds))
         finally:
-            self._steps.pop(step.number, None)
+            self.steps.pop(step.number, None)
             self.rendezvous.end(step.number)
 
     def abort(self, step: Step, error: KitError, *, spare: Link | None = None) -> None:
@@ -190,7 +190,7 @@ class Worker:
 
     def wait_of(self, number: int, session: SessionKey) -> str:
         """Return what a step of a session waits for here, or that it computes."""
-        step = self._steps.get(number)
+        step = self.steps.get(number)
         if step is None or step.session != session:
             return ""
         return self.wait_of_step(step)
@@ -250,7 +250,7 @@ class Worker:
 
     def close(self) -> None:
         """End all steps and all links to other tasks, and forget all state."""
-        for step in list(self._steps.values()):
+        for step in list(self.steps.values()):
             self.abort(step, CancelledError(f"{self.task} was stopped."))
         self.peers.close()
         self.watch.close()

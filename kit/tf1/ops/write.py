@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
-from kit.graph.table import OpDef, entries
+from kit.graph.table import TABLE, OpDef
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.signature import arguments_of
 from kit.tf1.tensor.convert import (
@@ -41,7 +41,7 @@ def functions_of_the_table(module: str, part: str = "") -> dict[str, Any]:
     They are as if defined in `module`: name, arguments and documentation are the op's.
     """
     functions = {}
-    for op in entries().values():
+    for op in TABLE.values():
         call = _CALL.fullmatch(op.call)
         if call is not None and call[1] == part:
             function = _function(op, call[2], call[3].split(", "))

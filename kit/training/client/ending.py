@@ -17,7 +17,7 @@ from kit.errors import DeadlineExceededError, LinkLost, PeerLost
 from kit.training.client.watched import Watched
 from kit.training.core.job import Job
 
-_LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
+LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
 _AFTER_SILENCE_S = 0.5  # than `dead_after_s`, where somebody was silent for as long
 _OWN_WORD_S = 1.0  # a watcher that cannot reach the trusted member can say why
 
@@ -84,7 +84,7 @@ class Ending:
     def _until(self, job: Job, watched: Sequence[Watched], now: float) -> float:
         """Return until when last words are waited for."""
         if self.is_done(job, watched):
-            return now + _LAST_WORDS_S
+            return now + LAST_WORDS_S
         limits = job.settings
         lost_at = min(
             (
@@ -96,7 +96,7 @@ class Ending:
             default=now,
         )
         latest = lost_at + limits.dead_after_s + _AFTER_SILENCE_S
-        return min(now + _LAST_WORDS_S, latest)
+        return min(now + LAST_WORDS_S, latest)
 
 
 def note_silent(

@@ -51,7 +51,7 @@ from kit.wire.rpc import Caller, ReconnectingCaller
 T = TypeVar("T")
 Others = dict[int, Watched]  # by the number of the member
 _FIRST_POLL_S, _POLL_S, _LOOK_S = 0.005, 0.1, 0.02
-_POLL_OF_ONE_S = 0.005  # of gathered news: many members are asked less often
+POLL_OF_ONE_S = 0.005  # of gathered news: many members are asked less often
 _LAST_NEWS_S = 1.0  # after the coordinator's own
 _JUDGE_S = 0.2  # between two looks whether the training is over
 
@@ -346,7 +346,7 @@ class Observer(TrainingFacts):
                 self._over.wait(pause_s)
                 # Longer each time: a wait for the end lasts at most half as long again
                 # as the training, however short that was.
-                longest_s = max(_POLL_S, len(others) * _POLL_OF_ONE_S)
+                longest_s = max(_POLL_S, len(others) * POLL_OF_ONE_S)
                 pause_s = min(1.5 * pause_s, longest_s)
 
     def let_tell(self, teller: Teller) -> None:

@@ -205,7 +205,7 @@ def all_questions() -> Sequence[MemberQuestion[Any]]:
 
 
 _BEGUN: Final = {"begun": flag(), "threads": whole(0, MOST_THREADS)}
-_PATIENCE_S = 2.0  # how long the coordinator keeps a question before it says WAIT
+PATIENCE_S = 2.0  # how long the coordinator keeps a question before it says WAIT
 
 
 class Way(Protocol):
@@ -381,5 +381,5 @@ class CoordinatorClient:
         **values: Any,
     ) -> Reply:
         """Ask a question; its `values` by name."""
-        limit_s = _PATIENCE_S if patience_s is None else patience_s
+        limit_s = PATIENCE_S if patience_s is None else patience_s
         return self._way.ask(question, values, blob, limit_s)

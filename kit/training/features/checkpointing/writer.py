@@ -46,8 +46,8 @@ from kit.training.features.checkpointing.resume import CheckpointStore
 from kit.training.worker import kept_state
 
 _LOOK_S = 0.01
-_DROP_S = 2.0  # to learn that a save was refused: one question to the coordinator
-_LAST_WORDS_S = 2.0  # a save under way when the training fails may still succeed
+DROP_S = 2.0  # to learn that a save was refused: one question to the coordinator
+LAST_WORDS_S = 2.0  # a save under way when the training fails may still succeed
 
 
 class CheckpointWriter(Sink):
@@ -143,7 +143,7 @@ class CheckpointWriter(Sink):
 
     def close(self) -> None:
         """End the thread; a save under way gets a moment to be completed."""
-        self._give_up = time.monotonic() + _LAST_WORDS_S
+        self._give_up = time.monotonic() + LAST_WORDS_S
         super().close()
         self._thread.join(self._context.job.settings.stop_deadline_s)
 
@@ -152,7 +152,7 @@ class CheckpointWriter(Sink):
         # A save is agreed only while no other is under way, so what the buffer holds
         # then belongs to one that was refused, and the thread is about to learn that.
         is_agreed = key[1] > 0
-        if not self._is_idle.wait(_DROP_S if is_agreed else 0):
+        if not self._is_idle.wait(DROP_S if is_agreed else 0):
             return "it was still writing the checkpoint before."
         if step != key[0]:
             return f"it went past step {key[0]} without a copy."
