@@ -170,7 +170,7 @@ def measure_here(n_tasks: int, topology: str) -> Found:
         result |= _news(run, links)
         result |= {name: held(pid) for name, pid in zip(WHERE, numbers, strict=True)}
         run.stop()
-        result |= _gradients(run.wait(60))
+        result |= gradients_of(run.wait(60))
         begin = time.monotonic()
     result["stop_s"] = time.monotonic() - begin
     return result | {"held": sum(holding), "times_held": len(holding)}
@@ -189,7 +189,7 @@ def _news(run: kit.Run, links: Counter[str]) -> Found:
     }
 
 
-def _gradients(run: kit.Run) -> Found:
+def gradients_of(run: kit.Run) -> Found:
     """Return the bytes of a step, all tasks' and most of one; else `RanksFailed`."""
     wrong = [entry for entry in run.traffic if not entry.agrees]
     if wrong:

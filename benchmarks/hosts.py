@@ -36,7 +36,7 @@ TOPOLOGIES = ("ring", "hierarchical")
 WAYS = ("single", "in a row")
 EACH = (2, 4)
 _WAIT_S = 580.0
-_WARM = 3  # steps that are not counted
+WARM = 3  # steps that are not counted
 _MIB = 1 << 20
 
 
@@ -81,7 +81,7 @@ def lasted_s(way: str, trace: Trace) -> list[float]:
     begins = np.array([(step["start"] + step["compute"]).max() for step in steps])
     if way == "in a row":
         begins[1:] = ends[:-1]
-    return list((ends - begins)[_WARM:] * 1e-9)
+    return list((ends - begins)[WARM:] * 1e-9)
 
 
 def formula_s(way: str, job: Job) -> float:
@@ -106,7 +106,7 @@ def measure(
             (np.zeros((2 * each, 1), np.float32),),
             topology=topology,
             link=link.speed,
-            steps=steps + _WARM,
+            steps=steps + WARM,
             batch=2 * each,
             cluster=cluster,
         )

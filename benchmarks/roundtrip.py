@@ -39,7 +39,7 @@ def compare(sizes: list[int], rounds: int) -> dict[int, dict[str, list[float]]]:
     return result
 
 
-def _row(size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
+def row_of(size: int, took: dict[str, list[float]]) -> tuple[str, ...]:
     of = {name: median(values) for name, values in took.items()}
     cells = [f"{of[name]:.1f}" for name in ("copy", *SYSTEMS)]
     under = of["socket"]
@@ -67,7 +67,7 @@ def main() -> None:
             *("size", "copy", *SYSTEMS),
             *("frames / socket", "messages / socket", "loans / socket"),
         ),
-        tuple(_row(size, took) for size, took in result.items()),
+        tuple(row_of(size, took) for size, took in result.items()),
     )
     report(table, {"microseconds": result}, options.json)
 

@@ -82,13 +82,13 @@ def compare(pythons: list[str], rounds: int, cases: tuple[Case, ...] = CASES) ->
             for who, rank in CLIENTS.items():
                 for case in cases:
                     for group in groups:
-                        took = _measure(group, case, rank)
+                        took = measure(group, case, rank)
                         kept = result[who][case.name].setdefault(group.name, [])
                         kept += took if turn else []  # the first turn warms up
     return result
 
 
-def _measure(item: RankGroup, case: Case, rank: int) -> list[float]:
+def measure(item: RankGroup, case: Case, rank: int) -> list[float]:
     order = {"case": case.name, "client": rank, "repeats": case.repeats}
     answer = item.order(do="measure", **order)[rank]
     if answer["value"] != case.expected:
@@ -97,7 +97,7 @@ def _measure(item: RankGroup, case: Case, rank: int) -> list[float]:
     return took
 
 
-def _row(who: str, case: Case, took: dict[str, list[float]]) -> tuple[str, ...]:
+def row_of(who: str, case: Case, took: dict[str, list[float]]) -> tuple[str, ...]:
     ours = median(took["kit"])
     theirs = median(took.get("tensorflow", []))
     cells = [f"{ours:.0f}", f"{theirs:.0f}" if theirs == theirs else "missing"]
@@ -120,7 +120,9 @@ def main() -> None:
         ),
         ("what is run", "client", "kit", "tensorflow", "kit / tensorflow"),
         tuple(
-            _row(who, case, result[who][case.name]) for who in CLIENTS for case in cases
+            row_of(who, case, result[who][case.name])
+            for who in CLIENTS
+            for case in cases
         ),
     )
     report(table, {"microseconds": result}, options.json)

@@ -160,7 +160,7 @@ class Case(NamedTuple):
         return f"{self.cause.value} ({self.topology}{link}, {self.n_workers} workers)"
 
 
-def _worker(dice: random.Random) -> Case:
+def worker_case(dice: random.Random) -> Case:
     n, compute = dice.choice((2, 3, 4)), dice.uniform(20, 50)
     slow = Slowness(compute, dice.randrange(n), compute * dice.uniform(0.6, 2.0))
     topology, name = _any(dice), f"worker:{slow.worker}"
@@ -235,7 +235,7 @@ def _any(dice: random.Random) -> str:
 
 
 _KINDS = (
-    *(_worker, _straggler, _data, _update, _link, _latency, _cores, _compute),
+    *(worker_case, _straggler, _data, _update, _link, _latency, _cores, _compute),
     _hooks,
 )
 

@@ -45,6 +45,8 @@ def _is_private(node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=ast.Name(id="self" | "cls")):
             return False
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+            return False
         case ast.Attribute(attr=name):
             called = "getattr"
         case ast.Call(args=[_, ast.Constant(value=str(name)), *_], func=function):

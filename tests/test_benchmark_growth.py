@@ -109,8 +109,8 @@ def test_steps_that_move_other_bytes_than_by_formula_are_an_error() -> None:
     run: Any = SimpleNamespace(
         traffic=[Entry(1, "ring", "worker:0", 5, 80, 80, 80, 80)]
     )
-    assert growth._gradients(run) == {"gradients": 16.0, "gradients_of_one": 16.0}
+    assert growth.gradients_of(run) == {"gradients": 16.0, "gradients_of_one": 16.0}
 
     run.traffic.append(Entry(1, "ring", "worker:1", 5, 80, 75, 80, 80))
     with pytest.raises(RanksFailed, match=r"not by formula: ring .*worker:1"):
-        growth._gradients(run)
+        growth.gradients_of(run)

@@ -80,7 +80,7 @@ def test_a_small_step_takes_so_many_latencies(
 
 def test_a_step_lasts_from_the_last_gradient_or_from_the_end_before() -> None:
     table = []
-    for step in range(hosts._WARM + 2):
+    for step in range(hosts.WARM + 2):
         begin, computed = 100 * step, 10 + step  # ms
         for task, late in ((0, 5), (1, 0)):
             times = (begin + late, begin + 50, computed)

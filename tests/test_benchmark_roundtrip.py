@@ -51,7 +51,7 @@ def test_a_wrong_answer_ends_the_measurement(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_ratios_are_to_the_bare_socket() -> None:
-    row = roundtrip._row(
+    row = roundtrip.row_of(
         8, {name: [2.0] for name in ("copy", *roundtrip.SYSTEMS)} | {"frames": [3.0]}
     )
 

@@ -48,10 +48,10 @@ class Wrong:
 
 def test_a_wrong_value_ends_the_benchmark() -> None:
     with pytest.raises(RanksFailed, match=r"wrong gives 7\.0"):
-        session._measure(Wrong(), session.CASES[0], 1)  # type: ignore[arg-type]
+        session.measure(Wrong(), session.CASES[0], 1)  # type: ignore[arg-type]
 
 
 def test_a_peer_that_is_not_there_is_missing_in_the_table() -> None:
-    row = session._row("inside", session.CASES[0], {"kit": [30.0]})
+    row = session.row_of("inside", session.CASES[0], {"kit": [30.0]})
 
     assert row[2:] == ("30", "missing", "-")

@@ -64,7 +64,7 @@ def test_cases_are_of_all_kinds_and_the_same_for_a_seed() -> None:
 
 
 def test_verdict_is_right_only_with_the_cause_and_the_task() -> None:
-    case = verdicts._worker(random.Random(0))
+    case = verdicts.worker_case(random.Random(0))
 
     def verdict(cause: Cause, task: str) -> Bottleneck:
         return Bottleneck(cause, task, (), 1.0, 2.0, 0, 9, "", "", {})

@@ -13,7 +13,7 @@ from kit.exchange.execution import native_executor
 from kit.memory_order import HAS_FENCE
 from kit.native import library
 
-HOPS, FORM = "kit.exchange.execution._hops", native_executor._FORM
+HOPS, FORM = "kit.exchange.execution._hops", native_executor.FORM
 
 
 def test_each_part_is_built_where_there_is_a_compiler() -> None:

@@ -76,7 +76,7 @@ class TrainingRendezvous:
         else:
             joined = replace(job, run=self._ask_to_join(job, deadline))
             member = self.trainings.begin(joined, work)
-        self._wait_until_begun(member)
+        self.wait_until_begun(member)
         return Run(member.job, self._dial, trusted=member.me)
 
     def _lead(self, job: Job, work: Work, deadline: float) -> Member:
@@ -162,7 +162,7 @@ class TrainingRendezvous:
         finally:
             caller.close()
 
-    def _wait_until_begun(self, member: Member) -> None:
+    def wait_until_begun(self, member: Member) -> None:
         """Wait for the first epoch: all members agree on it, so all have begun."""
         while not member.epochs and not member.is_over:
             self.sleep(_LOOK_S)

@@ -190,9 +190,9 @@ def test_it_goes_on_where_it_was_when_a_message_comes_late() -> None:
 
         def post_when_it_sleeps() -> None:
             end = time.monotonic() + 10
-            while not first.endpoint._asleep[0] and time.monotonic() < end:
+            while not first.endpoint.asleep[0] and time.monotonic() < end:
                 os.sched_yield()
-            result.append(bool(first.endpoint._asleep[0]))
+            result.append(bool(first.endpoint.asleep[0]))
             port.post(GRAD, FIRST)
 
         thread = threading.Thread(target=post_when_it_sleeps)
@@ -214,7 +214,7 @@ def test_posting_rings_for_a_member_that_sleeps_and_for_no_other() -> None:
         with pytest.raises(BlockingIOError):
             os.eventfd_read(other.endpoint.doorbell)
 
-        other.endpoint._asleep[0] = 1
+        other.endpoint.asleep[0] = 1
         program.reduce(0)
 
         assert os.eventfd_read(other.endpoint.doorbell) == 1

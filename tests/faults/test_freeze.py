@@ -85,7 +85,7 @@ def test_a_task_that_stops_for_a_moment_changes_nothing(
     with_ps[frozen].wait_for_stop(10)
 
     with pytest.raises(TimeoutError):
-        run._observer.finished.result(0.3)
+        run.source.finished.result(0.3)
     assert run.step <= AT + 1
     with_ps[frozen].signal(signal.SIGCONT)
     run.wait(30)

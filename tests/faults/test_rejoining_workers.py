@@ -166,7 +166,7 @@ def test_worker_joins_a_training_that_is_paused_and_that_stays_so(
 
 
 def halted(run: kit.Run) -> bool:
-    leads = run._observer.leads()
+    leads = run.source.leads()
     return bool(leads.get("paused")) and not leads.get("halting")
 
 

@@ -47,7 +47,7 @@ _TUNSETIFF: Final = 0x400454CA  # linux/if_tun.h, as the flags
 _IFF_TUN: Final = 0x0001
 _IFF_NO_PI: Final = 0x1000
 _ENTER_S: Final = 10.0
-_N_THREADS: Final = 16  # of an end: so many calls may wait for its other end
+N_THREADS: Final = 16  # of an end: so many calls may wait for its other end
 
 
 class EmulatedWire(Pump):
@@ -90,7 +90,7 @@ class EmulatedWire(Pump):
                     entered = first.submit(_enter, end, peer).result(_ENTER_S)
                 self._tun[end], self._network[end] = entered
                 self._ends[end] = ThreadPoolExecutor(
-                    _N_THREADS, f"netlab-{end}", partial(_join, entered[1])
+                    N_THREADS, f"netlab-{end}", partial(_join, entered[1])
                 )
             self.carry(self._tun)
         except (OSError, subprocess.SubprocessError) as exc:
@@ -194,7 +194,7 @@ def missing() -> str:
     """Return what this machine lacks for an `EmulatedWire`; "" if nothing is known."""
     if sys.platform != "linux":
         return "network namespaces exist on Linux only"
-    if _ip_command() is None:
+    if ip_command() is None:
         return "there is no 'ip' command; install the package iproute2"
     if not _TUN.is_char_device():
         return f"{_TUN} is not there; in a container give --device {_TUN}"
@@ -205,7 +205,7 @@ def missing() -> str:
     return ""
 
 
-def _ip_command() -> str | None:
+def ip_command() -> str | None:
     return shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -232,7 +232,7 @@ def _enter(end: str, peer: str) -> tuple[int, int]:
             f"addr add {ADDRESS[end]}/32 peer {ADDRESS[peer]}/32 dev {_DEVICE}",
             f"link set {_DEVICE} up mtu {MTU}",
         ):
-            command = [_ip_command() or "ip", *words.split()]
+            command = [ip_command() or "ip", *words.split()]
             subprocess.run(command, check=True, timeout=_ENTER_S)
         return tun, os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except BaseException:

@@ -95,7 +95,7 @@ def test_tap_hears_what_goes_over_the_line_and_nothing_comes_through_a_cut() -> 
 def test_wire_that_cannot_be_made_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(netlab, "_ip_command", lambda: None)
+    monkeypatch.setattr(netlab, "ip_command", lambda: None)
 
     with pytest.raises(FailedPreconditionError, match="iproute2"), EmulatedWire():
         raise AssertionError("it was made")
@@ -105,7 +105,7 @@ def test_wire_that_cannot_be_made_says_what_is_missing(
 def test_what_is_asked_of_a_wire_that_is_closed_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(netlab, "_N_THREADS", 1)
+    monkeypatch.setattr(netlab, "N_THREADS", 1)
     has_begun, goes_on = threading.Event(), threading.Event()
 
     def wait() -> bool:

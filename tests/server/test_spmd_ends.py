@@ -47,7 +47,7 @@ def ask_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let worker:1 begin to look a while after its own part is over."""
-    wait: Callable[..., None] = TrainingRendezvous._wait_until_begun
+    wait: Callable[..., None] = TrainingRendezvous.wait_until_begun
     pause = threading.Event()
 
     def wait_long(self: TrainingRendezvous, member: Member) -> None:
@@ -56,7 +56,7 @@ def come_late(monkeypatch: pytest.MonkeyPatch) -> None:
             member.join(10)
             pause.wait(LATE_S)
 
-    monkeypatch.setattr(TrainingRendezvous, "_wait_until_begun", wait_long)
+    monkeypatch.setattr(TrainingRendezvous, "wait_until_begun", wait_long)
 
 
 Late = Callable[[pytest.MonkeyPatch], None]

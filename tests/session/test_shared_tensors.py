@@ -49,7 +49,7 @@ def crossing() -> tuple[Tensor, Tensor]:
 
 def lent() -> int:
     """Return how many bytes all lenders of this process have lent."""
-    return sum(lender.lent for lender, _ in list(shared_tensors._lending.values()))
+    return sum(lender.lent for lender, _ in list(shared_tensors.LENDING.values()))
 
 
 @pytest.mark.slow
@@ -132,4 +132,4 @@ def test_small_tensors_make_no_arena(target: Any) -> None:
     x, y = crossing()
     with Session(target) as session:
         session.run(y, {x: np.ones(100)})
-        assert not shared_tensors._lending
+        assert not shared_tensors.LENDING

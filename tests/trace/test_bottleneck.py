@@ -61,8 +61,8 @@ class Scene:
             at = [self._pull(step, w, pushed[w], served) for w in range(n)]
             for w in range(n):
                 times = (begun[w], at[w], self._compute(w, step), at[w] - pushed[w])
-                self._step(w + 1, step, 10, *times)
-            self._step(0, step, 0, min(begun), served, 0, 0)
+                self.step(w + 1, step, 10, *times)
+            self.step(0, step, 0, min(begun), served, 0, 0)
         tables = zip((SPAN, TRANSFER, STEP), self.found.values(), strict=True)
         spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
         epochs = self.epochs or (EpochRow(1, "ps", 0, 0, self.settings),)
@@ -71,7 +71,7 @@ class Scene:
     def _own_part(self, w: int, step: int, at: int) -> int:
         lengths = self.load[w], self._compute(w, step), self.queue[w]
         for phase, ms in zip(_OWN, lengths, strict=True):
-            at = self._span(w + 1, phase, step, at, at + ms)
+            at = self.span(w + 1, phase, step, at, at + ms)
         return at
 
     def _compute(self, w: int, step: int) -> int:
@@ -82,25 +82,25 @@ class Scene:
         at = begin
         for w, when in enumerate(pushed):
             at = max(at, when + self.link[w])
-            self._transfer(w + 1, 0, TransferKind.PUSH, step, when, at)
-        self._span(0, Phase.WAIT, step, begin, at)
-        return self._span(0, Phase.APPLY, step, at, at + self.apply) - self.apply
+            self.transfer(w + 1, 0, TransferKind.PUSH, step, when, at)
+        self.span(0, Phase.WAIT, step, begin, at)
+        return self.span(0, Phase.APPLY, step, at, at + self.apply) - self.apply
 
     def _pull(self, step: int, w: int, pushed: int, sent: int) -> int:
         at = sent + self.link[w]
-        self._transfer(0, w + 1, TransferKind.PULL, step, sent, at)
-        return self._span(w + 1, Phase.WAIT, step, pushed, at)
+        self.transfer(0, w + 1, TransferKind.PULL, step, sent, at)
+        return self.span(w + 1, Phase.WAIT, step, pushed, at)
 
-    def _span(self, task: int, phase: int, step: int, begin: int, end: int) -> int:
+    def span(self, task: int, phase: int, step: int, begin: int, end: int) -> int:
         self.found["spans"].append((task, phase, step, begin * MS, end * MS))
         return end
 
-    def _transfer(self, *about: int) -> None:
+    def transfer(self, *about: int) -> None:
         *whom, step, begin, end = about
         row = (*whom, 1, step, self.n_bytes, begin * MS, end * MS)
         self.found["transfers"].append(row)
 
-    def _step(self, task: int, step: int, examples: int, *times: int) -> None:
+    def step(self, task: int, step: int, examples: int, *times: int) -> None:
         begin, end, computed, waited = (time * MS for time in times)
         row = (task, step, 1, 0.5, examples, begin, end, computed, waited, 0)
         self.found["steps"].append(row)
@@ -112,15 +112,15 @@ def ring(hop: int, n_bytes: int) -> Bottleneck:
     for step in range(scene.n_steps):
         begun, sent = at, at + 20
         for w in range(3):
-            scene._span(w, Phase.COMPUTE, step, begun, sent)
+            scene.span(w, Phase.COMPUTE, step, begun, sent)
         for at in range(sent, sent + 4 * hop, hop):
             for w in range(3):
                 to = (w + 1) % 3
-                scene._transfer(w, to, TransferKind.REDUCE, step, at, at + hop)
-                scene._span(to, Phase.WAIT, step, at, at + hop)
+                scene.transfer(w, to, TransferKind.REDUCE, step, at, at + hop)
+                scene.span(to, Phase.WAIT, step, at, at + hop)
         at = sent + 4 * hop
         for w in range(3):
-            scene._step(w, step, 10, begun, at, 20, 4 * hop)
+            scene.step(w, step, 10, begun, at, 20, 4 * hop)
     tables = zip((SPAN, TRANSFER, STEP), scene.found.values(), strict=True)
     spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
     names, epochs = (

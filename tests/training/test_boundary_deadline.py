@@ -14,6 +14,7 @@ from kit.training.core.job import Job
 
 TASKS = (Task("ps", 0), Task("worker", 0), Task("worker", 1))
 EVERYBODY = range(3)
+LIMIT_S = kit.Settings().step_deadline_s
 
 
 class Clock:
@@ -62,7 +63,7 @@ def pass_time(coordinator: TrainingCoordinator, clock: Clock, until: float) -> N
 def test_training_goes_on_when_it_switches_after_a_long_time() -> None:
     coordinator, clock = watched()
 
-    pass_time(coordinator, clock, 10 * coordinator._job.settings.step_deadline_s)
+    pass_time(coordinator, clock, 10 * LIMIT_S)
     coordinator.command("configure", topology="ring")
     change(coordinator, 2, 50)
     meet(coordinator, 3, 50)
@@ -77,9 +78,9 @@ def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
 
     for item in (0, 1):
         coordinator.arrive(item, 2, 50, 0.0)
-    pass_time(coordinator, clock, 0.9 * coordinator._job.settings.step_deadline_s)
+    pass_time(coordinator, clock, 0.9 * LIMIT_S)
     assert coordinator.error is None
-    pass_time(coordinator, clock, 1.1 * coordinator._job.settings.step_deadline_s)
+    pass_time(coordinator, clock, 1.1 * LIMIT_S)
 
     assert isinstance(coordinator.error, DeadlineExceededError)
     with pytest.raises(DeadlineExceededError, match="/job:worker/task:1 did not come"):
@@ -89,35 +90,34 @@ def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
 def switching_after_a_long_pause() -> tuple[TrainingCoordinator, Clock, float]:
     """Return a training that is asked to switch when it has stood for too long."""
     coordinator, clock = watched()
-    limit_s = coordinator._job.settings.step_deadline_s
     coordinator.command("pause")
     assert meet(coordinator, 2, 50) is Verdict.WAIT
-    pass_time(coordinator, clock, 1.1 * limit_s)
+    pass_time(coordinator, clock, 1.1 * LIMIT_S)
     coordinator.command("configure", topology="ring")
     assert coordinator.arrive(1, 2, 50, 0.0).verdict is Verdict.PREPARE
-    return coordinator, clock, limit_s
+    return coordinator, clock, LIMIT_S
 
 
 def test_training_goes_on_when_it_switches_during_a_long_pause() -> None:
-    coordinator, clock, limit_s = switching_after_a_long_pause()
+    coordinator, clock, LIMIT_S = switching_after_a_long_pause()
 
-    pass_time(coordinator, clock, clock.now + 0.9 * limit_s)
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
     for item in EVERYBODY:
         coordinator.prepared(item, 2, None, 0.0)
-    pass_time(coordinator, clock, clock.now + 1.1 * limit_s)
+    pass_time(coordinator, clock, clock.now + 1.1 * LIMIT_S)
 
     assert coordinator.error is None
     assert coordinator.status()["epoch"]["topology"] == "ring"
 
 
 def test_training_fails_when_a_member_is_not_ready_in_time_after_a_pause() -> None:
-    coordinator, clock, limit_s = switching_after_a_long_pause()
+    coordinator, clock, LIMIT_S = switching_after_a_long_pause()
 
     for item in (0, 1):
         coordinator.prepared(item, 2, None, 0.0)
-    pass_time(coordinator, clock, clock.now + 0.9 * limit_s)
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
     assert coordinator.error is None
-    pass_time(coordinator, clock, clock.now + 0.9 * limit_s)
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
 
     assert isinstance(coordinator.error, DeadlineExceededError)
     assert "/job:worker/task:1 did not come" in coordinator.error.message

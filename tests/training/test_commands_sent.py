@@ -76,7 +76,7 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
 
     with held(cluster) as run:
         with monkeypatch.context() as patch:
-            patch.setattr(run._observer, "wait", ctrl_c)
+            patch.setattr(run.source, "wait", ctrl_c)
             interrupt()
             with pytest.raises(KeyboardInterrupt):
                 run.wait()
@@ -88,17 +88,22 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
         assert run.halting == "pausing"
 
 
+def caller_of(run: kit.Run) -> Caller | None:
+    """Return the link on which a run's requests are sent."""
+    assert isinstance(run.source, Observer)
+    return run.source._requests._caller
+
+
 def test_refused_request_leaves_the_link_to_the_others(cluster: LocalCluster) -> None:
     with held(cluster) as run:
         run.pause()
-        assert isinstance(run.source, Observer)
-        way = run.source._requests._caller
+        way = caller_of(run)
 
         with pytest.raises(kit.errors.InvalidArgumentError):
             run.topology = "star"
 
         assert way is not None
-        assert run.source._requests._caller is way
+        assert caller_of(run) is way
 
 
 def test_request_while_the_link_is_being_closed_hears_that_it_is_over(

@@ -142,12 +142,12 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
 ) -> None:
     first, other = beats(make_trace)
     stage.draw(first)
-    before = [model.get_state() and model._made for model in stage.models]
+    before = [model.get_state() and model.written for model in stage.models]
 
     stage.view.large.value = True
     stage.draw(other)
     agree_with_bokeh(stage)
-    made = [model._made for model in stage.models]
+    made = [model.written for model in stage.models]
     assert all(map(is_, made, before))  # none of them as a whole
 
     stage.view.log.value = True  # the scale is another model

@@ -66,8 +66,8 @@ class Output:
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
     result = Notebook()
-    monkeypatch.setattr(front_end, "_stored", front_end._Stored())
-    monkeypatch.setattr(front_end, "_bokeh", lambda: "all of BokehJS")
+    monkeypatch.setattr(front_end, "stored", front_end.Stored())
+    monkeypatch.setattr(front_end, "bokeh_script", lambda: "all of BokehJS")
     monkeypatch.setattr(front_end, "kernel", lambda: result)
     monkeypatch.setattr(front_end, "place", result.place)
     return result
@@ -114,7 +114,7 @@ def test_a_page_loaded_again_without_it_gets_it(notebook: Notebook) -> None:
 
 def test_another_kernel_knows_nothing_of_the_page(notebook: Notebook) -> None:
     notebook.run("a")
-    front_end._stored.kernel = object()
+    front_end.stored.kernel = object()
 
     notebook.run("a")
 

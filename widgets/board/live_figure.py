@@ -81,11 +81,11 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
             value = model.lookup(attr).get_value(model)
             self._attributes[model.id][attr] = writer.encode(value)
         self._newer.clear()
-        return self._made
+        return self.written
 
     def _take(self, made: Any) -> None:
         """Take what bokeh has made of the figure as it is now."""
-        self._made = made
+        self.written = made
         self._known = {model.id for model in self._model.document.models}
         self._attributes = dict(_attributes(made["docs_json"]))  # by the model's id
         self._newer.clear()

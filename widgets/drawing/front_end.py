@@ -139,7 +139,7 @@ look();
 """
 
 
-class _Stored:
+class Stored:
     """Where BokehJS is: the pages that have it, and the output that it is in."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Stored:
         self.output: Any = None
 
 
-_stored = _Stored()
+stored = Stored()
 
 
 def kernel() -> Any:
@@ -174,19 +174,20 @@ def load_bokeh() -> None:
     if here is None:
         return
     page, cell, request = _asking()
-    if here is not _stored.kernel:
-        _stored.forget(here)
-    is_run_again = cell and cell == _stored.cell and request != _stored.request
-    if page in _stored.pages and not is_run_again:
+    if here is not stored.kernel:
+        stored.forget(here)
+    is_run_again = cell and cell == stored.cell and request != stored.request
+    if page in stored.pages and not is_run_again:
         return
-    script = _bokeh()
-    if _stored.output is not None:
-        _stored.output.update({"text/plain": ""}, raw=True)
-    _stored.pages, _stored.output = {page}, place({_SCRIPT: script})
-    _stored.cell, _stored.request = cell, request
+    script = bokeh_script()
+    if stored.output is not None:
+        stored.output.update({"text/plain": ""}, raw=True)
+    stored.pages, stored.output = {page}, place({_SCRIPT: script})
+    stored.cell, stored.request = cell, request
 
 
-def _bokeh() -> str:
+def bokeh_script() -> str:
+    """Return all of BokehJS."""
     from bokeh.io.notebook import load_notebook
     from bokeh.resources import Resources
     from IPython.utils.capture import capture_output
@@ -206,8 +207,8 @@ def page_draws() -> None:
     it need not be put there a second time.
     """
     here = kernel()
-    if here is not None and here is _stored.kernel:
-        _stored.pages.add(_asking()[0])
+    if here is not None and here is stored.kernel:
+        stored.pages.add(_asking()[0])
 
 
 def _asking() -> tuple[str, str, str]:

@@ -43,7 +43,7 @@ from kit.trace.traffic import SPAN, TRANSFER, Meter, Phase
 _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # As in hops.c. The form is compared with the library's: one that was built from older
 # source would read our tables wrongly, and is not used.
-_FORM = 4
+FORM = 4
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
 _OP = Struct("7q2d")
 _LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
@@ -59,7 +59,7 @@ Account = tuple[list[int], int, int]
 @cache
 def loop() -> Loop | None:
     """Return the compiled loop; None where none fits this source and machine."""
-    compiled = library("kit.exchange.execution._hops", _FORM)
+    compiled = library("kit.exchange.execution._hops", FORM)
     if compiled is None:
         return None
     compiled.kit_run.argtypes, compiled.kit_run.restype = [ctypes.c_void_p], None

@@ -76,7 +76,7 @@ class Endpoint:
         self._carriers: list[Port] = []  # the ports that have bytes to move
         self.line_in: LineIn | None = None
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._asleep = asleep if asleep is not None else memoryview(bytearray(8))
+        self.asleep = asleep if asleep is not None else memoryview(bytearray(8))
         self._dear = 0  # rests for which to sleep is cheaper than to yield
         self.error: KitError | None = None  # what the training was aborted with
         # Who is waited for now, and since when; stays what it was after a wait has
@@ -312,7 +312,7 @@ class Endpoint:
             if not port.shared:
                 writing = 0 if port.is_idle() else select.POLLOUT
                 self._poll.modify(fd, select.POLLIN | writing)
-        self._asleep[0] = 1
+        self.asleep[0] = 1
         fence()
         try:
             # Check again, after the word is set: a message may have come before its
@@ -320,7 +320,7 @@ class Endpoint:
             if not ready():
                 self._answer(self._poll.poll(_SLICE_MS))
         finally:
-            self._asleep[0] = 0
+            self.asleep[0] = 0
 
     def _answer(self, events: list[tuple[int, int]]) -> None:
         for fd, _ in events:

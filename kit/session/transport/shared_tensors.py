@@ -28,18 +28,18 @@ from kit.wire.stream import wait_ready
 OP: Final = "lend"
 
 # Weak: a link that is dropped without `end` must not keep its arenas.
-_lending: WeakKeyDictionary[Link, tuple[Lender, Borrower]] = WeakKeyDictionary()
+LENDING: WeakKeyDictionary[Link, tuple[Lender, Borrower]] = WeakKeyDictionary()
 
 
 def lend_of(link: Link) -> Lend | None:
     """Return the function that lends memory to the peer; None for an ordinary link."""
-    lending = _lending.get(link)
+    lending = LENDING.get(link)
     return None if lending is None else lending[0].lend
 
 
 def borrow_of(link: Link) -> Borrow | None:
     """Return the function that finds memory lent by the peer."""
-    lending = _lending.get(link)
+    lending = LENDING.get(link)
     return None if lending is None else lending[1].borrow
 
 
@@ -49,7 +49,7 @@ def pays(link: Link, arrays: Sequence[Array]) -> bool:
         link.transport == "unix"
         and can_share()
         and any(array.nbytes >= LEAST_LENT for array in arrays)
-        and link not in _lending
+        and link not in LENDING
     )
 
 
@@ -60,7 +60,7 @@ def begin(link: Link, deadline_s: float) -> None:
     cannot be used any more.
     """
     deadline = time.monotonic() + deadline_s
-    _lending[link] = open_loans(link.stream, deadline)
+    LENDING[link] = open_loans(link.stream, deadline)
 
 
 def answer(link: Link, deadline_s: float) -> None:
@@ -74,7 +74,7 @@ def answer(link: Link, deadline_s: float) -> None:
 def end(link: Link) -> None:
     """Close a link, and release what was lent over it."""
     link.close()
-    lending = _lending.pop(link, None)
+    lending = LENDING.pop(link, None)
     if lending is not None:
         for side in lending:
             side.close()
