@@ -197,7 +197,7 @@ class Life:
     def _free_servers(self) -> None:
         """End trainings that a fuzzed question began: they wait as long as it said."""
         for server in self.cluster.servers:
-            there = server.trainings._member
+            there = server.trainings.member
             if there is None or there.is_over:
                 continue
             if there.job.settings != current().replace(**_TRAINING):

@@ -115,7 +115,7 @@ def count_links() -> Counter[str]:
 
 def count_holding() -> list[int]:
     """Note the bytes of each file in memory that holds a step function and its data."""
-    from kit.cluster.mapped_pickle import MappedPickle, Pickled
+    from kit.cluster.training_start import MappedPickle, Pickled
 
     sizes, plain = list[int](), Pickled.hold
 

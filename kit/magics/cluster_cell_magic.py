@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.display import DisplayHandle
 
 from kit.cluster.cluster import Cluster
 from kit.cluster.launchers.site import launcher_defaults
+from kit.cluster.options import ClusterOptions
 from kit.cluster.polling import Polling, drive, drive_async
-from kit.cluster.report import ClusterState
-from kit.magics import running, start_request
+from kit.cluster.report import ClusterState, TaskStatus
+from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
+from kit.magics import running
 from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.line_parsing import (
     count,
@@ -24,8 +32,217 @@ from kit.magics.line_parsing import (
     takes,
     told_in_one_line,
 )
-from kit.magics.start_request import Action
-from kit.magics.startup import Live, Startup
+from kit.markup import Html, in_cell, rows_table
+
+# --------------------------------------------------------------------------------------
+# The start of a cluster as a table: how far each task is, in words and seconds.
+#
+# The HTML sets no colours, so it is readable on a light and on a dark background, and
+# there is a text form with the same content. `Live` shows it, and updates it in place.
+
+_HEADS = ("task", "state", "what it does", "seconds")
+_STYLE = "font-size:max(13px,1em)"
+
+
+@dataclass(frozen=True)
+class Startup:
+    """One moment of a cluster's start; a notebook shows it as a table."""
+
+    title: str
+    statuses: tuple[TaskStatus, ...]
+    past_s: float
+    note: str = ""
+
+    def __repr__(self) -> str:
+        return text(self.title, rows(self.statuses, self.past_s), self.note)
+
+    def _repr_html_(self) -> Html:
+        return in_cell(html(self.title, rows(self.statuses, self.past_s), self.note))
+
+
+Row = tuple[str, str, str, str]
+
+
+def rows(statuses: Sequence[TaskStatus], past_s: float) -> list[Row]:
+    """Return the cells of the table: task, state, what it does or why it is lost, time.
+
+    >>> from kit.cluster.report import ClusterState
+    >>> from kit.task import Task
+    >>> starting = TaskStatus(Task("ps", 0), ClusterState.STARTING, phase="registers")
+    >>> rows([starting], 0.52)
+    [('ps:0', 'starting', 'registers', '0.5')]
+    """
+    return [
+        (
+            status.task.short,
+            str(status.state),
+            status.reason or status.phase,
+            f"{past_s if status.ready_s is None else status.ready_s:.1f}",
+        )
+        for status in statuses
+    ]
+
+
+def text(title: str, table: Sequence[Row], note: str = "") -> str:
+    r"""Return the table as lines of text, its columns aligned, and the note below.
+
+    >>> text("Starting", [("ps:0", "ready", "", "1.0")]).split("\n")[0]
+    'Starting'
+    """
+    lines = [_HEADS, *table]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADS))]
+    body = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    return "\n".join(
+        [title, *(line.rstrip() for line in body), *([note] if note else [])]
+    )
+
+
+def html(title: str, table: Sequence[Row], note: str = "") -> Html:
+    """Return the table as HTML; a screen reader announces changes."""
+    return rows_table(title, _HEADS, table, note, style=_STYLE, aria_live="polite")
+
+
+# --------------------------------------------------------------------------------------
+# An output that is updated in place, if the front end can do that.
+
+
+_LEAST_S = 0.1
+
+
+class Live:
+    """One output that changes. In a terminal only its last state is shown."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._can_update = hasattr(shell, "kernel")
+        self._handle: Any = None
+        self._shown = ""
+        self._last = -_LEAST_S
+
+    def show(self, value: object) -> None:
+        """Show a state, unless another was just shown or it looks the same."""
+        now = time.monotonic()
+        if self._can_update and now - self._last >= _LEAST_S:
+            self._last = now
+            self.close(value)
+
+    def close(self, value: object) -> None:
+        """Show the last state, unless it looks the same."""
+        text = repr(value)
+        if text == self._shown:
+            return
+        self._shown = text
+        # A state that cannot be displayed must not end the start.
+        with suppress(Exception):
+            if self._handle is None:
+                self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
+                self._handle.display(value)
+            else:
+                self._handle.update(value)
+
+
+# --------------------------------------------------------------------------------------
+# What a `%%cluster` line asks for, and what to do if a cluster is running already.
+#
+# Pure: it starts and stops nothing.
+
+
+class Action(Enum):
+    """What to do about a cluster."""
+
+    START = "start"
+    REUSE = "reuse"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True)
+class Running:
+    """The cluster that runs now; `step` is that of its training, None without one."""
+
+    options: ClusterOptions
+    state: ClusterState
+    step: int | None = None
+
+
+def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the line as arguments of `Cluster`.
+
+    Raises `InvalidArgumentError` for a job that is named twice.
+    """
+    named = {
+        "ps": options.ps,
+        "worker": options.worker,
+        "transport": options.transport,
+        "link": options.link,
+        "threads": options.threads,
+        "lease_s": options.lease,
+        "start_deadline_s": options.timeout,
+        "insecure": options.insecure or None,
+    }
+    jobs: dict[str, int] = {}
+    for name, number in options.job or ():
+        if name in jobs:
+            raise InvalidArgumentError(f"job {name!r} is given twice; give it once.")
+        jobs[name] = number
+    arguments_given = {
+        name: value for name, value in named.items() if value is not None
+    }
+    return arguments_given | ({"jobs": jobs} if jobs else {})
+
+
+def has_shape(given: dict[str, Any]) -> bool:
+    """Whether the arguments describe a cluster; its link and start deadline do not.
+
+    >>> has_shape({"worker": 2}), has_shape({"link": "1gbit"})
+    (True, False)
+    """
+    return bool(given.keys() - {"link", "start_deadline_s"})
+
+
+def is_alike(one: ClusterOptions, other: ClusterOptions) -> bool:
+    """Whether two clusters are the same for their user."""
+    fields = ("tasks", "threads", "transport", "insecure", "lease_s", "launcher")
+    return all(getattr(one, name) == getattr(other, name) for name in fields)
+
+
+def decide(
+    wanted: ClusterOptions | None,
+    running: Running | None,
+    *,
+    reuse: bool = False,
+    restart: bool = False,
+) -> Action:
+    """Return what to do; `wanted` is None when any cluster will do.
+
+    Raises `InvalidArgumentError` for `reuse` with `restart`, `FailedPreconditionError`
+    if `reuse` is asked for and a different cluster runs, and `ClusterBusy` if that one
+    trains and `restart` is not asked for.
+    """
+    if reuse and restart:
+        raise InvalidArgumentError("--reuse and --restart exclude each other.")
+    if running is None:
+        return Action.START
+    if restart:
+        return Action.REPLACE
+    is_wanted = wanted is None or is_alike(wanted, running.options)
+    if is_wanted and (reuse or running.state is ClusterState.READY):
+        return Action.REUSE
+    if reuse:
+        raise FailedPreconditionError(
+            f"the cluster that runs has {running.options.as_arguments}; another one "
+            f"was asked for. Leave out --reuse to replace it, or the numbers to use it."
+        )
+    if running.step is not None:
+        raise ClusterBusy(
+            f"a training runs on the cluster with {running.options.as_arguments} (step "
+            f"{running.step}); end it with run.stop(), or add --restart to end both."
+        )
+    return Action.REPLACE
+
+
+# --------------------------------------------------------------------------------------
 
 
 @magics_class
@@ -141,14 +358,14 @@ class StartMagics(Magics):
     def perform(self, line: str) -> Polling[None]:
         """Do what the line asks for, as a polling."""
         options = parse(StartMagics.cluster, line)
-        arguments = start_request.arguments(options)
+        arguments = arguments_of(options)
         launcher = asked_launcher(options, self._shell.user_ns, launcher_defaults)
         if launcher is not None:
             arguments["launcher"] = launcher
         now = running.find()
         wanted = Cluster(**arguments)
-        action = start_request.decide(
-            wanted.options if start_request.has_shape(arguments) else None,
+        action = decide(
+            wanted.options if has_shape(arguments) else None,
             None if now is None else _look(now),
             reuse=options.reuse,
             restart=options.restart,
@@ -208,10 +425,10 @@ def _moment(title: str, cluster: Cluster, begin: float, note: str) -> Startup:
     return Startup(title, tuple(cluster.status), time.monotonic() - begin, note)
 
 
-def _look(cluster: Cluster) -> start_request.Running:
+def _look(cluster: Cluster) -> Running:
     run = cluster.run
     step = run.step if run is not None and not run.done else None
-    return start_request.Running(cluster.options, cluster.state, step)
+    return Running(cluster.options, cluster.state, step)
 
 
 def _why(is_asked: bool, cluster: Cluster) -> str:

@@ -9,7 +9,7 @@ from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.report import table as cluster_table
 from kit.demo.verdict import AnswerVerdict
 from kit.experiments.words import html_table
-from kit.magics.startup import Startup
+from kit.magics.cluster_cell_magic import Startup
 from kit.markup import Html, joined, markup
 from kit.picture.picture import Picture, picture_of
 from kit.puzzles import Figures, Puzzle

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.cluster.mapped_pickle import Pickled
+from kit.cluster.training_start import Pickled
 from kit.errors import FailedPreconditionError
 
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import kit
-from kit.demo import placed, replicas
+from kit.demo import placed
 from kit.demo.digits import DigitsMlp, digits_mlp
-from kit.demo.placed import Replicated
-from kit.demo.replicas import ReplicaModel, ReplicaReport
+from kit.demo.placed import ReplicaModel, ReplicaReport, Replicated
 from kit.testing.cluster import local_cluster
 
 
@@ -35,13 +34,13 @@ def finished(
 def test_one_step_of_the_towers_is_one_of_the_whole_mini_batch(
     model: DigitsMlp, servers: list[kit.Server]
 ) -> None:
-    whole = replicas.in_one_graph(model.params, 2, 2)
+    whole = placed.in_one_graph(model.params, 2, 2)
     examples = tuple(part[:64] for part in model.train)
     halves = [tuple(part[lo : lo + 32] for part in examples) for lo in (0, 32)]
 
     with kit.Session(servers[2], whole.graph) as session:
         session.run(whole.start)
-        report = replicas.work(session, whole, iter(halves), 1)
+        report = placed.work(session, whole, iter(halves), 1)
         result = session.run(whole.variables)
 
     loss, gradients, _ = model.step(model.params, examples)
@@ -55,13 +54,13 @@ def test_bytes_of_a_step_are_those_of_the_formula(
     model: DigitsMlp, servers: list[kit.Server]
 ) -> None:
     size = sum(value.nbytes for value in model.params.values())
-    whole = replicas.in_one_graph(model.params, 2, 2)
-    drawn = replicas.batches(model.train, 8, seed=0)
+    whole = placed.in_one_graph(model.params, 2, 2)
+    drawn = placed.batches(model.train, 8, seed=0)
     with kit.Session(servers[2], whole.graph) as session:
         session.run(whole.start)
-        first = finished(whole, replicas.work(session, whole, drawn, 2))
-    report = replicas.client(servers[3], model.params, model.train, 2, 8, 2, 0)
-    other = finished(replicas.of_one_worker(model.params, 2, 1), report)
+        first = finished(whole, placed.work(session, whole, drawn, 2))
+    report = placed.client(servers[3], model.params, model.train, 2, 8, 2, 0)
+    other = finished(placed.of_one_worker(model.params, 2, 1), report)
 
     assert (first.formula, other.formula) == (4 * size, 2 * size)
     assert (first.moved, other.moved) == ([4 * size], [2 * size])
@@ -72,7 +71,7 @@ def test_variables_are_dealt_to_the_servers_in_turn(model: DigitsMlp) -> None:
     report = ReplicaReport(1, 1.0, 0.0, [])
 
     rows = placed.placement_rows(
-        finished(replicas.in_one_graph(model.params, 2, 2), report)
+        finished(placed.in_one_graph(model.params, 2, 2), report)
     )
 
     assert [row["task"] for row in rows] == ["ps:0", "ps:1"] * 3
@@ -80,7 +79,7 @@ def test_variables_are_dealt_to_the_servers_in_turn(model: DigitsMlp) -> None:
 
 
 def test_a_broken_promise_is_told(model: DigitsMlp) -> None:
-    graph = replicas.of_one_worker(model.params, 1, 0)
+    graph = placed.of_one_worker(model.params, 1, 0)
     wrong = ReplicaReport(500, 1.0, 0.0, [("ps:0", "worker:0", 7)])
 
     reply = placed.problems([finished(graph, wrong, accuracy=0.1)])

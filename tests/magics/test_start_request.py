@@ -11,7 +11,7 @@ from kit.cluster.launchers import SSH, Launcher
 from kit.cluster.options import ClusterOptions
 from kit.cluster.report import ClusterState
 from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
-from kit.magics.start_request import Action, Running, arguments, decide
+from kit.magics.cluster_cell_magic import Action, Running, arguments_of, decide
 from tests.cases import for_each
 
 
@@ -79,7 +79,7 @@ def test_only_what_was_given_becomes_an_argument() -> None:
         **none, worker=0, insecure=False, job=[("chief", 1), ("eval", 2)]
     )
 
-    assert arguments(options) == {"worker": 0, "jobs": {"chief": 1, "eval": 2}}
+    assert arguments_of(options) == {"worker": 0, "jobs": {"chief": 1, "eval": 2}}
 
 
 def test_a_job_given_twice_is_refused() -> None:
@@ -89,4 +89,4 @@ def test_a_job_given_twice_is_refused() -> None:
     )
 
     with pytest.raises(InvalidArgumentError, match="'chief' is given twice"):
-        arguments(options)
+        arguments_of(options)

@@ -6,7 +6,7 @@ import re
 from html import unescape
 
 from kit.cluster.report import ClusterState, TaskStatus
-from kit.magics.startup import Startup
+from kit.magics.cluster_cell_magic import Startup
 from kit.task import Task
 
 STATUSES = (

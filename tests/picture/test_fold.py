@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.picture.fold import BoxGroup, BoxPlace, fold
+from kit.picture.reading import BoxGroup, BoxPlace, fold
 
 
 def places(*names: str, lane: str = "ps:0") -> list[BoxPlace]:

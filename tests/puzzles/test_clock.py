@@ -22,7 +22,7 @@ from kit.puzzles.events import (
     Worked,
 )
 from kit.puzzles.figures import bytes_of, fullest, idle
-from kit.puzzles.waiting import Waits
+from kit.puzzles.processes import Waits
 from tests.cases import for_each
 
 Logs = list[list[Event]]

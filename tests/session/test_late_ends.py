@@ -145,7 +145,8 @@ def test_closing_before_the_first_question_cancels_the_run_and_leaves_no_session
 
     def later(*about: Any) -> int:
         gate.stand()
-        return extend(*about)
+        version: int = extend(*about)
+        return version
 
     monkeypatch.setattr(connection_of(session), "extend", later)
     run = in_thread(lambda: session.run(waits))

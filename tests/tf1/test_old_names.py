@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
-from kit.graph.ops.state.printing import summary
+from kit.graph.ops.state.checks import summary
 from kit.tf1.python.client import device_lib, timeline
 from kit.tf1.python.ops.control_flow_ops import with_dependencies
 from tests.cases import for_each

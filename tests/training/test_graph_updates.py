@@ -15,7 +15,7 @@ from kit.graph.graph import Graph
 from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
-from kit.training.optimizers.graph_updates import update_rows, update_whole
+from kit.training.optimizers.graph_rules import update_rows, update_whole
 from kit.training.optimizers.rule import Rule
 from tests.cases import for_each
 from tests.strict_arrays import strict

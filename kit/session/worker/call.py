@@ -28,7 +28,7 @@ from kit.session.worker.queues import (
     ShuffleQueue,
     stacked,
 )
-from kit.session.worker.readers import Reader
+from kit.session.worker.record_files import Reader
 from kit.session.worker.state import VariableState
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
