@@ -76,7 +76,7 @@ def _reset_lessons(names: Sequence[str], folder: Path) -> int:
 
 
 def _copy_lessons(to: Path, folder: Path) -> int:
-    from kit.demo.copies import write_copies
+    from kit.demo.lessons import write_copies
 
     print(*write_copies(folder, to), sep="\n")
     return 0

@@ -15,8 +15,8 @@ from kit.checkpoint.manifest import TensorEntry as TensorEntry
 from kit.checkpoint.manifest import differences as differences
 from kit.checkpoint.manifest import graph_hash as graph_hash
 from kit.checkpoint.manifest import shard_from_plain as shard_from_plain
+from kit.checkpoint.pieces import SUFFIX as SUFFIX
 from kit.checkpoint.pieces import Piece as Piece
+from kit.checkpoint.pieces import ShardEntry as ShardEntry
+from kit.checkpoint.pieces import write_shard as write_shard
 from kit.checkpoint.reading import read_manifest as read_manifest
-from kit.checkpoint.shards import SUFFIX as SUFFIX
-from kit.checkpoint.shards import ShardEntry as ShardEntry
-from kit.checkpoint.shards import write_shard as write_shard

@@ -27,9 +27,8 @@ import numpy as np
 
 from kit.checkpoint.files import FILES, Files, refused, write_file
 from kit.checkpoint.manifest import MOST_BYTES, Manifest, TensorEntry
-from kit.checkpoint.pieces import Array, Piece, dtype_name
+from kit.checkpoint.pieces import Array, Piece, dtype_name, write_shard
 from kit.checkpoint.reading import looks_whole, read_some
-from kit.checkpoint.shards import write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, NotFoundError
 from kit.regular_file import read_regular
 

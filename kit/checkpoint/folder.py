@@ -22,14 +22,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kit.checkpoint.files import FILES, Files, refused, remove_tree, write_file
 from kit.checkpoint.manifest import NAME, Manifest
-from kit.checkpoint.pieces import Array, Piece
+from kit.checkpoint.pieces import SUFFIX, Array, Piece, write_shard
 from kit.checkpoint.reading import (
     looks_good,
     looks_whole,
     read_all,
     read_manifest,
 )
-from kit.checkpoint.shards import SUFFIX, write_shard
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 
 # --------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from kit.checkpoint.pieces import DTYPES, TEXT, PieceEntry, storage
-from kit.checkpoint.shards import ShardEntry
+from kit.checkpoint.pieces import DTYPES, TEXT, PieceEntry, ShardEntry, storage
 from kit.errors import CheckpointFailed, InvalidArgumentError
 
 FORMAT: Final = 1

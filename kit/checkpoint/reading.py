@@ -17,8 +17,15 @@ import numpy as np
 
 from kit import crc
 from kit.checkpoint.manifest import MOST_BYTES, NAME, Manifest
-from kit.checkpoint.pieces import TEXT, Array, PieceEntry, storage, texts
-from kit.checkpoint.shards import BLOCK_BYTES, ShardEntry
+from kit.checkpoint.pieces import (
+    BLOCK_BYTES,
+    TEXT,
+    Array,
+    PieceEntry,
+    ShardEntry,
+    storage,
+    texts,
+)
 from kit.errors import CheckpointFailed, NotFoundError
 from kit.regular_file import open_regular, read_regular, stat_regular
 

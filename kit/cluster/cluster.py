@@ -46,14 +46,13 @@ from kit.cluster.launchers.site import launcher_for
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
 from kit.cluster.options import ClusterOptions, check_times, merge_jobs
-from kit.cluster.own_topologies import packed
 from kit.cluster.polling import Polling, awaited, drive
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.reaper import Process
 from kit.cluster.report import ClusterState, TaskStatus
 from kit.cluster.restarting import SHOW_AGAIN, busy, rejoin, restart
 from kit.cluster.runtime import default_python
-from kit.cluster.training_start import launch
+from kit.cluster.training_start import launch, packed
 from kit.errors import (
     ClusterBusy,
     InvalidArgumentError,

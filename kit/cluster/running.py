@@ -11,7 +11,7 @@ from typing import Any
 
 from kit.cluster import lifecycle
 from kit.cluster.cluster import Cluster
-from kit.devices.nearest import set_known_tasks
+from kit.devices.device import set_known_tasks
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.graph.ops.state.function import take
 from kit.session.client.dask_graph import set_cluster

@@ -1,6 +1,6 @@
 """Nested device scopes: what each does to an op, and the stack of those now open.
 
-Pure: no I/O. `kit.devices.nearest` checks whether a cluster has such a device. An op is
+Pure: no I/O. `kit.devices.device` checks whether a cluster has such a device. An op is
 any object with a `device` that can be set; scopes are applied from the inside out:
 
     with device("/job:ps/task:0"):      3. fills in parts that are still unset

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kit.devices.nearest import check_device
+from kit.devices.device import check_device
 from kit.devices.scope import Scope, parse_scope
 from kit.graph.graph import Graph, default_graphs
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-from kit.devices.nearest import check_device
+from kit.devices.device import check_device
 from kit.devices.scope import ScopeStack, resolve
 from kit.graph.extension_points import Pictured
 from kit.graph.op import Guards, Op, Tensor

@@ -17,14 +17,6 @@ from kit.errors import (
     MemberMismatch,
 )
 from kit.groups import scope
-from kit.groups.arguments import (
-    check_room,
-    fill,
-    room_of,
-    tag_of,
-    topology_of,
-    ufunc_of,
-)
 from kit.groups.calls import CallSeen, Signature, differ, digest
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
 from kit.groups.history import CallNote
@@ -37,12 +29,18 @@ from kit.groups.values import (
     Form,
     Value,
     as_float,
+    check_room,
+    fill,
     leaves,
     packed,
     rebuilt,
+    room_of,
     said,
     shaped_as,
+    tag_of,
     taken,
+    topology_of,
+    ufunc_of,
 )
 from kit.groups.watch import CallWatch
 from kit.handles import handle

@@ -22,10 +22,9 @@ from kit.exchange.stepping.stepped_exchange import (
     record_parts,
 )
 from kit.exchange.topologies.topology import per_member
-from kit.groups.arguments import OPS, topology_of
 from kit.groups.generation import Recipe
 from kit.groups.recipes import Recipes
-from kit.groups.values import Array, Form, leaves, n_bytes
+from kit.groups.values import OPS, Array, Form, leaves, n_bytes, topology_of
 
 MOST_TASKS = 8  # more rows than that cannot be read
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kit.graph.op import Op
 from kit.graph.static import text
-from kit.picture.lanes import device_of, lane_of, lane_order
+from kit.picture.grid import device_of, lane_of, lane_order
 from kit.picture.scene import BoxKind, Edge, GraphBox, Scene, bytes_text, shortened
 
 # --------------------------------------------------------------------------------------

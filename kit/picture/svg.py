@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from kit.markup import NO_HTML, Html, element, joined, verbatim
-from kit.picture.lanes import NOT_PLACED, lane_order
+from kit.picture.grid import NOT_PLACED, lane_order
 from kit.picture.layout import HEAD, LineSegment, PictureLayout, Spot
 from kit.picture.scene import BoxKind, GraphBox, Scene
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.devices.device import DeviceSpec as DeviceSpec
 from kit.graph.op import IndexedSlices as IndexedSlices
-from kit.session.client.fetches import IndexedSlicesValue as IndexedSlicesValue
+from kit.session.client.cached_run import IndexedSlicesValue as IndexedSlicesValue
 from kit.tf1 import app as app
 from kit.tf1 import compat as compat
 from kit.tf1 import contrib as contrib
@@ -74,13 +74,13 @@ offer(
     "kit.tf1.ops.clip",
     "kit.tf1.ops.composed",
     "kit.tf1.ops.condition",
-    "kit.tf1.ops.creation",
     "kit.tf1.ops.flow",
+    "kit.tf1.ops.loop",
+    "kit.tf1.ops.creation",
     "kit.tf1.ops.function",
     "kit.tf1.ops.gradient",
     "kit.tf1.ops.index",
     "kit.tf1.ops.join",
-    "kit.tf1.ops.loop",
     "kit.tf1.ops.numbers",
     "kit.tf1.ops.random",
     "kit.tf1.ops.reduce",

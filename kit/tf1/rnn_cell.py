@@ -8,8 +8,7 @@ from kit.tf1.public import offer
 offer(
     __name__,
     "kit.tf1.rnn.cells",
-    "kit.tf1.rnn.states",
-    without=["check_cell", "like", "mapped"],
+    without=["LoopNoise", "check_cell", "like", "mapped"],
 )
 
 __getattr__ = refusing("nn.rnn_cell")

@@ -18,7 +18,7 @@ from kit import arithmetic
 from kit.arithmetic import Arithmetic
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.host_calls import HostFacts
-from kit.cluster.processes.host_differences import (
+from kit.cluster.processes.launched_hosts import (
     check_addresses,
     check_versions,
     compare_arithmetic,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kit.cluster.processes import reaper
-from kit.demo.shells import Shells
+from kit.demo.recovered import Shells
 from kit.errors import DeadlineExceededError, UnavailableError
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_task_that_is_started_again_writes_on_in_its_log(folder: Path) -> None:
 OWNER = """
 import sys, time
 from pathlib import Path
-from kit.demo.shells import Shells
+from kit.demo.recovered import Shells
 shells = Shells([sys.executable, "-S", "-c", sys.argv[1]], Path(sys.argv[2]))
 print(shells.start("ps:0"), shells.reaper_pid, flush=True)
 time.sleep(60)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.devices.load_balancing import (
+from kit.devices.replica import (
     GreedyLoadBalancingStrategy,
     RandomStrategy,
     RoundRobinStrategy,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.devices.nearest import check_known, listed
+from kit.devices.device import check_known, listed
 from kit.errors import InvalidArgumentError, PlacementError
 from kit.task import Task
 from tests.cases import for_each

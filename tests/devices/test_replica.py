@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster_def import ClusterDef, JobDef
-from kit.devices.load_balancing import RandomStrategy
-from kit.devices.replica import STANDARD_PS_OPS, replica_device_setter
+from kit.devices.replica import STANDARD_PS_OPS, RandomStrategy, replica_device_setter
 from kit.devices.scope import Scope, ScopeStack, resolve
 from kit.spec import ClusterSpec
 from tests.cases import for_each

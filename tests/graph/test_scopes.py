@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.devices.nearest import set_known_tasks
+from kit.devices.device import set_known_tasks
 from kit.errors import PlacementError
 from kit.graph.default import (
     colocate_with,

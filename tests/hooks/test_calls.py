@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
-from kit.hooks.calls import after, before
-from kit.hooks.hook import SessionRunValues
+from kit.hooks.hook import SessionRunValues, after, before
 
 
 class Wishing(SessionRunHook):

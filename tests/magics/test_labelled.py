@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.cluster.cells.cell_output import CellOutput, OutputKind
-from kit.magics.labelled import LAST_LINES, MOST_LINES, Labelled, MimeBundle, Text
+from kit.magics.on_magics import LAST_LINES, MOST_LINES, Labelled, MimeBundle, Text
 from kit.task import Task
 
 PS, WORKER = Task("ps", 0), Task("worker", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.picture.lanes import NOT_PLACED, lane_of, lane_order
+from kit.picture.grid import NOT_PLACED, lane_of, lane_order
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.demo.shells import Shells
+from kit.demo.recovered import Shells
 from kit.errors import DeadlineExceededError
 from kit.testing.task_process import until
 from tests.zygote import forking

@@ -12,13 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from traitlets.config import Config
 
+from kit.arithmetic import DISABLED, KERNEL, differences
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import follow
 from kit.cluster.launchers import LAUNCH_LOG, Launcher
@@ -27,18 +31,78 @@ from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.host_calls import HostFacts, HostNews
-from kit.cluster.processes.host_differences import (
-    check_addresses,
-    check_versions,
-    compare_arithmetic,
-    pins,
-)
 from kit.cluster.processes.hosts import Host, Hosts
 from kit.cluster.processes.launch import SlurmJobLauncher, SSHHostsLauncher
 from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.processes import why
 from kit.cluster.runtime import tail, tail_of, threads_per_engine
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
+
+# --------------------------------------------------------------------------------------
+# Differences between the hosts of a cluster that are errors, or change the last bits.
+#
+# OpenBLAS has a kernel for each family of CPUs, and numpy has some of its functions,
+# such as `exp`, once for each set of vector instructions. They sum and round in
+# different orders, so the same program may compute different last bits on different
+# CPUs. Both choose when they are loaded, and an environment variable restricts either
+# choice.
+
+
+def pins() -> list[str]:
+    """Return the notebook's choice of kernels, as `NAME=VALUE` for all hosts."""
+    values = {KERNEL: os.environ.get(KERNEL, "")}
+    # numpy takes spaces and commas, but a launcher's command line splits at spaces.
+    values[DISABLED] = ",".join(os.environ.get(DISABLED, "").replace(",", " ").split())
+    return [f"{name}={value}" for name, value in values.items() if value]
+
+
+def check_versions(facts: HostFacts) -> None:
+    """Raise `StartFailed` for versions that cannot exchange functions and messages.
+
+    Warns of a numpy that may compute different bits.
+    """
+    here = host_calls.versions()
+    for name, mine in here.items():
+        theirs = facts.versions[name]
+        if name == "Python":  # pickled code travels between its patch releases
+            mine, theirs = (version.rpartition(".")[0] for version in (mine, theirs))
+        if mine == theirs:
+            continue
+        both = f"{facts.name} has {name} {theirs}, the notebook has {mine}"
+        if name == "numpy":
+            warnings.warn(f"{both}: results may differ in the last bits", stacklevel=2)
+        else:
+            raise StartFailed(
+                f"{both}; install the same there, or name another python."
+            )
+
+
+def check_addresses(hosts: Sequence[HostFacts]) -> None:
+    """Raise `StartFailed` for two machines with one address: tasks could not connect.
+
+    So it is with virtual machines that each have a private network behind their host's.
+    """
+    first: dict[str, HostFacts] = {}
+    for facts in hosts:
+        earlier = first.setdefault(facts.address, facts)
+        if earlier.machine != facts.machine:
+            raise StartFailed(
+                f"{earlier.name} and {facts.name} are two machines, and each of them "
+                f"sees itself at {facts.address}, so neither can be reached there by "
+                f"the other. Give them a network in which each has its own address."
+            )
+
+
+def compare_arithmetic(hosts: Sequence[HostFacts]) -> None:
+    """Warn where two hosts compute with different machine code, and say what helps."""
+    # Of another numpy than the notebook's, `check_versions` has warned.
+    reference = hosts[0].arithmetic.numpy if hosts else ""
+    named = [(host.name, replace(host.arithmetic, numpy=reference)) for host in hosts]
+    for words in differences(named):
+        warnings.warn(f"on the hosts, {words}", stacklevel=2)
+
+
+# --------------------------------------------------------------------------------------
 
 _CHECK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host

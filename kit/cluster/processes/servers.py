@@ -14,7 +14,7 @@ from typing import Any
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import TaskCalls
 from kit.cluster.options import ClusterOptions
-from kit.cluster.own_topologies import take
+from kit.cluster.training_start import take
 from kit.errors import PeerLost
 from kit.spec import ClusterSpec
 from kit.task import Task

@@ -15,8 +15,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Op, Tensor
-from kit.session.client.cached_run import CachedRun, SentGraph, unwrapped
-from kit.session.client.fetches import Fetches
+from kit.session.client.cached_run import CachedRun, Fetches, SentGraph, unwrapped
 
 
 class PartialRun:

@@ -11,11 +11,10 @@ from kit.graph.default import default_graph
 from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.handles import handle
-from kit.session.client.cached_run import CachedRun, SentGraph, key_of, limit_s
+from kit.session.client.cached_run import CachedRun, Fetches, SentGraph, key_of, limit_s
 from kit.session.client.cancelling import in_thread
 from kit.session.client.connection import Connection
 from kit.session.client.feeds import fed_tensor, read_feeds
-from kit.session.client.fetches import Fetches
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.options import SessionOptions
 from kit.session.client.partial_runs import Parts

@@ -11,8 +11,7 @@ from kit.tf1.rnn.unroll import static_rnn as static_rnn
 offer(
     __name__,
     "kit.tf1.rnn.cells",
-    "kit.tf1.rnn.states",
-    without=["check_cell", "like", "mapped"],
+    without=["LoopNoise", "check_cell", "like", "mapped"],
 )
 
 __getattr__ = refusing("contrib.rnn")

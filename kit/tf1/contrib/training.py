@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kit.devices import load_balancing
-from kit.devices.load_balancing import (
+from kit.devices import replica
+from kit.devices.replica import (
     GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy,
 )
-from kit.devices.load_balancing import RandomStrategy as RandomStrategy
+from kit.devices.replica import RandomStrategy as RandomStrategy
 from kit.graph.op import IndexedSlices
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, get_collection, get_collection_ref
@@ -279,6 +279,6 @@ def byte_size_load_fn(op: Any) -> int:
     Raises `ValueError` if it has not one output, or its shape is not fully known.
     """
     outputs = [output.static for output in op.outputs]
-    return load_balancing.byte_size_load_fn(
+    return replica.byte_size_load_fn(
         SimpleNamespace(name=op.name, type=op.type, device=op.device, outputs=outputs)
     )

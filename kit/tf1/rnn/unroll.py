@@ -16,9 +16,7 @@ from kit.tf1.ops.join import concat, stack, unstack
 from kit.tf1.ops.loop import while_loop
 from kit.tf1.ops.shape import expand_dims, reverse, transpose
 from kit.tf1.ops.shape import shape as shape_of
-from kit.tf1.rnn.cells import check_cell
-from kit.tf1.rnn.noise import LoopNoise
-from kit.tf1.rnn.states import mapped
+from kit.tf1.rnn.cells import LoopNoise, check_cell, mapped
 from kit.tf1.tensor.convert import convert_to_tensor, create
 from kit.tf1.tensor.dtypes import int32
 from kit.tf1.tensor.shape import TensorShape

@@ -14,7 +14,7 @@ from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.convert import holds_tensor
 from kit.graph.op import IndexedSlices, Op
-from kit.session.client.fetches import field_names, mapping_like
+from kit.session.client.cached_run import field_names, mapping_like
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kit.errors import CancelledError, InvalidArgumentError, KitError
 from kit.graph.op import Op
-from kit.session.client.fetches import Fetches
+from kit.session.client.cached_run import Fetches
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.session.client.session import Session as NativeSession
 from kit.session.master.devices import Device

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from kit.errors import AbortedError, KitError, UnavailableError
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.op import Op
-from kit.hooks import calls
+from kit.hooks import hook
 from kit.hooks.hook import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.task import Task
 from kit.tf1 import logging
@@ -212,7 +212,7 @@ class HookedSession:
                 "should_stop() is true."
             )
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self._session)
-        asked = calls.before(self._hooks, context)
+        asked = hook.before(self._hooks, context)
         chosen = merged(options, asked.options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
         # A trace slows every task of the run: only if the caller or a hook wants it.
@@ -227,7 +227,7 @@ class HookedSession:
         self._recovery.note(bundle.fetches, values)
         result, *more = bundle.parts(values)
         by_hook = dict(zip(asked.fetches, more, strict=True))
-        calls.after(self._hooks, context, by_hook, chosen, metadata)
+        hook.after(self._hooks, context, by_hook, chosen, metadata)
         self._wants_end = self._wants_end or context.stop_requested
         return result
 

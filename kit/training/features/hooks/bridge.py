@@ -44,9 +44,9 @@ from kit.errors import (
 from kit.exchange.plan import Owned
 from kit.exchange.ports.memory import Array
 from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
-from kit.hooks.calls import after as call_after
-from kit.hooks.calls import before as call_before
 from kit.hooks.environment import inside
+from kit.hooks.hook import after as call_after
+from kit.hooks.hook import before as call_before
 from kit.trace.traffic import MeasureRow
 from kit.training.core.context import MemberContext, StepCallback
 from kit.training.core.coordinator import TrainingCoordinator
