@@ -239,25 +239,18 @@ class Agreement:
         return self.is_finished or self.error is not None
 
     @property
-    def pending(self) -> Epoch | None:
-        """The configuration that is requested and does not hold yet."""
-        return self._unless_it_holds(self._for_now(self.now.requested))
-
-    @property
     def expected(self) -> Epoch | None:
-        """`pending`, with what was requested since the members were last asked."""
-        return self._unless_it_holds(self._for_now(self.now.foreseen()))
+        """The configuration that is requested, and does not hold yet."""
+        return self._due(self.now.foreseen())
 
-    def _for_now(self, requested: Epoch) -> Epoch:
-        """Return what is to hold of what is requested, which stays so.
+    def _due(self, requested: Epoch) -> Epoch | None:
+        """Return what is to hold of what is requested, unless it holds already.
 
-        Steps that are done again after a loss are done in what was requested for them.
+        What is requested stays so: steps that are done again after a loss are done in
+        what was requested for them.
         """
-        if not self._is_ending:
-            return requested
-        return replace(requested, topology=agreeing(requested.topology))
-
-    def _unless_it_holds(self, requested: Epoch) -> Epoch | None:
+        if self._is_ending:
+            requested = replace(requested, topology=agreeing(requested.topology))
         holds = self.epoch.number and self.epoch.is_like(requested)
         return None if holds else requested
 
@@ -273,9 +266,7 @@ class Agreement:
     def wants_halt(self, step: int) -> bool:
         """Whether all members must meet before the step after `step` begins."""
         now = self._take_up(step + 1)
-        if self._unless_it_holds(self._for_now(now.requested)) is not None:
-            return True
-        if self._may_copy:
+        if self._may_copy or self._due(now.requested) is not None:
             return True
         # Steps that are done again: a save, a pause or a stop came after them.
         if step + 1 < now.reached:
@@ -345,41 +336,38 @@ class Agreement:
         boundary.step = step = max(boundary.arrived.values())
         repeats = step < self.now.reached
         now = self._take_up(step, stands=not repeats)
-        requested = self.pending
+        requested, has_begun = self._due(now.requested), self.epoch.number > 0
         is_stopped = now.is_stopped and not repeats and not now.is_apart(step)
         # A training of no steps begins, too: before the first epoch only one member has
         # parameters.
-        ends = self.epoch.number > 0 and (is_stopped or step >= self.steps)
-        may_save = self.epoch.number and not repeats
+        ends = has_begun and (is_stopped or step >= self.steps)
+        may_save = has_begun and not repeats
         if self.is_held:
             return  # WAIT for ever: the generation ends here, where all have copied
         # Saves come before all that moves the state, and before the end.
         if may_save and now.turns.is_due(step, is_last=ends and self._saves_last):
             boundary.verdict = Verdict.SAVE
             self.save("agreed", step)
-        elif self.epoch.number and self._may_copy and not ends:
+        elif has_begun and self._may_copy and not ends:
             boundary.verdict, self.is_copy_due = Verdict.COPY, False
             self.is_held = self.is_last_copy
         elif ends and self.ends_together and not self.epoch.synchronous:
             self.ends_together = False  # tried once: it is no reason to fail
-            number = self.epoch.number + 1
-            boundary.proposal = replace(
-                self.epoch, number=number, synchronous=True, first_step=step
-            )
-            boundary.verdict = Verdict.PREPARE
+            self._propose(boundary, replace(self.epoch, synchronous=True))
         elif ends and now.turns.writing is None:
             boundary.verdict, self.is_finished = Verdict.FINISH, True
         elif ends:
             return  # WAIT: what is being written is complete before the training is
         elif requested is not None:
-            boundary.proposal = replace(
-                self._for_now(now.requested),
-                number=self.epoch.number + 1,
-                first_step=step,
-            )
-            boundary.verdict = Verdict.PREPARE
+            self._propose(boundary, requested)
         elif repeats or now.is_stopped or not now.stands(step):
             boundary.verdict = Verdict.GO
+        # else WAIT: the training is paused
+
+    def _propose(self, boundary: Boundary, epoch: Epoch) -> None:
+        number, step = self.epoch.number + 1, boundary.step
+        boundary.proposal = replace(epoch, number=number, first_step=step)
+        boundary.verdict = Verdict.PREPARE
 
     @property
     def _agrees(self) -> bool:
