@@ -327,6 +327,21 @@ def population_bytes(given: object, size: int) -> AnswerVerdict:
     )
 
 
+def losses_bytes(given: object, population: int, size: int) -> AnswerVerdict:
+    """Judge the bytes of all losses of a step, where only these travel."""
+    return number(
+        given,
+        8 * population,
+        well=f"However large a network is; here it has {size:,} bytes.",
+        hints={
+            population: "that is how many losses there are.",
+            size: "neither networks nor directions travel.",
+        },
+        otherwise="there is one loss for each network.",
+        unit="bytes",
+    )
+
+
 def direction(given: object) -> AnswerVerdict:
     """Judge `direction(noise, plus, minus, sigma)`, the gradient out of losses."""
 

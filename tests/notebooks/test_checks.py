@@ -68,6 +68,11 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
         2600,
         {26_000: "by the worker that judges"},
     ),
+    "losses bytes": (
+        lambda value: checks.losses_bytes(value, population=100, size=2600),
+        800,
+        {100: "how many losses", 2600: "neither networks"},
+    ),
     "steps again": (
         lambda value: checks.steps_again(value, every_s=0.2, step_s=0.008),
         12.5,
