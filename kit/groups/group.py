@@ -353,7 +353,7 @@ class TaskGroup:
         Parameters
         ----------
         color : int
-            Tasks with the same one are together.
+            Tasks with the same color form a group.
         key : int, optional
             In the new group tasks are in the order of their keys; default: of ranks.
         """
@@ -374,9 +374,9 @@ class TaskGroup:
     # -- messages --------------------------------------------------------------
 
     def send(self, value: Any, to: int, tag: int = 0) -> None:
-        """Send a value to one task, and return when it lies there.
+        """Send a value to one task, and return when it has arrived there.
 
-        It waits for nobody's `receive`, however large the value is: two tasks may both
+        It does not wait for `receive`, however large the value is: two tasks may both
         send first. At most 1 GiB waits at a task to be received.
 
         Parameters
@@ -400,7 +400,7 @@ class TaskGroup:
         Parameters
         ----------
         source : int, optional
-            The rank that sends it; None takes the next one from anyone.
+            The rank that sends it; None takes the next one from any task.
         tag : int, optional
             Only one with this tag.
         """
@@ -507,7 +507,7 @@ class TaskGroup:
         return show(self.trace)
 
     def close(self) -> None:
-        """Let go of links and memory; else that happens with the last reference."""
+        """Let go of links and memory, which the end of the last reference does too."""
         self._end()
 
     def __enter__(self) -> TaskGroup:

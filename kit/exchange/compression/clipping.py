@@ -30,7 +30,7 @@ class ClipByNorm(Compressor):
     """Clip the mean gradient to a length, over all parameters together.
 
     Gradients travel as they are, and are clipped after they were added: workers that
-    clipped their own would make a mean of other directions.
+    clipped their own would turn the mean into another direction.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class TrainingRecorder(Protocol):
 class Run:
     """A training that is running, or over. `kit.train` returns it at once.
 
-    The training goes on in the tasks whether anybody looks or not. Set `topology`,
+    The training goes on in the tasks, whether or not you watch it. Set `topology`,
     `link` or `synchronous` to change them: all members take the change up between the
     same two steps, or none of them does.
 
@@ -292,7 +292,7 @@ class Run:
         self._observer.command("resume")
 
     def stop(self) -> None:
-        """End the training between two steps; its parameters stay. Returns at once.
+        """End the training between two steps and keep its parameters. Returns at once.
 
         Workers that do not agree (`topology="gossip"`) do one more step, to agree. A
         step that does not end within some seconds is given up: the training fails with
@@ -304,7 +304,7 @@ class Run:
             self._observer.command("stop")
 
     def look(self) -> None:
-        """Ask the coordinator at once how things stand; else that is done regularly."""
+        """Ask the coordinator at once how things stand, as is done regularly anyway."""
         with suppress(KitError):  # it may be over already; it is polled anyway
             self._observer.command("look")
 

@@ -37,7 +37,7 @@ class Elastic(FeatureOptions):
     ----------
     logical_workers : int, optional
         How many logical workers there are, and so how many worker tasks can take part
-        at most. By default as many as there are worker tasks that are not to spare.
+        at most. By default as many as there are worker tasks, without the spare ones.
     spare : int, default 0
         How many worker tasks host none at first. They hold copies of the state, and
         take over the part of a task that is lost.
