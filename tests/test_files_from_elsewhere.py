@@ -6,12 +6,15 @@ header only claims to hold. That nothing hangs is seen to by the limit of every 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
 import os
+import struct
 import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,10 +48,17 @@ from kit.regular_file import (
 )
 from kit.session.client.saving import restore_variables, save_variables
 from kit.session.client.session import Session
+from kit.session.worker.record_files import masked, records
 from kit.task import Task
+from kit.tf1.graph.graph import Graph as Tf1Graph
+from kit.tf1.python_io import TFRecordOptions, TFRecordWriter
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state,
     write_state,
+)
+from kit.tf1.train.checkpointing.meta_graph import (
+    export_scoped_meta_graph,
+    import_scoped_meta_graph,
 )
 from kit.trace.file import write_atomically
 from kit.trace.trace import Trace
@@ -67,7 +77,7 @@ class Case:
 
     path: Path
     read: Callable[[], object]
-    errors: tuple[type[KitError], ...]
+    errors: tuple[type[Exception], ...]
 
 
 def load(folder: Path) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -131,6 +141,18 @@ def variables(folder: Path) -> Case:
     return Case(folder / "v.index", read, (CheckpointFailed,))
 
 
+def meta_graph(folder: Path) -> Case:
+    path = folder / "m.meta"
+
+    def read() -> None:
+        with Tf1Graph().as_default():
+            import_scoped_meta_graph(str(path))
+
+    with Tf1Graph().as_default():
+        export_scoped_meta_graph(str(path))
+    return Case(path, read, (OSError,))
+
+
 def credentials(folder: Path) -> Case:
     folder.chmod(0o700)
     path = folder / "key"
@@ -141,7 +163,7 @@ def credentials(folder: Path) -> Case:
 
 READERS = [
     *(manifest, shard, index, data),
-    *(state, mark, trace, variables, credentials),
+    *(state, mark, trace, variables, meta_graph, credentials),
 ]
 
 
@@ -168,7 +190,7 @@ def nested(path: Path) -> None:
     path.write_bytes(b'{"psring": ' + b'{"a": ' * 100_000 + b"[" * 100_000)
 
 
-def fails(case: Case) -> KitError:
+def fails(case: Case) -> Exception:
     """Return what the reader raises, having taken little memory to find out."""
     tracemalloc.start()
     try:
@@ -370,6 +392,45 @@ def test_size_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
 def test_device_is_refused_without_being_opened() -> None:
     with pytest.raises(InvalidArgumentError, match="/dev/zero is a device"):
         read_regular("/dev/zero", 5)
+
+
+def one_record(size: int) -> bytes:
+    head = struct.pack("<Q", size)
+    return head + masked(head) + bytes(100 << 20)
+
+
+@for_each(
+    ("compression", "packed"),
+    [
+        ("", lambda whole: whole[:1000]),
+        ("ZLIB", zlib.compress),
+        ("GZIP", gzip.compress),
+    ],
+)
+def test_records_that_a_file_only_claims_are_not_allocated(
+    compression: str, packed: Callable[[bytes], bytes]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "records"
+        for size in (2**34, 2**60, 2**64 - 1):
+            path.write_bytes(packed(one_record(size)))
+            read = lambda: list(records(os.fsencode(path), compression))  # noqa: E731
+
+            error = fails(Case(path, read, (DataLossError,)))
+
+            assert "more than" in str(error)
+
+
+@pytest.mark.parametrize(("kind", "compression"), [(0, ""), (1, "ZLIB"), (2, "GZIP")])
+def test_records_of_all_sizes_are_read_whole(
+    kind: int, compression: str, tmp_path: Path
+) -> None:
+    path, expected = tmp_path / "records", [b"", b"a", os.urandom(5 << 20), b"b" * 99]
+    with TFRecordWriter(str(path), TFRecordOptions(kind)) as writer:
+        for record in expected:
+            writer.write(record)
+
+    assert [value for _, value in records(os.fsencode(path), compression)] == expected
 
 
 # -- what we write, in a folder where others may write too ----------------------------

@@ -2,7 +2,7 @@
 
 A TFRecord is its length, 8 bytes, their checksum, the record and its checksum, 4 bytes
 each. Of the two checksums that of the length is compared, so that a wrong length is no
-order to read the whole disk.
+order to read the whole disk; nor is a right one of more than the file can hold.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import glob
 import gzip
 import os
+import stat
 import struct
+import sys
 import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from io import BytesIO
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -104,6 +106,8 @@ class Reader:
 
 # --------------------------------------------------------------------------------------
 
+_BLOCK: Final = 1 << 16
+_DEFLATED: Final = 1032  # the most that a byte of a compressed file may be
 Record = tuple[bytes, bytes]  # a key, which tells the place in the file, and the value
 
 
@@ -124,18 +128,51 @@ def opened(path: bytes, compression: str = "") -> BinaryIO:
         if compression == "GZIP":
             return cast(BinaryIO, gzip.open(name, "rb"))
         if compression == "ZLIB":
-            return BytesIO(zlib.decompress(Path(name).read_bytes()))
+            return BufferedReader(_Inflated(name))
         if not compression:
             return Path(name).open("rb")
     except FileNotFoundError as exc:
         raise NotFoundError(f"{name}; No such file or directory") from exc
     except PermissionError as exc:
         raise PermissionDeniedError(f"{name}; Permission denied") from exc
-    except (OSError, zlib.error) as exc:
+    except OSError as exc:
         raise UnknownError(f"{name} cannot be read: {exc}") from exc
     raise InvalidArgumentError(
         f"there is no compression {compression!r}; give 'GZIP', 'ZLIB' or ''."
     )
+
+
+class _Inflated(RawIOBase):
+    """The contents of a ZLIB file, as far as they are read: they may be a thousandfold.
+
+    Reading raises `UnknownError` for what is no such file, or a part of one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._file = Path(name).open("rb")  # noqa: SIM115  # until `close`
+        self._inflate = zlib.decompressobj()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        """Fill a buffer as far as that is possible at once; 0 at the end."""
+        part, inflate = b"", self._inflate
+        while len(room) and not part and not inflate.eof:
+            packed = inflate.unconsumed_tail or self._file.read(_BLOCK)
+            try:
+                part = inflate.decompress(packed, len(room))
+                if not packed:
+                    raise zlib.error("incomplete or truncated stream")
+            except zlib.error as exc:
+                name = self._file.name
+                raise UnknownError(f"{name} cannot be read: {exc}") from exc
+        room[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def matching(pattern: bytes) -> list[bytes]:
@@ -199,11 +236,19 @@ def records(path: bytes, compression: str = "") -> Iterator[Record]:
     """Yield the records of a file; raises `DataLossError` where it is damaged."""
     at = 0
     with opened(path, compression) as file:
+        status = Path(os.fsdecode(path)).stat()
+        most = status.st_size * (_DEFLATED if compression else 1)
+        most = most if stat.S_ISREG(status.st_mode) else sys.maxsize - 4
         # A head that is cut is the end, as in the original.
         while len(head := file.read(12)) == 12:
             if masked(head[:8]) != head[8:]:
                 raise DataLossError(f"corrupted record at {at} of {path.decode()}")
             (size,) = struct.unpack("<Q", head[:8])
+            if size > most:
+                raise DataLossError(
+                    f"truncated record at {at} of {path.decode()}: it has {size} bytes "
+                    f"by its head, more than such a file can hold"
+                )
             body = file.read(size + 4)
             if len(body) < size + 4:
                 raise DataLossError(f"truncated record at {at} of {path.decode()}")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 from kit.checkpoint.files import replace_file
 from kit.errors import InvalidArgumentError, ProtocolError
 from kit.graph.node import Node, from_plain, node_of, to_plain
+from kit.regular_file import open_regular
 from kit.session.transport.serialization import pack, unpack
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys
@@ -299,7 +300,12 @@ def read_meta_graph(given: MetaGraphDef | str) -> Content:
     if not path.is_file():
         raise OSError(f"File {given} does not exist.")
     try:
-        meta, arrays = unpack(bytearray(path.read_bytes()))
+        with open_regular(path) as file:
+            contents = bytearray(file.read())
+    except InvalidArgumentError as exc:
+        raise OSError(exc.message) from exc
+    try:
+        meta, arrays = unpack(contents)
         return Content(
             from_plain(meta["nodes"], arrays),
             None if meta["saver"] is None else message_of(SaverDef, meta["saver"]),
