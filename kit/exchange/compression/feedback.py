@@ -12,7 +12,7 @@ and other gradient compression schemes", ICML 2019.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -212,3 +212,29 @@ def _is_finite(value: Array) -> bool:
         exponents = np.ascontiguousarray(value).view(np.uint16) & 0x7C00
         return not np.any(exponents == 0x7C00)
     return bool(np.isfinite(value).all())
+
+
+def shared_out(kept: Sequence[Arrays]) -> tuple[Arrays, list[str]]:
+    """Return what each worker keeps where there were others, and what is lost.
+
+    What some workers had yet to send is what each has now that is their mean: the mean
+    gradient of all gets the same by it, whatever their number. What a compressor keeps
+    besides stays if all had the same.
+
+    >>> one, two = {"residual/w": np.ones(2)}, {"residual/w": np.zeros(2)}
+    >>> shared_out([one, two])
+    ({'residual/w': array([0.5, 0.5])}, [])
+    """
+    shared, lost = dict[str, Array](), list[str]()
+    for name in dict.fromkeys(name for arrays in kept for name in arrays):
+        values = [arrays[name] for arrays in kept if name in arrays]
+        if name.startswith(RESIDUAL):
+            total = sum(values[1:], start=values[0])
+            shared[name] = total * total.dtype.type(1 / len(kept))
+        elif len(values) == len(kept) and all(
+            np.array_equal(values[0], value) for value in values
+        ):
+            shared[name] = values[0]
+        else:
+            lost.append(name)
+    return shared, lost

@@ -10,7 +10,7 @@ import fcntl
 import json
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -34,6 +34,7 @@ from kit.errors import (
 from kit.exchange.layout import Range, tensors_of
 from kit.exchange.ports.memory import Array, Memory
 from kit.faults import points
+from kit.features import load
 from kit.message_fields import shown
 from kit.regular_file import check_regular
 from kit.training.client.saves import Resumed
@@ -45,6 +46,7 @@ from kit.training.features.checkpointing.save_coordinator import (
     SaveCoordinator,
     name_of,
 )
+from kit.training.worker import kept_state
 
 # --------------------------------------------------------------------------------------
 # Which training saves into a folder, and how far it is: a mark in the folder.
@@ -186,6 +188,8 @@ class CheckpointStore:
             self.values: Values | None = None
             self.arithmetic: Arithmetic | None = None  # of the checkpoint, if it says
             self._states: dict[int, bytes] = {}  # packed, by member
+            # What each worker keeps of what others had, packed, and what is lost.
+            self._shared: tuple[bytes, list[str]] | None = None
             self.resumed = self._begin(job, wanted)
         except BaseException:
             self._claim.close()
@@ -247,6 +251,8 @@ class CheckpointStore:
             for name, member in job.states.items()
             if name in values
         }
+        if self._shared is not None:
+            self._states = dict.fromkeys(job.states.values(), self._shared[0])
         for name in texts_of(checkpoint, "states"):  # of workers that are not here
             values.pop(name, None)
         self.values = values
@@ -267,7 +273,7 @@ class CheckpointStore:
             checkpoint, values = self._folder.load_newest()
         else:
             return None
-        self._compare(job, checkpoint)
+        self._compare(job, checkpoint, values)
         self._read(job, checkpoint, values)
         step, last = checkpoint.manifest.step, self._claim.left_at
         self.save_coordinator.go_on_from(
@@ -276,7 +282,10 @@ class CheckpointStore:
         # A training that goes back to an older checkpoint on request has lost nothing.
         lost = 0 if job.restore else max(0, last - step)
         over = tuple((str(path), why) for path, why in checkpoint.passed_over)
-        return Resumed(step, str(checkpoint.path), lost, over, *self._other(job))
+        threads, differs = self._other(job)
+        if self._shared is not None:
+            differs += _moved(len(texts_of(checkpoint, "states")), self._shared[1])
+        return Resumed(step, str(checkpoint.path), lost, over, threads, differs)
 
     def _other(self, job: Job) -> tuple[int, tuple[str, ...]]:
         """Return the threads of before, and what else was not as it is here."""
@@ -318,24 +327,17 @@ class CheckpointStore:
             return manifest.extra.get("run") == name_of(job)
         return False
 
-    def _compare(self, job: Job, checkpoint: FoundCheckpoint) -> None:
+    def _compare(self, job: Job, checkpoint: FoundCheckpoint, values: Values) -> None:
         held, tensors = texts_of(checkpoint, "states"), checkpoint.manifest.tensors()
         # Workers may have kept nothing, though the checkpoint has places for it: after
         # a topology that makes all agree, or with a compressor that loses nothing. Then
         # any training can go on from there, on other workers too.
         has_any = any(0 not in tensors[name].shape for name in held if name in tensors)
         if {*held} != {*job.states} and (has_any or not held):
-            there, here = (
-                ", ".join(sorted(some)) or "none" for some in (held, job.states)
-            )
-            raise InvalidArgumentError(
-                f"{checkpoint.path} holds what each worker keeps (`state`, slots of "
-                f"`local_steps`, parameters of its own where workers do not agree, and "
-                f"what `compress` has yet to send): {there}; this training has {here}. "
-                f"Train with the same workers, topology, optimizer and compressor, or "
-                f"begin in another folder with "
-                f"params=kit.load_checkpoint({str(checkpoint.path)!r})."
-            )
+            packed = [values[name] for name in held if name in values]
+            self._shared = _shared_out(packed) if job.states and job.compress else None
+            if self._shared is None:
+                raise _of_other_workers(checkpoint.path, held, job.states)
         specs = tensors_of(job.specs, job.slots)
         specs |= {name: tensors[name][:2] for name in held if name in tensors}
         wrong = differences(checkpoint.manifest, specs)
@@ -345,6 +347,41 @@ class CheckpointStore:
                 f"{first_few(wrong)}. Train what was saved there, "
                 f"or give another folder."
             )
+
+
+def _of_other_workers(
+    path: Path, held: Iterable[str], wanted: Iterable[str]
+) -> InvalidArgumentError:
+    there, here = (", ".join(sorted(some)) or "none" for some in (held, wanted))
+    return InvalidArgumentError(
+        f"{path} holds what each worker keeps (`state`, slots of `local_steps`, "
+        f"parameters of its own where workers do not agree, and what `compress` has "
+        f"yet to send): {there}; this training has {here}. Train with the same "
+        f"workers, topology, optimizer and compressor, or begin in another folder with "
+        f"params=kit.load_checkpoint({str(path)!r})."
+    )
+
+
+def _shared_out(packed: Sequence[Array]) -> tuple[bytes, list[str]] | None:
+    """Return what each of other workers keeps of this, packed, and what is lost.
+
+    None if it is more than a compressor's: that belongs to the workers that had it.
+    """
+    parts = [kept_state.parted(kept_state.unpack(data)) for data in packed]
+    if any(own for own, _ in parts) or not any(kept for _, kept in parts):
+        return None
+    share = load("kit.exchange.compression.feedback:shared_out")
+    shared, lost = share([kept for _, kept in parts])
+    return kept_state.pack(kept_state.joined({}, shared)), lost
+
+
+def _moved(n_before: int, lost: Sequence[str]) -> tuple[str, ...]:
+    """Say what became of what a compressor had kept at other workers."""
+    said = (
+        f"what {n_before} workers had yet to send was shared out: sums get the same by "
+        f"it, and other bits"
+    )
+    return said, *(f"the compressor's {name!r} differed and is lost" for name in lost)
 
 
 def _arithmetic_of(checkpoint: FoundCheckpoint) -> Arithmetic | None:
