@@ -152,6 +152,25 @@ def test_labels_of_many_links_would_cover_each_other_and_are_left_out() -> None:
     assert scene(crowd).count("<title>worker:0 to worker:1: 1.00 MB/s</title>") == 1
 
 
+@for_each("n_workers", [2, 7, 8, 15])
+@for_each("topology", ["ps", "ring"])
+def test_all_boxes_are_between_the_upper_edge_and_the_legend(
+    topology: str, n_workers: int
+) -> None:
+    tasks = "/job:ps/task:0", *(f"/job:worker/task:{i}" for i in range(n_workers))
+    moment = Moment(tasks, topology=topology, rates={(1, 0): 1e6}, scale=1e6)
+    picture = Xml.fromstring(scene(moment))
+    _, top, _, height = map(float, picture.get("viewBox", "").split())
+    lines = picture.findall(f"{SVG}text[@class='ps-way']")
+    boxes = picture.findall(f"{SVG}g/{SVG}rect")
+
+    edges = [float(box.get("y", "nan")) for box in boxes]
+    ends = [float(box.get("y", "nan")) + float(box.get("height", 0)) for box in boxes]
+    legend = float(lines[0].get("y", "nan"))
+    assert top <= min(edges)
+    assert max(ends) < legend - 12 < top + height
+
+
 def test_what_eight_workers_send_to_a_server_is_told_once() -> None:
     tasks = "/job:ps/task:0", *(f"/job:worker/task:{i}" for i in range(8))
     both = [link for worker in range(1, 9) for link in ((worker, 0), (0, worker))]

@@ -122,7 +122,8 @@ def layout(
         bottom = _circle(at, workers, top, tall)
         return SceneLayout(_ordered(at), frozenset(aside), bottom, is_ring=True)
     pitch = (_ROW if len(rows) < 3 else _LOW_ROW) + 3 * (tall - BOX_H)
-    room = height - top - tall - 8
+    more = sum((len(row) - 1) // _MOST_IN_A_ROW for row in rows)  # lines of long rows
+    room = height - top - tall - 8 - more * (tall + _GAP)
     pitch = max(pitch, room / max(1, len(rows) - 1))
     y = top + tall / 2 - pitch
     for row in rows:

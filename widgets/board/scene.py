@@ -249,7 +249,7 @@ class _Labels(NamedTuple):
 def _labels(found: SceneLayout, moment: Moment) -> _Labels:
     """Return bytes and rates at arrows, or one of them if so more arrows have some.
 
-    Where not all arrows have room for a label, and all would have the same, it is told
+    Where not all arrows have room for both, and all would have the same, it is told
     once.
     """
     pairs, best = _labelled(moment), _Labels({}, {}, ())
@@ -261,8 +261,10 @@ def _labels(found: SceneLayout, moment: Moment) -> _Labels:
         places = label_places(found, links, width, rows * _LINE) if rows else {}
         if len(places) > len(best.places):
             best = _Labels(texts, places, units)
-    each = _each(moment) if len(best.places) < len(pairs) else ()
-    return _Labels({}, {}, (), each) if each else best
+    each, is_whole = _each(moment), len(best.places) == len(pairs)
+    if each and not (is_whole and (len(best.units) > 1 or len(each) == 1)):
+        return _Labels({}, {}, (), each)
+    return best
 
 
 def _each(moment: Moment) -> tuple[str, ...]:
