@@ -14,7 +14,7 @@ export PYTHON
 # Hundreds of processes import the package; each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo lab test test-fast check format docs bench clean
+.PHONY: help demo lab test test-fast test-arm check format docs bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,9 @@ test: .venv/ready-test ## run all tests on all cores; installs what they need
 
 test-fast: .venv/ready-test ## run the tests that are not marked slow
 	@$(PY) -m pytest -m "not slow" -n $$(nproc) $(ARGS)
+
+test-arm: .venv/ready-test ## run tests of the core on an emulated ARM, as root
+	@.ci/arm -m "not slow" -n $$(nproc) tests/exchange tests/wire $(ARGS)
 
 check: .venv/ready-dev ## lint, format and types
 	$(PY) -m ruff check
