@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kit.exchange.layout import Layout, Leaf, Range
 from kit.exchange.plan import GRAD, NEXT, NOW, SPARE
+from kit.wire.local.arena import Arena
 
 _PAGE = 4096
 Array = npt.NDArray[Any]
@@ -124,6 +125,31 @@ class Memory:
     def gradients(self) -> dict[str, Array]:
         """Return where the gradients of an even step belong, by name."""
         return self.leaves(GRAD)
+
+
+class Mirror:
+    """A neighbour's regions as they come here, each made with its first use.
+
+    They are arenas, since private memory of full size would count as taken before a
+    page of it is touched, where the system promises no more than it has.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        """Make none yet."""
+        self._layout = layout
+        self._regions: dict[int, memoryview] = {}
+
+    def raw(self, region: int, part: Range) -> memoryview:
+        """Return the bytes of a range of a physical region."""
+        if region not in self._regions:
+            arena = Arena.create("mirror", region_bytes(self._layout))
+            self._regions[region] = arena.view()
+            arena.close()  # its descriptor: the view keeps the memory
+        return self._regions[region][part.lo : part.hi]
+
+    def typed(self, region: int, part: Range) -> Array:
+        """Return a range of a physical region as a flat array of its dtype."""
+        return np.frombuffer(self.raw(region, part), self._layout.dtype_at(part.lo))
 
 
 def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:

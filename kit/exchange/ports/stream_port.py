@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from kit.crc import crc32
 from kit.errors import Fenced, LinkLost, ProtocolError
 from kit.exchange.layout import Range
-from kit.exchange.ports.memory import Array, Memory, region_bytes
+from kit.exchange.ports.memory import Array, Memory, Mirror, region_bytes
 from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp, named
 from kit.wire import frame
 from kit.wire.shaping import LineOut
@@ -52,9 +52,7 @@ class StreamPort:
         self.peer, self.lost = peer, False
         self.line_out: LineOut | None = None
         self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
-        # For what is kept apart. Of full size, but pages cost nothing until they are
-        # touched.
-        self._mirror = Memory(memory.layout)
+        self._mirror = Mirror(memory.layout)  # for what is kept apart
         self._bounds, self._clock = bounds, clock
         self._flags = frame.CHECKSUM if checksum else 0
         self._region_bytes = region_bytes(memory.layout)  # the same on both sides

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import NEXT
-from kit.exchange.ports.memory import Array, Memory, is_apart
+from kit.exchange.ports.memory import Array, Memory, Mirror, is_apart
 from kit.exchange.ports.port import Arrival, Expected, Stamp
 from kit.wire.shaping import LineOut
 
@@ -64,7 +64,7 @@ class HeldPort:
         """`memory` is our own; what comes from the peer is kept beside it."""
         self.peer, self.lost = peer, False
         self._hold, self._me, self._memory, self._stamp = hold, me, memory, stamp
-        self._mirror = Memory(memory.layout)
+        self._mirror = Mirror(memory.layout)
         self._arrived: deque[Arrival] = deque()
         hold.ports[me, peer] = self
 
