@@ -32,7 +32,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -119,10 +119,10 @@ def count_holding() -> list[int]:
 
     sizes, plain = list[int](), Pickled.hold
 
-    def hold(self: Pickled) -> tuple[int, MappedPickle]:
-        descriptor, mapped = plain(self)
-        sizes.append(os.fstat(descriptor).st_size)
-        return descriptor, mapped
+    def hold(self: Pickled) -> tuple[ExitStack, MappedPickle]:
+        holder, mapped = plain(self)
+        sizes.append(Path(mapped.path).stat().st_size)
+        return holder, mapped
 
     setattr(Pickled, "hold", hold)  # noqa: B010 - mypy takes no method for assigned
     return sizes

@@ -17,10 +17,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 # Before anything else: elsewhere, the imports below fail with an unhelpful message.
-if sys.platform != "linux":
+if sys.platform not in ("linux", "darwin") and "bsd" not in sys.platform:
     raise ImportError(
         f"psring runs on Linux, and this is {sys.platform}: open the repository in its "
         "devcontainer or on Binder, or install psring in WSL2 on Windows."
+    )
+if sys.platform != "linux":
+    import warnings
+
+    warnings.warn(
+        f"psring is not tested on a Mac yet, nor elsewhere than on Linux, and this is "
+        f"{sys.platform}. kit.Cluster starts nothing here: for it, open the repository "
+        f"in its devcontainer or on Binder.",
+        stacklevel=2,
     )
 
 from kit import errors as errors

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.system import cpus
+
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _CPUS, _SHARED = Path("/sys/devices/system/cpu"), "topology/thread_siblings_list"
@@ -99,13 +101,12 @@ def memory(groups: Groups = Groups()) -> MachineMemory:
 
 def cores(groups: Groups = Groups()) -> int:
     """Return how many cores this process may keep busy, at least 1."""
-    return max(1, int(min([len(os.sched_getaffinity(0)), *groups.cores()])))
+    return max(1, int(min([len(cpus()), *groups.cores()])))
 
 
-def physical_cores(groups: Groups = Groups(), cpus: Path = _CPUS) -> int:
+def physical_cores(groups: Groups = Groups(), folder: Path = _CPUS) -> int:
     """Return `cores`, with the hardware threads of one core counted once."""
-    numbers = os.sched_getaffinity(0)
-    siblings = {_first(cpus / f"cpu{n}" / _SHARED) or str(n) for n in numbers}
+    siblings = {_first(folder / f"cpu{n}" / _SHARED) or str(n) for n in cpus()}
     return max(1, int(min([len(siblings), *groups.cores()])))
 
 
@@ -182,7 +183,9 @@ def used_mib(pid: int) -> float | None:
     import psutil
 
     try:
-        return float(psutil.Process(pid).memory_full_info().pss) / _MIB
+        used = psutil.Process(pid).memory_full_info()
+        # Where no share is known, what is the process's alone.
+        return float(getattr(used, "pss", used.uss)) / _MIB
     except psutil.Error:
         return None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from token import STRING
 from tokenize import generate_tokens
 
-from tests import markup
+from tests import linux_only, markup
 from tests.cases import for_each
 from tests.markup import html_is_built_by_one_function
 from tests.source import FILES, ROOT, SHIPPED, Source, sources, within
@@ -46,6 +46,7 @@ LAYERS = {
     ),
     **dict.fromkeys(["kit.markup", "kit.protobuf_text", "kit.waking"], 0),
     **dict.fromkeys(["kit.devices", "kit.faults", "kit.regular_file"], 0),
+    **dict.fromkeys(["kit.system"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
     **dict.fromkeys(["kit.arithmetic", "kit.forking", "kit.machine"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
@@ -89,7 +90,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "markupsafe": ("kit/markup.py",),
     "isal": ("kit/crc.py",),
     "PIL": ("kit/graph/ops/state/image_files.py",),
-    "socket": ("kit/wire/sockets.py",),
+    "socket": ("kit/wire/sockets.py", "kit/system/*"),
     "ssl": ("kit/wire/handshake/tls.py",),
     "bokeh": ("widgets/*",),
     "ipywidgets": ("widgets/*",),
@@ -261,6 +262,28 @@ def public_names_are_there(file: Source) -> Iterator[str]:
                 yield f"{file.path}: __all__ lists {name!r}, which is not there"
 
 
+# What starts, watches and ends the processes of a cluster, which only Linux can.
+PROCESSES_OF_LINUX = ("kit/cluster/processes/*", "kit/forking.py")
+_OF_LINUX = re.compile(
+    r"\b({})\b".format(
+        "|".join(
+            rf"{module}\.{name}"
+            for module, names in linux_only.NAMES.items()
+            for name in names.split()
+        )
+    )
+)
+
+
+def what_only_linux_has_is_in_the_system_layer(file: Source) -> Iterator[str]:
+    own = ("kit/system/*", *PROCESSES_OF_LINUX)
+    if not file.path.startswith(SHIPPED) or any(fnmatch(file.path, p) for p in own):
+        return
+    for number, line in enumerate(file.text.splitlines(), 1):
+        if used := _OF_LINUX.search(line):
+            yield f"{file.path}:{number}: only Linux has {used[0]}: see kit/system"
+
+
 Law = Callable[[Source], Iterator[str]]
 
 # Each law with files that break it.
@@ -297,6 +320,10 @@ LAWS: dict[Law, list[tuple[str, str]]] = {
     ],
     our_package_is_not_hidden: [("widgets/x.py", "import ipywidgets as " + "widgets")],
     file_name_says_something: [("kit/wire/utils.py", "")],
+    what_only_linux_has_is_in_the_system_layer: [
+        ("kit/wire/x.py", "fd = os.eventfd(0)"),
+        ("widgets/x.py", "select.epoll()"),
+    ],
     nothing_is_put_off: [("kit/x.py", "pass  # TO" + "DO later")],
     html_is_built_by_one_function: markup.BREAK_IT,
     public_names_are_there: [("kit/x.py", '__all__ = [\n    "Gone",\n]')],

@@ -27,6 +27,7 @@ from kit.cluster import memory, report
 from kit.cluster.loop import LoopTask, LoopThread
 from kit.cluster.options import ClusterOptions
 from kit.cluster.polling import Polling, drive
+from kit.cluster.processes.processes import check_system
 from kit.cluster.processes.supervisor import PortTaken, Supervisor
 from kit.cluster.report import ClusterState
 from kit.errors import (
@@ -120,6 +121,7 @@ class Lifecycle:
                     f"this cluster is {self.state} and starts only once; make a new "
                     f"one: Cluster({self.options.as_arguments})."
                 )
+            check_system()
             try:
                 if self.options.launcher is None:
                     memory.check(self.options.jobs, machine.memory(), 0.0)

@@ -25,6 +25,7 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.topologies.topology import Topology, by_name, is_own, register
 from kit.pickling import Reducer, changed_by, dumps
 from kit.server import engine
+from kit.system import path_of
 from kit.task import Task
 from kit.training.client.run import Run
 from kit.training.core.job import Job, Work
@@ -104,8 +105,8 @@ def _own_modules(topology: Topology) -> list[ModuleType]:
 # holds it; on any other host it is the first task there, which alone gets the pickle
 # over the network.
 #
-# The file has no name, so none can be left behind. Tasks open it through the process
-# that holds it, so they must belong to the same user and see that process.
+# On Linux the file has no name, so none can be left behind. Tasks open it through the
+# process that holds it, so they must belong to the same user and see that process.
 
 _ALIGNED = 64  # bytes of a cache line, and of the widest vector registers
 
@@ -162,28 +163,27 @@ class Pickled:
     @contextmanager
     def held(self) -> Iterator[MappedPickle]:
         """Hold it in memory, for processes of this host and user, during a block."""
-        descriptor, mapped = self.hold()
-        try:
+        holder, mapped = self.hold()
+        with holder:
             yield mapped
-        finally:
-            os.close(descriptor)
 
-    def hold(self) -> tuple[int, MappedPickle]:
-        """Return the descriptor that holds it, until it is closed, and what to map."""
+    def hold(self) -> tuple[ExitStack, MappedPickle]:
+        """Return what holds it, until it is closed, and what to map."""
         places: list[tuple[int, int]] = []
-        descriptor = os.memfd_create("kit-work", os.MFD_CLOEXEC)
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(self.text)
-            for array in self.arrays:
-                begin = -(-file.tell() // _ALIGNED) * _ALIGNED
-                file.seek(begin)
-                file.write(array)
-                places.append((begin, begin + memoryview(array).nbytes))
-            # The last array may be empty: then `seek` alone has not made the file long
-            # enough to be mapped.
-            file.truncate()
-        path = f"/proc/{os.getpid()}/fd/{descriptor}"
-        return descriptor, MappedPickle(path, len(self.text), tuple(places))
+        with ExitStack() as stack:
+            descriptor, path = stack.enter_context(path_of("work"))
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(self.text)
+                for array in self.arrays:
+                    begin = -(-file.tell() // _ALIGNED) * _ALIGNED
+                    file.seek(begin)
+                    file.write(array)
+                    places.append((begin, begin + memoryview(array).nbytes))
+                # The last array may be empty: then `seek` alone has not made the file
+                # long enough to be mapped.
+                file.truncate()
+            mapped = MappedPickle(path, len(self.text), tuple(places))
+            return stack.pop_all(), mapped
 
 
 # --------------------------------------------------------------------------------------
@@ -276,8 +276,8 @@ def _sent(
     cluster.call(holders, let_go, run)
 
 
-# In a task: the descriptor that it holds for the tasks of its host, by run.
-_held: dict[str, int] = {}
+# In a task: what it holds for the tasks of its host, by run.
+_held: dict[str, ExitStack] = {}
 
 
 def hold(run: str, work: Pickled) -> MappedPickle:
@@ -289,7 +289,7 @@ def hold(run: str, work: Pickled) -> MappedPickle:
 def let_go(run: str) -> None:
     """Stop holding it; tasks that have mapped it keep the memory."""
     if run in _held:
-        os.close(_held.pop(run))
+        _held.pop(run).close()
 
 
 def begin(job: Job, mapped: dict[Task, MappedPickle]) -> None:

@@ -124,7 +124,7 @@ def _link(
                 ours=own_arenas[me].control,
                 theirs=own_arenas[peer].control,
                 memory=own_arenas[peer].memory,
-                doorbell=os.dup(members[peer].endpoint.doorbell),
+                doorbell=os.dup(members[peer].endpoint.doorbell.handle),
                 stream=stream,
                 stamp=endpoint.stamp,
                 clock=endpoint.clock,

@@ -7,11 +7,11 @@ socket.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 
 from kit.errors import LinkLost
+from kit.system import Bell, ring
 from kit.wire.frame import Buffer
 from kit.wire.stream import Stream, front
 
@@ -52,7 +52,7 @@ class _Inbox:
         self.bytes = bytearray()
         self.is_ended = False
         self.lock = threading.Lock()
-        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.bell = Bell()
 
     def put(self, data: bytes) -> bool:
         """Add data, or the end if there is none; False when the inbox has ended."""
@@ -63,7 +63,7 @@ class _Inbox:
             self.bytes += data
             self.is_ended = not data
             if not was_ready:
-                os.eventfd_write(self.fd, 1)
+                ring(self.bell.handle)
             return True
 
     def take(self, view: memoryview) -> int | None:
@@ -72,7 +72,7 @@ class _Inbox:
             view[:n_bytes] = self.bytes[:n_bytes]
             del self.bytes[:n_bytes]
             if n_bytes and not self.bytes and not self.is_ended:
-                os.eventfd_read(self.fd)
+                self.bell.answer()
             return n_bytes if n_bytes or self.is_ended else None
 
 
@@ -88,7 +88,7 @@ class MemoryStream:
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when bytes or the end are there."""
-        return -1 if self._is_closed else self._inbox.fd
+        return -1 if self._is_closed else self._inbox.bell.fd
 
     def read_into(self, view: memoryview) -> int | None:
         """See `Stream.read_into`."""
@@ -113,7 +113,7 @@ class MemoryStream:
         if not self._is_closed:
             self.shutdown()
             self._is_closed = True
-            os.close(self._inbox.fd)
+            self._inbox.bell.close()
 
 
 def sliced(stream: Stream, n_bytes: int = 1) -> Stream:

@@ -17,7 +17,6 @@ nothing: no byte was consumed.
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from kit.errors import (
     LinkLost,
     ProtocolError,
 )
+from kit.system import has_hung_up
 from kit.task import Task
 from kit.wire.frame import (
     CHECKSUM,
@@ -127,10 +127,8 @@ class Link:
 
         A thread that is preparing an answer can find out that nobody waits for it.
         """
-        poll = select.poll()
         try:
-            poll.register(self._stream.fileno(), select.POLLRDHUP)
-            return bool(poll.poll(0))
+            return has_hung_up(self._stream.fileno())
         except (OSError, ValueError):
             return True  # closed on this side
 

@@ -21,6 +21,17 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
 from kit.errors import KitError, LinkLost, UnavailableError
+from kit.system import (
+    NEWER_OPTIONS as NEWER_OPTIONS,
+)
+from kit.system import (
+    RIGHTS,
+    local_peer_uid,
+    outlast,
+    peer_uid,
+    send_unpaced,
+    tcp_options,
+)
 from kit.wire.frame import Buffer
 from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import OVER_TCP, PATIENCE_S, Clock, Stream
@@ -32,20 +43,12 @@ PEEK: Final = socket.MSG_PEEK
 
 _MOST_BUFFERS: Final = 64  # far below the kernel's IOV_MAX of 1024
 _AT_ONCE: Final = socket.MSG_DONTWAIT
-_RIGHTS: Final = socket.MSG_CMSG_CLOEXEC | _AT_ONCE
-# What sock_diag(7) is asked and answers: struct inet_diag_msg as far as it is needed.
-_SOCK_DIAG, _BY_FAMILY, _REQUEST = 4, 20, 1
-_ANY_STATE, _ESTABLISHED = 0xFFFF_FFFF, 1
-_DIAG: Final = struct.Struct("=xB2x48x12xII")
+_RIGHTS: Final = RIGHTS | _AT_ONCE
 _LOOK_UP_S: Final = 10.0
-_KERNEL_S: Final = 0.1  # it answers within the call that asks
 _PATIENCE: Final = struct.pack("@ll", 0, int(PATIENCE_S * 1e6))  # a struct timeval
-# The longest pause between two of TCP's attempts to send, where the kernel can be told
-# (6.15 and newer): so TCP notices within a second that a cut line is whole again.
-_TCP_RTO_MAX_MS: Final = 44  # linux/tcp.h
-NEWER_OPTIONS: tuple[tuple[int, int], ...] = ((_TCP_RTO_MAX_MS, 1000),)
-# Else each pause is twice as long as the one before: after a cut of some length, as
-# much time again may pass before TCP sends what the cut has held back.
+# Where no option bounds them, each pause between two of TCP's attempts to send is twice
+# as long as the one before: after a cut of some length, as much time again may pass
+# before TCP sends what the cut has held back.
 _MOST_SILENCE: Final = 3
 
 # The kernel's limit on a wait begins anew with each piece of a payload that it has
@@ -110,7 +113,7 @@ class SocketStream:
         try:
             if self._socket.family == UNIX:
                 return f"user {peer_uid(self._socket)}"
-            uid = _loopback_uid(self._socket)
+            uid = local_peer_uid(self._socket)
             host = self._socket.getpeername()[0]
         except OSError:
             return "a peer that is gone"
@@ -148,6 +151,8 @@ class SocketStream:
             if (level, what) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 # The kernel may cut the list short; only whole numbers are descriptors.
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        for fd in fds if not RIGHTS else ():
+            os.set_inheritable(fd, False)
         return note, list(fds)
 
     def _tried(self, call: Callable[[], T]) -> T | None:
@@ -176,16 +181,10 @@ def open_socket(family: int, dead_after_s: float) -> Socket:
     # A server that starts again gets its port back, although connections of the one
     # before still linger (TIME_WAIT).
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # A machine that dies sends nothing, not even a reset. An idle connection is probed
-    # after 2 s and then each second; TCP_USER_TIMEOUT says how long probes and data may
-    # go unanswered, and overrides the number of probes (tcp(7)).
+    # A machine that dies sends nothing, not even a reset.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     # TCP_NODELAY: a small frame must not wait until an earlier one is acknowledged.
-    for option, value in (
-        *((socket.TCP_NODELAY, 1), (socket.TCP_KEEPIDLE, 2)),
-        *((socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3)),
-        (socket.TCP_USER_TIMEOUT, int(dead_after_s * 1000)),
-    ):
+    for option, value in ((socket.TCP_NODELAY, 1), *tcp_options(dead_after_s)):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
     for option, value in NEWER_OPTIONS:
         with suppress(OSError):
@@ -205,8 +204,7 @@ def outlast_cuts(stream: Stream) -> None:
         return
     # Of a copy of the descriptor: a socket object closes the one that it is made of.
     with socket.socket(fileno=os.dup(stream.fileno())) as sock:
-        level, option = socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT
-        sock.setsockopt(level, option, _MOST_SILENCE * sock.getsockopt(level, option))
+        outlast(sock, _MOST_SILENCE)
 
 
 def suit_to_loopback(sock: Socket) -> None:
@@ -220,56 +218,12 @@ def suit_to_loopback(sock: Socket) -> None:
     with suppress(OSError):
         ends = sock.getsockname()[0], sock.getpeername()[0]
         if all(ip_address(end.partition("%")[0]).is_loopback for end in ends):
-            # The one that every kernel has, and that every user may choose.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+            send_unpaced(sock)
 
 
 def pending_error(sock: Socket) -> int:
     """Return the number of the error that a connection attempt met, 0 for none."""
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-
-
-def peer_uid(sock: Socket) -> int:
-    """Return the user id of the process at the other end of a unix socket."""
-    record = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("3i", record)[1])  # pid, uid, gid (unix(7))
-
-
-def _loopback_uid(sock: Socket) -> int | None:
-    """Return the user id at the other end of a TCP connection within this machine.
-
-    None for another machine, and if the kernel does not say. It is asked for this one
-    socket (sock_diag(7)): /proc/net/tcp lists all there are, and strangers could make
-    that list long. A socket that its process has closed belongs to nobody (inode 0).
-    """
-    ours, theirs = sock.getsockname(), sock.getpeername()
-    if not ip_address(theirs[0].partition("%")[0]).is_loopback:
-        return None
-    ends = [
-        socket.inet_pton(sock.family, end[0]).ljust(16, b"\0") for end in (theirs, ours)
-    ]
-    any_cookie = b"\xff" * 8
-    question = b"".join(
-        (
-            struct.pack("=BBBxI", sock.family, socket.IPPROTO_TCP, 0, _ANY_STATE),
-            struct.pack("!HH", theirs[1], ours[1]),
-            *ends,
-            bytes(4),
-            any_cookie,
-        )
-    )
-    head = struct.pack("=IHHII", 16 + len(question), _BY_FAMILY, _REQUEST, 0, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as diagnosis:
-            diagnosis.settimeout(_KERNEL_S)
-            diagnosis.send(head + question)
-            answer = diagnosis.recv(4096)
-    except OSError:
-        return None
-    if len(answer) < 16 + _DIAG.size or answer[4:6] != head[4:6]:
-        return None
-    state, uid, inode = _DIAG.unpack_from(answer, 16)
-    return uid if state == _ESTABLISHED and inode else None
 
 
 def resolve(

@@ -23,6 +23,7 @@ from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import ForkOrders, log_file
 from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import number_in, tail_of
+from kit.system import machine_id
 from kit.wire.listening.address import TcpAddress, parse_address
 from kit.wire.sockets import address_towards, why_unreachable
 
@@ -83,18 +84,13 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version()} | packages
 
 
-def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot} {Path('/proc/self/ns/net').stat().st_ino}"
-
-
 def survey(controller: str) -> HostFacts:
     """Return the facts of this host; `controller` is the address of the controller."""
     facts = json.loads((_folder() / "host.json").read_text())
     return HostFacts(
         facts["label"] or platform.node(),
         platform.node(),
-        _machine(),
+        machine_id(),
         facts["slots"],
         machine.raise_descriptors(),
         number_in(_RANKS, 0),

@@ -27,6 +27,7 @@ from kit.cluster.processes.reaper import Process
 from kit.cluster.runtime import bases
 from kit.errors import KitError
 from kit.regular_file import open_regular
+from kit.system import pid_namespace
 from kit.wire.handshake.private import open_private_folder
 
 _FILE = "cluster.json"
@@ -60,7 +61,7 @@ class LeftBehind:
     def owner(self) -> Owner:
         """What takes care of it now."""
         # First: the pids of another namespace may be those of unrelated processes here.
-        if self.pids_of not in ("", _pid_namespace()):
+        if self.pids_of not in ("", pid_namespace()):
             return Owner.ELSEWHERE
         if self.kernel == reaper.find(os.getpid()):
             return Owner.HERE
@@ -86,10 +87,6 @@ class LeftBehind:
         return f"{name}, left behind by {self.kernel.pid}; kept by {self.owner}"
 
 
-def _pid_namespace() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
-
-
 def record(
     folder: Path,
     jobs: str,
@@ -106,7 +103,7 @@ def record(
             "reaper": reaper.find(kept_by),
             "processes": sorted(processes),
             "at_end": [*map(list, at_end)],
-            "pids_of": _pid_namespace(),
+            "pids_of": pid_namespace(),
         }
         draft.touch(mode=0o600)  # whatever the umask: `find` reads no other
         draft.write_text(json.dumps(plain), encoding="utf-8")

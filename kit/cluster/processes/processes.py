@@ -25,6 +25,7 @@ from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
 from kit.errors import (
     DeadlineExceededError,
+    FailedPreconditionError,
     KitError,
     PermissionDeniedError,
     StartFailed,
@@ -36,6 +37,20 @@ _LAST_GRACE_S = 0.5
 _LAST_KILL_S = 0.5
 _CHECK_S = 0.01
 _COMMAND_LETTERS = 80  # of a command that is shown
+
+
+def check_system() -> None:
+    """Raise `FailedPreconditionError` where a cluster's processes cannot be followed.
+
+    They are watched by pidfd, found by /proc and forked by a process that adopts
+    orphans: only Linux has these.
+    """
+    if not hasattr(os, "pidfd_open"):
+        raise FailedPreconditionError(
+            f"kit.Cluster follows its processes by what only Linux has, and this is "
+            f"{sys.platform}: open the repository in its devcontainer or on Binder, or "
+            f"have kit.attach('HOST:PORT', ...) join a cluster that runs elsewhere."
+        )
 
 
 class ReaperHandle:

@@ -73,7 +73,7 @@ class Joining:
         waited for, so no two members wait for each other.
         """
         ordered = sorted(streams.items(), key=_PEER)
-        ours = [self.own.arena.fd, self.endpoint.doorbell]
+        ours = [self.own.arena.fd, self.endpoint.doorbell.handle]
         for peer, stream in ordered:
             if _shares(stream):
                 with self._blaming(peer):

@@ -32,6 +32,7 @@ from kit.errors import DeadlineExceededError, KitError, PeerLost, ProtocolError
 from kit.exchange.layout import Range
 from kit.exchange.ports.port import Arrival, Expected, Port, Stamp, Taken, named
 from kit.memory_order import fence
+from kit.system import Bell, ring
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
@@ -75,7 +76,7 @@ class Endpoint:
         self.ports: dict[int, Port] = {}
         self._carriers: list[Port] = []  # the ports that have bytes to move
         self.line_in: LineIn | None = None
-        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.doorbell = Bell()
         self.asleep = asleep if asleep is not None else memoryview(bytearray(8))
         self._dear = 0  # rests for which to sleep is cheaper than to yield
         self.error: KitError | None = None  # what the training was aborted with
@@ -87,8 +88,9 @@ class Endpoint:
         # Members, lost or not, whose end must not end our part.
         self.spared: frozenset[int] = frozenset()
         self._news, self._bell = threading.Lock(), threading.Lock()
+        self._is_closed = False
         self._poll = select.poll()
-        self._poll.register(self.doorbell, select.POLLIN)
+        self._poll.register(self.doorbell.fd, select.POLLIN)
         self._by_fd: dict[int, Port] = {}
 
     def add(self, port: Port) -> None:
@@ -124,8 +126,8 @@ class Endpoint:
     def wake(self) -> None:
         """Make a sleeping wait check again."""
         with self._bell:  # once it is closed, its number may be another file's
-            if self.doorbell >= 0:
-                os.eventfd_write(self.doorbell, 1)
+            if not self._is_closed:
+                ring(self.doorbell.handle)
 
     def receive(self, port: Port, due: Expected) -> Arrival:
         """Wait for a port's next message as `take` does; the result has field names."""
@@ -243,9 +245,9 @@ class Endpoint:
         self._carriers.clear()
         self._by_fd.clear()
         with self._bell:
-            doorbell, self.doorbell = self.doorbell, -1
-        if doorbell >= 0:
-            os.close(doorbell)
+            was_closed, self._is_closed = self._is_closed, True
+        if not was_closed:
+            self.doorbell.close()
 
     def _wait(
         self, ready: Callable[[], bool], port: Port | None, *, sleeps: bool = False
@@ -324,8 +326,8 @@ class Endpoint:
 
     def _answer(self, events: list[tuple[int, int]]) -> None:
         for fd, _ in events:
-            if fd == self.doorbell:
-                os.eventfd_read(fd)
+            if fd == self.doorbell.fd:
+                self.doorbell.answer()
                 continue
             port = self._by_fd[fd]
             port.pump()

@@ -11,7 +11,7 @@ sees data and notes as well.
     arena   | asleep | line 0 | line 1 | ... | notes 0 | notes 1 | ... | regions ...
 
 A member that sleeps says so in its first line, and a member that posts to it then rings
-its doorbell, an eventfd. It says so before it looks at the counters once more, and who
+its doorbell. It says so before it looks at the counters once more, and who
 posts counts before it looks at the word, both with a fence between: so either the
 sleeper sees the message, or its sender sees it asleep. Where no fence was compiled, as
 is allowed on x86-64 alone, a ring can be lost: that costs one poll slice and no more.
@@ -27,6 +27,7 @@ from kit.exchange.layout import Range
 from kit.exchange.ports.memory import Array, Memory
 from kit.exchange.ports.port import Expected, Stamp, Taken
 from kit.memory_order import fence
+from kit.system import ring
 from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
@@ -138,7 +139,7 @@ class SharedPort:
         self._out[0] = number
         fence()
         if self._asleep[0]:
-            os.eventfd_write(self._own[_BELL], 1)
+            ring(self._own[_BELL])
 
     def has_arrived(self) -> bool:
         """Whether the peer has posted more than we took."""

@@ -7,16 +7,13 @@ report that for all links together; one thread of each task waits for nothing el
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
+from kit.system import HangUps, has_hung_up
 from kit.wire.link import Link
-
-_ENDED = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
 def has_ended(link: Link) -> bool:
@@ -24,9 +21,7 @@ def has_ended(link: Link) -> bool:
     fd = link.fileno()
     if fd < 0:
         return True
-    poll = select.poll()
-    poll.register(fd, _ENDED)
-    return bool(poll.poll(0))
+    return has_hung_up(fd)
 
 
 class Watch:
@@ -36,8 +31,7 @@ class Watch:
         # Without a lock: whoever pops a call makes it, so it is made once.
         self._calls: dict[Link, Callable[[], None]] = {}
         self._links: WeakValueDictionary[int, Link] = WeakValueDictionary()
-        self._epoll: select.epoll | None = None
-        self._wake = -1
+        self._ends: HangUps | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -47,14 +41,16 @@ class Watch:
         with self._lock:
             if self._is_closed:
                 return
-            if self._epoll is None:
-                self._begin()
+            if self._ends is None:
+                self._ends = HangUps()
+                self._thread = threading.Thread(
+                    target=self._wait, args=(self._ends,), name="kit-watch", daemon=True
+                )
+                self._thread.start()
             fd = link.fileno()
             self._links[fd] = link
-            if self._epoll is not None:
-                with suppress(OSError, ValueError):  # it has just been closed
-                    # One report for each: an ended link would be reported for ever.
-                    self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
+            with suppress(OSError, ValueError):  # it has just been closed
+                self._ends.add(fd)
 
     def during(self, link: Link, call: Callable[[], None]) -> None:
         """Call back, mostly in another thread, if a link ends before `forget`."""
@@ -70,26 +66,16 @@ class Watch:
         """End the thread."""
         with self._lock:
             self._is_closed = True
-            epoll, self._epoll = self._epoll, None
-        if epoll is None or self._thread is None:
+            ends, self._ends = self._ends, None
+        if ends is None or self._thread is None:
             return
-        os.eventfd_write(self._wake, 1)
+        ends.wake()
         self._thread.join()  # before its descriptors close: their numbers are reused
-        epoll.close()
-        os.close(self._wake)
+        ends.close()
 
-    def _begin(self) -> None:
-        self._epoll = select.epoll()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._epoll.register(self._wake, select.EPOLLIN)
-        self._thread = threading.Thread(
-            target=self._wait, args=(self._epoll,), name="kit-watch", daemon=True
-        )
-        self._thread.start()
-
-    def _wait(self, epoll: select.epoll) -> None:
+    def _wait(self, ends: HangUps) -> None:
         while not self._is_closed:
-            for fd, _ in epoll.poll():
+            for fd in ends.wait():
                 link = self._links.get(fd)
                 # By now the number may belong to a newer link, which has not ended.
                 if link is not None and has_ended(link):

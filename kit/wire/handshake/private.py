@@ -13,10 +13,11 @@ from typing import BinaryIO, Final
 
 from kit.errors import PermissionDeniedError
 from kit.regular_file import check_regular
+from kit.system import FOLDER
 
-# O_PATH: a folder on the way need not be readable. O_NONBLOCK: opening a FIFO would
+# On Linux a folder on the way need not be readable. O_NONBLOCK: opening a FIFO would
 # wait for somebody to write. O_NOCTTY: a terminal must not become this process's own.
-_FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = FOLDER | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_LINKS: Final = 40  # as Linux, path_resolution(7)
 
@@ -59,7 +60,7 @@ def is_guarded(folder: Path) -> bool:
 
 
 def open_private_folder(folder: Path) -> int:
-    """Return a descriptor (O_PATH) of a folder that is this user's alone.
+    """Return a descriptor of a folder that is this user's alone.
 
     What is then opened below it is what was checked, whatever its path leads to by
     then. Raises `PermissionDeniedError` for a folder that belongs to others or is open

@@ -21,6 +21,7 @@ from kit.errors import (
     KitError,
     ProtocolError,
 )
+from kit.system import path_of
 from kit.wire.frame import Buffer
 from kit.wire.handshake.credentials import CERTIFICATE_NAME, Credentials
 from kit.wire.sockets import Socket, SocketStream, suit_to_loopback
@@ -142,12 +143,11 @@ def tls_context(credentials: Credentials, *, server: bool) -> TlsContext:
     context.load_verify_locations(cadata=credentials.certificate_pem.decode())
     if server:
         context.num_tickets = 0  # no connection is ever resumed
-    # OpenSSL reads a key from a path only. This one leads to memory that no other user
-    # can open, so the key is never written to a disk.
-    fd = os.memfd_create("kit-certificate", os.MFD_CLOEXEC)
-    with os.fdopen(fd, "wb", buffering=0) as file:
-        file.write(credentials.certificate_pem + credentials.private_key_pem)
-        context.load_cert_chain(f"/proc/self/fd/{fd}")
+    # OpenSSL reads a key from a path only. This one leads, on Linux, to memory that no
+    # other user can open, so the key is never written to a disk.
+    with path_of("certificate") as (fd, path):
+        os.write(fd, credentials.certificate_pem + credentials.private_key_pem)
+        context.load_cert_chain(path)
     return context
 
 

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import select
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from kit.errors import KitError, PermissionDeniedError
+from kit.system import Bell, ring
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.opening import welcome
@@ -132,7 +131,7 @@ class Acceptor:
         # By descriptor; the accepting thread's alone.
         self._silent: dict[int, tuple[_Pending, PendingConnection]] = {}
         self._is_closing = False
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wake = Bell()
         self._poll = select.poll()
         self._thread = threading.Thread(
             target=self._accept_all, name="kit-acceptor", daemon=True
@@ -160,7 +159,7 @@ class Acceptor:
             if self._is_closing:
                 return
             self._is_closing = True
-            os.eventfd_write(self._wake, 1)
+            ring(self._wake.handle)
             threads = list(self._threads)
             for pending in self._pending.values():
                 for stream in pending.streams.values():
@@ -170,13 +169,13 @@ class Acceptor:
             thread.join(max(0.0, deadline - self._clock()))
         for pending in self._pending.values():
             pending.listener.close()
-        os.close(self._wake)
+        self._wake.close()
         self._refusals.close()
 
     # -- in the accepting thread -------------------------------------------------------
 
     def _accept_all(self) -> None:
-        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(self._wake.fd, select.POLLIN)
         for fd in self._pending:
             self._poll.register(fd, select.POLLIN)
         wait_ms: float | None = None
@@ -190,8 +189,7 @@ class Acceptor:
                 elif fd in self._silent:
                     self._has_spoken(fd)
                 else:
-                    with suppress(BlockingIOError):
-                        os.eventfd_read(self._wake)
+                    self._wake.answer()
             wait_ms = self._decide()
         # Those in a handshake were shut down by `close`, and are closed by their
         # threads.
@@ -211,7 +209,7 @@ class Acceptor:
             where = pending.listener.address
             self._refusals.note(f"it cannot be accepted at {where}: {exc}")
             pause = select.poll()
-            pause.register(self._wake, select.POLLIN)
+            pause.register(self._wake.fd, select.POLLIN)
             pause.poll(_PAUSE_MS)
         else:
             if stream is not None:
@@ -330,4 +328,4 @@ class Acceptor:
             # it.
             with self._state:
                 if not self._is_closing:  # else there is nobody to wake
-                    os.eventfd_write(self._wake, 1)
+                    ring(self._wake.handle)

@@ -19,6 +19,7 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
+from kit.system import peer_uid
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.tls import establish, make_stream
 from kit.wire.listening.address import Address, UnixAddress
@@ -27,7 +28,6 @@ from kit.wire.sockets import (
     UNIX,
     Socket,
     open_socket,
-    peer_uid,
     pending_error,
     resolve,
 )

@@ -18,6 +18,7 @@ from kit.errors import (
     KitError,
     PermissionDeniedError,
 )
+from kit.system import peer_uid
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.private import make_private_folder
 from kit.wire.handshake.tls import TlsContext, make_stream, tls_context
@@ -27,7 +28,6 @@ from kit.wire.sockets import (
     Socket,
     SocketStream,
     open_socket,
-    peer_uid,
     resolve,
 )
 

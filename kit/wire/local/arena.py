@@ -10,10 +10,8 @@ An arena is bytes. Who may read which part and when is agreed elsewhere, by fram
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
-from typing import Final
 
 from kit.errors import (
     FailedPreconditionError,
@@ -21,10 +19,7 @@ from kit.errors import (
     NotEnoughMemory,
     ProtocolError,
 )
-
-# If the file behind a mapping shrinks, readers of the lost pages are killed by SIGBUS.
-# So a neighbour's memory is mapped only if its size is sealed, for good (F_SEAL_SEAL).
-_FIXED_SIZE: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+from kit.system import new_memory, why_unsafe
 
 
 class Arena:
@@ -49,14 +44,14 @@ class Arena:
         """
         if size < 1:
             raise InvalidArgumentError(f"an arena of {size} bytes cannot be made.")
-        fd = os.memfd_create(f"kit-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            # The size is fixed before anybody else can have the descriptor.
-            os.ftruncate(fd, size)
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _FIXED_SIZE)
-            return cls(fd, size, writable=True)
+            fd = new_memory(name, size)
+            try:
+                return cls(fd, size, writable=True)
+            except BaseException:
+                os.close(fd)
+                raise
         except (OSError, OverflowError) as exc:
-            os.close(fd)
             raise NotEnoughMemory(
                 f"no {size} bytes of shared memory for {name!r}: {exc}. Train a "
                 f"smaller model or with fewer tasks on this machine."
@@ -68,7 +63,7 @@ class Arena:
 
         The descriptor belongs to the arena from here on, even if it is refused.
         Raises `ProtocolError` unless it is memory of exactly `expected_size` bytes that
-        can neither shrink nor grow.
+        can neither shrink nor grow, as far as the system can fix a size.
         """
         try:
             problem = _unfit(fd, expected_size)
@@ -124,10 +119,4 @@ def _unfit(fd: int, expected_size: int) -> str:
     size = os.fstat(fd).st_size
     if size != expected_size or size < 1:
         return f"it has {size}"
-    try:
-        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
-    except OSError as exc:
-        return f"it is a file or device ({exc.strerror})"
-    if seals & _FIXED_SIZE != _FIXED_SIZE:
-        return f"its size is not fixed (seals {seals:#x})"
-    return ""
+    return why_unsafe(fd)
