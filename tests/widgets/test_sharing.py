@@ -153,6 +153,18 @@ def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
     assert share.answers == []
 
 
+def test_what_was_measured_is_marked_where_an_equal_answer_is_counted() -> None:
+    poll = Poll(Prediction("How many bytes?", "bytes", low=0), 800_000)
+    poll.start()
+    for who, answer in (("anna", "790 kB"), ("ben", "1.2 MB"), ("cleo", "800 kB")):
+        poll.take(who, answer)
+
+    poll.reveal()
+
+    marked = [count for count in poll.counts() if count[0].startswith("\u25b8")]
+    assert marked == [("\u25b8 800,000 to 900,000", 1)]
+
+
 @pytest.mark.slow
 def test_watchers_of_a_training_see_it_go_on_pause_for_the_teacher_and_end() -> None:
     with standing_training() as (run, step, _):

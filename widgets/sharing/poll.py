@@ -123,13 +123,13 @@ class Poll:
             return []
         shown = sorted([*numbers, *self._measured_number()])
         if _is_narrow(low := shown[0], high := shown[-1]):
-            return [(self._range(low, high), len(numbers))]
+            return [(self._range(low, high, high), len(numbers))]
         # One absurd answer must not put all others into one bin; an outer one has it.
         _, *inner, _ = edges = _edges(*_middle(shown))
         edges = [min(low, edges[0]), *inner, max(high, edges[-1])]
         many, _ = np.histogram(numbers, edges)
         return [
-            (self._range(low, high), int(n))
+            (self._range(low, high, edges[-1]), int(n))
             for (low, high), n in zip(pairwise(edges), many, strict=True)
         ]
 
@@ -137,10 +137,11 @@ class Poll:
         is_number = self.measured is not None and not self.prediction.choices
         return [float(self.measured or 0)] if is_number else []
 
-    def _range(self, low: float, high: float) -> str:
+    def _range(self, low: float, high: float, last: float) -> str:
         """Return the name of a bin, with a mark if what was measured is in it."""
         is_here = any(
-            low <= value < high or value == high for value in self._measured_number()
+            low <= value < high or value == high == last
+            for value in self._measured_number()
         )
         return f"{_MARK * is_here}{low:,.9g} to {high:,.9g}"
 
