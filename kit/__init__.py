@@ -86,6 +86,7 @@ from kit.trace.trace import Trace as Trace
 from kit.training.client.flight_recorder import Flight as Flight
 from kit.training.client.run import Run as Run
 from kit.training.optimizers import graph_rules as _graph_rules  # noqa: F401  # ops of `minimize`
+from kit.training.optimizers.averaged import Averaged as Averaged
 from kit.training.optimizers.groups import Groups as Groups
 from kit.training.optimizers.rules import Adagrad as Adagrad
 from kit.training.optimizers.rules import Adam as Adam
@@ -144,6 +145,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "AttachedCluster",
+    "Averaged",
     "Bottleneck",
     "Cause",
     "Checkpoints",

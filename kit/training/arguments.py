@@ -15,6 +15,7 @@ from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers import rules
+from kit.training.optimizers.averaged import Averaged
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Optimizer, Rule
 from kit.training.worker.worker import OFFERED, requested
@@ -201,6 +202,8 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
     if isinstance(given, Groups):
         for rule in (given.rule, *given.groups.values()):
             optimizer_of(rule)
+    if isinstance(given, Averaged):
+        optimizer_of(given.rule)
     return given
 
 

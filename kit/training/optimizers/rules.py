@@ -27,6 +27,7 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
+from kit.training.optimizers.averaged import AVERAGE, Averaged
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
@@ -556,6 +557,9 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     if isinstance(optimizer, Groups):
         groups = [[key, to_plain(rule)] for key, rule in optimizer.groups.items()]
         return {"name": _GROUPS, "rule": to_plain(optimizer.rule), "groups": groups}
+    if isinstance(optimizer, Averaged):
+        rule = to_plain(optimizer.rule)
+        return {"name": AVERAGE, "rule": rule, "decay": optimizer.decay}
     name = getattr(optimizer, "name", "")
     if not (isinstance(optimizer, Rule) and _RULES.get(name) is type(optimizer)):
         raise InvalidArgumentError(
@@ -610,6 +614,8 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
     if plain.get("name") == _GROUPS:
         rules = {str(key): from_plain(rule) for key, rule in plain["groups"]}
         return Groups(from_plain(plain["rule"]), rules)  # type: ignore[arg-type]  # it checks
+    if plain.get("name") == AVERAGE:
+        return Averaged(from_plain(plain["rule"]), plain["decay"])
     settings = {
         str(key): schedule_from(value) for key, value in plain.items() if key != "name"
     }
