@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, get_type_hints
 
 from kit.errors import InvalidArgumentError, from_plain
 
@@ -193,6 +194,17 @@ def maybe(field: Field) -> Field:
 def optional(field: Field) -> Field:
     """Return the same field, which may be missing."""
     return field._replace(is_needed=False)
+
+
+def fields_of(kind: type[Any]) -> dict[str, Field]:
+    """Return the fields of a dataclass's values: its annotations name them.
+
+    >>> from kit.training.core.log import Epoch
+    >>> fields_of(Epoch)["first_step"].expected
+    'a whole number, at least 0'
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {item.name: hints[item.name].__metadata__[0] for item in fields(kind)}
 
 
 def _must(holds: bool) -> None:

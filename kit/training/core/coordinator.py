@@ -83,21 +83,21 @@ class TrainingCoordinator:
             self._regrouping = regrouping(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
         self.store: Any = None
+        began, threads = 0, log.now.threads
         if saves:
             store = load("kit.training.features.checkpointing.resume:CheckpointStore")
             self.store = store(job, self._saving, self._saved)
-        if self.store is not None and self.store.resumed is not None:
-            # That step is saved: a training that ends at once must not save it again.
-            self._agreement.save("written", self.store.step)
+            began = self.store.step
+            if self.store.resumed is not None:
+                # It is saved: a training that ends at once must not save it again.
+                self._agreement.save("written", began)
         #: What it computes with; its number of threads is that of all members.
-        threads = log.now.threads
         self.arithmetic = (
             self.store.going_on_with(threads)
             if saves
             else arithmetic.here(threads or None)
         )
         if not requests:
-            began = self.store.step if self.store is not None else 0
             threads = self.arithmetic.threads
             self._agreement.append("open", began=began, threads=threads)
         elif log.now.saves and self.save_coordinator.take_over(log.now.saves):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from kit import machine
 from kit.errors import InvalidArgumentError, NotEnoughMemory
@@ -34,6 +34,7 @@ from kit.features import load
 from kit.message_fields import (
     anything,
     check,
+    fields_of,
     flag,
     list_of,
     maybe,
@@ -64,34 +65,8 @@ from kit.training.optimizers.rule import Optimizer
 from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
 
-_FIELDS: Final = {
-    "run": text(pattern="[0-9a-f]{32}"),
-    "tasks": list_of(text(1000)),
-    "specs": list_of(row_of(text(), list_of(whole(0)), text(pattern="float(32|64)"))),
-    "optimizer": table_of(anything()),
-    "topology": text(100),
-    "steps": whole(0),
-    "batch": whole(0),
-    "seed": whole(0, 2**64 - 1),
-    "synchronous": flag(),
-    "aggregate": whole(0),
-    "accumulate": whole(1),
-    "local_steps": whole(0),
-    "inner": maybe(table_of(anything())),
-    "link": text(100),
-    "placement": text(100),
-    "checkpoints": maybe(table_of(anything())),
-    "restore": text(1000),
-    "keeps_state": flag(),
-    "compress": text(1000),
-    "stage_specs": list_of(
-        list_of(row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE))))
-    ),
-    "hosts": list_of(text(1000)),
-    "generation": maybe(table_of(anything())),
-    "settings": table_of(anything()),
-}
-
+_SPEC: Final = row_of(text(), list_of(whole(0)), text(pattern="float(32|64)"))
+_STAGE_SPEC: Final = row_of(text(), list_of(whole(0)), text(pattern="|".join(ITEMSIZE)))
 _OF_FEATURES: Final = {
     "checkpoints": "kit.training.features.checkpointing.policy:Checkpoints",
     "generation": "kit.training.features.elastic.generation:Generation",
@@ -102,29 +77,42 @@ _OF_FEATURES: Final = {
 class Job:
     """The agreed part of a training. Members are numbered by their place in `tasks`."""
 
-    run: str  # 32 hexadecimal digits
-    tasks: tuple[Task, ...]
-    specs: tuple[Spec, ...]
-    optimizer: Optimizer  # for the owner of each range; with local steps the outer one
-    topology: str
-    steps: int
-    batch: int
-    seed: int = 0
-    synchronous: bool = True
-    aggregate: int = 0  # how many gradients make a step; 0: all workers'
-    accumulate: int = 1  # in how many pieces a worker computes its gradient
-    local_steps: int = 0  # of a worker before each exchange; 0: it sends gradients
-    inner: Optimizer | None = None  # of the local steps
-    link: str = ""
-    placement: str = "round_robin"
-    checkpoints: Any = None  # where and how often: `kit.Checkpoints`
-    restore: str = ""  # of the checkpoints: the newest "", "step-400", "afresh"
-    keeps_state: bool = False  # whether workers keep something from step to step
-    compress: str = ""  # what a run calls its compressor; empty: there is none
-    stage_specs: StageSpecs = ()  # of each stage of the compressor
-    hosts: tuple[str, ...] = ()  # of each task; empty: one for all
-    generation: Any = None  # of a training that survives losses: `Generation`
-    settings: Settings = field(default_factory=Settings)
+    # Each field with what a message may hold for it.
+    run: Annotated[str, text(pattern="[0-9a-f]{32}")]
+    tasks: Annotated[tuple[Task, ...], list_of(text(1000))]
+    specs: Annotated[tuple[Spec, ...], list_of(_SPEC)]
+    # For the owner of each range; with local steps the outer one.
+    optimizer: Annotated[Optimizer, table_of(anything())]
+    topology: Annotated[str, text(100)]
+    steps: Annotated[int, whole(0)]
+    batch: Annotated[int, whole(0)]
+    seed: Annotated[int, whole(0, 2**64 - 1)] = 0
+    synchronous: Annotated[bool, flag()] = True
+    # How many gradients make a step; 0: all workers'.
+    aggregate: Annotated[int, whole(0)] = 0
+    # In how many pieces a worker computes its gradient.
+    accumulate: Annotated[int, whole(1)] = 1
+    # Of a worker before each exchange, and their optimizer; 0: it sends gradients.
+    local_steps: Annotated[int, whole(0)] = 0
+    inner: Annotated[Optimizer | None, maybe(table_of(anything()))] = None
+    link: Annotated[str, text(100)] = ""
+    placement: Annotated[str, text(100)] = "round_robin"
+    # Where and how often: `kit.Checkpoints`; which one: the newest "", "step-400",
+    # "afresh".
+    checkpoints: Annotated[Any, maybe(table_of(anything()))] = None
+    restore: Annotated[str, text(1000)] = ""
+    # Whether workers keep something from step to step.
+    keeps_state: Annotated[bool, flag()] = False
+    # What a run calls its compressor, and the arrays of each stage of it.
+    compress: Annotated[str, text(1000)] = ""
+    stage_specs: Annotated[StageSpecs, list_of(list_of(_STAGE_SPEC))] = ()
+    # Of each task; empty: one for all.
+    hosts: Annotated[tuple[str, ...], list_of(text(1000))] = ()
+    # Of a training that survives losses: `Generation`.
+    generation: Annotated[Any, maybe(table_of(anything()))] = None
+    settings: Annotated[Settings, table_of(anything())] = field(
+        default_factory=Settings
+    )
 
     def __post_init__(self) -> None:
         """Check everything that can be known to be wrong before a task is asked."""
@@ -356,6 +344,9 @@ class Job:
                 f"a job came that cannot be read: {exc}."
             ) from exc
         return cls(**values)
+
+
+_FIELDS: Final = fields_of(Job)
 
 
 def _plain(specs: Iterable[Spec]) -> list[list[Any]]:

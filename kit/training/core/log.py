@@ -40,7 +40,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from kit.errors import AbortedError, InvalidArgumentError
 from kit.features import load
@@ -48,6 +48,7 @@ from kit.message_fields import (
     Fields,
     anything,
     check,
+    fields_of,
     flag,
     list_of,
     maybe,
@@ -68,11 +69,11 @@ _MOST_NONCES: Final = 32
 class Epoch:
     """One configuration of a training. Number 0 is the time before the start."""
 
-    number: int
-    topology: str
-    synchronous: bool = True
-    link: str = ""
-    first_step: int = 0
+    number: Annotated[int, whole(0)]
+    topology: Annotated[str, text(100)]
+    synchronous: Annotated[bool, flag()] = True
+    link: Annotated[str, text(100)] = ""
+    first_step: Annotated[int, whole(0)] = 0
 
     @property
     def how(self) -> str:
@@ -173,23 +174,31 @@ class Decisions:
         nonces: of the newest requests.
     """
 
-    requested: Epoch
-    later: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    abandoned: str = ""
-    is_paused: bool = False
-    budget: int = 0
-    allowed_to: int = 0
-    is_stopped: bool = False
-    reached: int = 0
-    agrees_from: int | None = 0
-    placing: Any = None
-    gone: Mapping[int, str] = field(default_factory=dict)
-    without: frozenset[int] = frozenset()
-    turns: SaveTurns = _NO_SAVE
-    saves: Mapping[str, Any] | None = None
-    began: int = 0
-    threads: int = 0
-    nonces: tuple[str, ...] = ()
+    # Each field with what a message may hold for it.
+    requested: Annotated[Epoch, record(fields_of(Epoch))]
+    later: Annotated[
+        tuple[tuple[int, Mapping[str, Any]], ...],
+        list_of(row_of(whole(0), table_of(anything()))),
+    ] = ()
+    abandoned: Annotated[str, text()] = ""
+    is_paused: Annotated[bool, flag()] = False
+    budget: Annotated[int, whole(0)] = 0
+    allowed_to: Annotated[int, whole(0)] = 0
+    is_stopped: Annotated[bool, flag()] = False
+    reached: Annotated[int, whole(0)] = 0
+    agrees_from: Annotated[int | None, maybe(whole(0))] = 0
+    placing: Annotated[Any, maybe(anything())] = None
+    gone: Annotated[Mapping[int, str], list_of(row_of(whole(0), text()))] = field(
+        default_factory=dict
+    )
+    without: Annotated[frozenset[int], list_of(whole(0))] = frozenset()
+    turns: Annotated[
+        SaveTurns, row_of(flag(), maybe(whole(0)), whole(-1), whole(-1))
+    ] = _NO_SAVE
+    saves: Annotated[Mapping[str, Any] | None, maybe(table_of(anything()))] = None
+    began: Annotated[int, whole(0)] = 0
+    threads: Annotated[int, whole(0)] = 0
+    nonces: Annotated[tuple[str, ...], list_of(text(100))] = ()
 
     def foreseen(self, at: int = 0) -> Epoch:
         """Return the configuration asked for from step `at` on, as far as is known."""
@@ -445,33 +454,8 @@ class DecisionLog:
         return cls(Decisions(**values), **at)
 
 
-_EPOCH: Final = record(
-    {
-        "number": whole(0),
-        "topology": text(100),
-        "synchronous": flag(),
-        "link": text(100),
-        "first_step": whole(0),
-    }
-)
 _FIELDS: Final = {
-    "requested": _EPOCH,
-    "later": list_of(row_of(whole(0), table_of(anything()))),
-    "abandoned": text(),
-    "is_paused": flag(),
-    "budget": whole(0),
-    "allowed_to": whole(0),
-    "is_stopped": flag(),
-    "reached": whole(0),
-    "agrees_from": maybe(whole(0)),
-    "placing": maybe(anything()),
-    "gone": list_of(row_of(whole(0), text())),
-    "without": list_of(whole(0)),
-    "turns": row_of(flag(), maybe(whole(0)), whole(-1), whole(-1)),
-    "saves": maybe(table_of(anything())),
-    "began": whole(0),
-    "threads": whole(0),
-    "nonces": list_of(text(100)),
+    **fields_of(Decisions),
     "generation": whole(0),
     "position": whole(0),
 }
