@@ -1,8 +1,8 @@
 """Device names such as `/job:worker/task:1/device:GPU:0`: read, write and merge them.
 
 Pure: no I/O. Any part may be missing; it is then "unset" and decided elsewhere. Device
-scopes are in `kit.devices.scope`, and whether a cluster has such a device is checked in
-`kit.devices.nearest`. A bad name is a `ValueError` and a wrong type an
+scopes are in `kit.devices.scope`; `check_device` tells whether a cluster has such a
+device. A bad name is a `ValueError` and a wrong type an
 `AttributeError`, as in TensorFlow, and not a `KitError`.
 """
 

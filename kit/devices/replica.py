@@ -5,8 +5,8 @@ Pure: no I/O. It names devices; whether they exist shows when the graph is run.
     op.type in ps_ops  ->  /job:ps/task:<strategy(op)>
     any other          ->  /job:worker
 
-Parts that inner scopes have set win; this one fills in the others. The strategies in
-`kit.devices.load_balancing` choose a variable's task.
+Parts that inner scopes have set win; this one fills in the others. The strategies
+below choose a variable's task.
 """
 
 from __future__ import annotations

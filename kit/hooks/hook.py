@@ -1,6 +1,6 @@
 """What a hook of a training loop is: five methods, and what it may ask for in a run.
 
-Pure. `kit.hooks.calls` calls them, in the right order.
+Pure. `before` and `after` call them, in the right order.
 
     begin()                                once, before there is a session
     after_create_session(session, coord)   each time that there is a new session
