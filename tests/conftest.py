@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 import uuid
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import suppress
@@ -36,6 +37,7 @@ import hypothesis
 import psutil
 import pytest
 from _pytest.doctest import DoctestModule
+from _pytest.unraisableexception import collect_unraisable
 
 from tests import zygote
 
@@ -380,6 +382,20 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
                 with suppress(Exception):  # the test has failed already
                     cluster.stop()
             end_what_is_left(item.stash[BEGAN])
+            forget_what_is_left(item.config)
+
+
+def forget_what_is_left(config: pytest.Config) -> None:
+    """Drop what a failed test held, and the warnings that it was not closed.
+
+    Pytest would give them to the next test.
+    """
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        vars(sys).pop(name, None)  # they hold the frames of the test
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+        collect_unraisable(config)
 
 
 def clusters() -> Set[Any]:

@@ -68,12 +68,12 @@ import subprocess, sys
 
 # The shell ends at once, so the test process never was the parent of `sleep`.
 def test_orphan():
-    pid = subprocess.check_output(["sh", "-c", "sleep 30 >/dev/null & echo $!"])
+    pid = subprocess.check_output(["sh", "-c", "sleep 300 >/dev/null & echo $!"])
     print("pid", int(pid))
 """
 
 FAILING = """
-import subprocess
+import socket, subprocess
 from pathlib import Path
 
 import psutil
@@ -81,7 +81,7 @@ import pytest
 
 import kit
 
-ORPHAN = "sleep 30 >/dev/null & echo $!"
+ORPHAN = "sleep 300 >/dev/null & echo $!"
 
 
 def orphan():
@@ -100,6 +100,8 @@ LEFT = []
 
 def test_fails(shared):
     LEFT.append(orphan())
+    subprocess.Popen(["sleep", "300"])  # nobody waits for it, which is a warning
+    forgotten = socket.socket()
     kit.Cluster(ps=0, worker=1).start()
     assert not LEFT
 
@@ -136,15 +138,24 @@ def test_that_has_a_name_of_many_words_and_writes(tmp_path):
 """
 
 
+INI = """
+[pytest]
+filterwarnings =
+    error::ResourceWarning
+    error::pytest.PytestUnraisableExceptionWarning
+markers =
+    lasting(*kinds): what may stay
+    browser: opens one
+"""
+
+
 def run(
     pytester: pytest.Pytester, tests: str, *options: str, command: str = ""
 ) -> pytest.RunResult:
     brief = CONFTEST.replace("GRACE_S = 10.0", "GRACE_S = 0.1")
     assert brief != CONFTEST
     pytester.makeconftest(brief)
-    pytester.makeini(
-        "[pytest]\nmarkers =\n  lasting(*kinds): what may stay\n  browser: opens one"
-    )
+    pytester.makeini(INI)
     pytester.makepyfile(tests)
     options = ("-p", "no:cacheprovider", "-rA", *options)
     if command:
@@ -195,7 +206,7 @@ def test_process_whose_parent_died_is_found_at_the_end(
     end_orphan(result.stdout.str())
 
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*the tests left running:", "*process *: sleep 30"])
+    result.stdout.fnmatch_lines(["*the tests left running:", "*process *: sleep 300"])
 
 
 @pytest.mark.slow
