@@ -80,26 +80,22 @@ class Member:
         self.meter = Meter(me, limit=limits.trace_rows, trace=limits.trace)
         if beginning is not None and beginning.report is not None:
             beginning.report(self.meter)
-        is_coordinator = me == job.coordinator
-        # What is wrong with hooks or checkpoints is raised here, to the caller. In the
-        # thread it would end a training that has begun everywhere else.
-        has_hooks = is_coordinator and work is not None and len(work.hooks) > 0
-        self.hooks: Any = None
-        if work and has_hooks:
-            self.hooks = load("kit.training.features.hooks.bridge:HookRunner").of(
-                job, work.hooks
-            )
         self._beginning = beginning
         # A heartbeat is due at once: there is something to report or to hear.
         self._stirred = threading.Event()
-        requests = beginning.requests if beginning is not None else None
-        self.coordinator = (
-            TrainingCoordinator(
-                job, hooks=self.hooks, requests=requests, on_failure=self._stirred.set
+        self.hooks: Any = None
+        self.coordinator: TrainingCoordinator | None = None
+        if me == job.coordinator:
+            # What is wrong with hooks or checkpoints is raised here, to the caller. In
+            # the thread it would end a training that has begun everywhere else.
+            if work and work.hooks:
+                kind = load("kit.training.features.hooks.bridge:HookRunner")
+                self.hooks = kind.of(job, work.hooks)
+            requests = beginning.requests if beginning is not None else None
+            stir = self._stirred.set
+            self.coordinator = TrainingCoordinator(
+                job, hooks=self.hooks, requests=requests, on_failure=stir
             )
-            if is_coordinator
-            else None
-        )
         self.store = self.coordinator.store if self.coordinator else None
         self.meets_since = 0  # at a boundary (ns); 0 while it does steps
         self.last_doing: dict[str, Any] = {}  # when it failed
