@@ -56,6 +56,7 @@ def told(words: Sequence[str], *, forked: bool, **how: Any) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_a_forked_program_has_the_descriptors_that_it_is_passed() -> None:
     pipes = [os.pipe() for _ in range(3)]
     passed = [write for _, write in reversed(pipes)]

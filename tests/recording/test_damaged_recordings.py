@@ -109,6 +109,7 @@ def part(kind: str, plain: Any, rows: bytes) -> bytes:
     return head + sums + text + rows
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the replay of .* may have other bits")
 def test_odd_values_under_right_checksums_are_refused_in_words(
     recorded: Recorded, copied: Callable[[], Path]
@@ -214,6 +215,7 @@ def names_a_compressor(head: dict[str, Any], module: str) -> None:
     head["own"] = {"compress": AVERAGED | {"module": module}}
 
 
+@pytest.mark.slow
 @for_each("name", [names_the_step, names_an_optimizer, names_a_compressor])
 def test_module_that_a_recording_names_is_not_imported_unless_it_is_trusted(
     copied: Callable[[], Path],

@@ -95,6 +95,7 @@ def test_another_version_of_torch_is_named_by_replay_and_diff(
     assert "torch is older in the first and newer in the second" in said
 
 
+@pytest.mark.slow
 def test_board_and_report_take_a_loaded_run(recorded: Recorded, tmp_path: Path) -> None:
     loaded = kit.load_run(recorded.folder)
 

@@ -111,6 +111,7 @@ def test_what_does_not_fit_any_more_is_sent(
     assert max(sent) > 4 * N
 
 
+@pytest.mark.slow
 def test_a_variable_keeps_its_value_beyond_the_link_it_came_over(
     cluster: LocalCluster,
 ) -> None:

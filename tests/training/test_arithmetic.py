@@ -103,6 +103,7 @@ def test_libraries_that_are_loaded_between_two_blocks_get_the_number_too() -> No
     assert (done.stdout, done.stderr) == ("[1, 1]\n", "")
 
 
+@pytest.mark.slow
 def test_more_threads_than_blas_can_have_are_refused_and_change_nothing() -> None:
     before = products.n_threads()
 

@@ -13,6 +13,7 @@ from kit.training.core.coordinator import TrainingCoordinator
 from tests.training.saved import MANY, train
 
 
+@pytest.mark.slow
 def test_stopped_training_is_saved_though_news_of_the_save_before_came_late(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

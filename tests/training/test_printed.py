@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -218,6 +219,7 @@ class Display:
         return Handle()
 
 
+@pytest.mark.slow
 def test_notebook_shows_the_newest_lines_in_one_output_beside_the_progress() -> None:
     display = Display()
     output = NotebookLine(display)

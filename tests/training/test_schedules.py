@@ -57,6 +57,7 @@ def step(params: Any, batch: Any) -> Any:
     return 0.0, {"w": np.ones(1)}
 
 
+@pytest.mark.slow
 @for_each("rate", [kit.WarmUp(0.5, 4), lambda step: 0.5 * min(1, (step + 1) / 4)])
 @for_each("rule", [kit.GradientDescent, kit.AdamW])
 def test_a_training_takes_the_rate_of_each_step_also_when_it_resumes(

@@ -46,6 +46,7 @@ def test_each_section_says_what_its_last_steps_waited_for(
     assert f"The last {result.window}: {result.said}" in Page(report).text
 
 
+@pytest.mark.slow
 def test_the_page_says_what_it_is_when_and_with_what(report: str) -> None:
     seen = Page(report)
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree as Xml
 
+import pytest
+
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.topologies.parameter_placement import place
@@ -188,6 +190,7 @@ def test_what_eight_workers_send_to_a_server_is_told_once() -> None:
     assert "MB/s" not in words(uneven).split("each arrow")[1].split("full bar")[0]
 
 
+@pytest.mark.slow
 @for_each("topology", [item.name for item in registered()])
 @for_each(("ps", "worker"), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (2, 2), (2, 3)])
 def test_a_label_touches_no_task_no_arrow_and_no_other_label(

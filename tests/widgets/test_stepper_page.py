@@ -120,6 +120,7 @@ def test_a_saved_page_has_every_state_and_asks_nobody_for_anything(page: str) ->
     assert "default-src 'none'" in page
 
 
+@pytest.mark.slow
 def test_the_states_of_a_saved_page_are_those_of_the_steppers(page: str) -> None:
     tracks = unpacked(page)
 

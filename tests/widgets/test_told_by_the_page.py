@@ -74,6 +74,7 @@ def test_nothing_is_drawn_for_a_page_that_is_hidden(pages: Pages) -> None:
     assert pages.shown == [False, True]
 
 
+@pytest.mark.slow
 def test_a_page_that_is_hidden_hides_nothing_from_another_one(pages: Pages) -> None:
     pages.say("light", "0.2")
     pages.say("hidden")
