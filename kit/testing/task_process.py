@@ -31,7 +31,8 @@ from kit.server import engine
 
 ANSWER_S = 60.0
 END_S = 8.0
-_LOOK_S = 0.002
+_LOOK_S, _LONGEST_PAUSE_S = 0.002, 0.2
+_PAUSES = 4  # as long as a look has taken
 T = TypeVar("T")
 _LAST_WORDS = 500  # characters
 
@@ -155,12 +156,19 @@ class TaskProcess:
 
 
 def until(holds: Callable[[], T | None], deadline_s: float = 60.0) -> T:
-    """Wait until something holds; return it, or raise `DeadlineExceededError`."""
-    end, pause = time.monotonic() + deadline_s, threading.Event()
+    """Wait until something holds; return it, or raise `DeadlineExceededError`.
+
+    What takes long to look at is looked at less often: what is waited for needs the
+    processor.
+    """
+    now = time.monotonic()
+    end, pause = now + deadline_s, threading.Event()
     while not (value := holds()):
-        if time.monotonic() > end:
+        began, now = now, time.monotonic()
+        if now > end:
             raise DeadlineExceededError(f"it did not happen within {deadline_s:g} s.")
-        pause.wait(_LOOK_S)
+        pause.wait(min(max(_LOOK_S, _PAUSES * (now - began)), _LONGEST_PAUSE_S))
+        now = time.monotonic()
     return value
 
 
