@@ -23,53 +23,50 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-# What both programs do with a dask cluster of four places on two hosts.
+# What both programs do with a dask cluster of four places on two hosts. Where dask's
+# workers came from decides nothing when a task is lost: one of them tries that.
 USE = """
-def use(client):
+def use(client, *more):
     with kit.Cluster.from_dask(client, ps=1, worker=3) as cluster:
         print("hosts", *cluster.call("all", platform.node))
         training = begin(cluster, steps=240, topology="ps")
         until(lambda: training.step > 3, 30)
         training.topology = "ring"
-        training.wait(60)
-        equal = [
-            np.array_equal(training.params[name], value)
-            for name, value in replayed(240, n_workers=3).items()
-        ]
-        print("bits", all(equal))
+        print("bits", is_replay(training.wait(60), 240))
         print("printed", cluster.on("worker:2", "print('from afar')")[0].stdout)
-        print("group", uses.exchange(cluster) == uses.EXCHANGED)
-        training = begin(cluster, steps=10**6, topology="ring")
-        told = uses.named_within(cluster, training, "worker:2", by="worker:1")
-        print("killed", told)
         folders = uses.folders_of(cluster)
-        cluster.restart("worker:2")
-        fork_server = cluster.call("worker:2", os.getppid)
-        code = f"int(open('/proc/{fork_server}/stat').read().split(') ')[1].split()[1])"
-        worker = int(cluster.on("worker:2", code)[0].result)
-        begun = time.monotonic()
-        with contextlib.suppress(kit.errors.PeerLost):
-            cluster.on("worker:2", f"os = __import__('os'); os.kill({worker}, 9)")
-        until(lambda: cluster.status[3].state == "lost", 20)
-        print("seconds", time.monotonic() - begun, file=sys.stderr)
-        print("lost", cluster.status[3].reason)
-        until(lambda: len(client.nthreads()) == n_workers, 60)  # its nanny's new one
-        for one in cluster.status:  # by ssh, both tasks of the host were beside it
-            if one.state == "lost":
-                cluster.restart(one.task.short)
-        print("again", cluster.call("worker:2", platform.node))
-        trained = begin(cluster, steps=20).wait(60).params
-        equal = [
-            np.array_equal(trained[name], value)
-            for name, value in replayed(20, n_workers=3).items()
-        ]
-        print("bits again", all(equal))
-        folders += uses.folders_of(cluster)
+        for act in more:
+            act(cluster, client)
+            folders += uses.folders_of(cluster)
         print("processes", len(uses.processes_of(folders)) > 5)
     print("stopped", uses.left_of(folders))
     marks = client.run(marked)
     print("left", *[one for found in marks.values() for one in found])
     print("dask", client.submit(sum, [1, 2]).result(30))
+
+def is_replay(training, steps):
+    expected = replayed(steps, n_workers=3)
+    return all(np.array_equal(training.params[k], v) for k, v in expected.items())
+
+def lose(cluster, client):
+    print("group", uses.exchange(cluster) == uses.EXCHANGED)
+    training = begin(cluster, steps=10**6, topology="ring")
+    told = uses.named_within(cluster, training, "worker:2", by="worker:1")
+    print("killed", told)
+    cluster.restart("worker:2")
+    fork_server = cluster.call("worker:2", os.getppid)
+    code = f"int(open('/proc/{fork_server}/stat').read().split(') ')[1].split()[1])"
+    worker = int(cluster.on("worker:2", code)[0].result)
+    with contextlib.suppress(kit.errors.PeerLost):
+        cluster.on("worker:2", f"os = __import__('os'); os.kill({worker}, 9)")
+    until(lambda: cluster.status[3].state == "lost", 20)
+    print("lost", cluster.status[3].reason)
+    until(lambda: len(client.nthreads()) == 2, 60)  # its nanny's new one
+    for one in cluster.status:  # both tasks of the host were beside it
+        if one.state == "lost":
+            cluster.restart(one.task.short)
+    print("again", cluster.call("worker:2", platform.node))
+    print("bits again", is_replay(begin(cluster, steps=20).wait(60), 20))
 """
 HEAD = f"""
 import contextlib, os, platform, sys, time
@@ -100,7 +97,6 @@ for role in ("client", "scheduler", "worker"):
 encrypted = {{"distributed.comm.require-encryption": True}}
 for name, file in names.items():
     encrypted[f"distributed.comm.tls.{{name}}"] = f"{{folder}}/{{file}}"
-n_workers = 2
 with dask.config.set(encrypted):
     with distributed.SSHCluster(
         [nodea, nodea, nodeb],
@@ -113,22 +109,21 @@ with dask.config.set(encrypted):
     ) as started, distributed.Client(started) as client:
         client.wait_for_workers(2, 60)
         print("address", client.scheduler.address)
-        use(client)
+        use(client, lose)
 """
 BY_SLURM = f"""{HEAD}
 from dask_jobqueue import SLURMCluster
 
 (folder,) = arguments
-n_workers = 4
 with SLURMCluster(
-    queue="two", cores=1, processes=1, memory="500MB", protocol="tls", security=True,
+    queue="two", cores=2, processes=1, memory="500MB", protocol="tls", security=True,
     shared_temp_directory=folder, local_directory=folder, log_directory=folder,
     scheduler_options={{"host": here, "dashboard": False}},
     job_directives_skip=["--mem"],  # this Slurm counts no memory
     job_script_prologue=["export PYTHONPATH={ROOT}"],
 ) as started, distributed.Client(started) as client:
-    started.scale(4)
-    client.wait_for_workers(4, 60)
+    started.scale(2)
+    client.wait_for_workers(2, 60)
     print("address", client.scheduler.address)
     use(client)
 """
@@ -151,11 +146,7 @@ def check(told: str) -> None:
     assert "hosts nodea nodea nodeb nodeb\n" in told, told
     assert "bits True\n" in told, told
     assert "printed from afar\n" in told, told
-    assert "group True\n" in told, told
-    assert re.search(r"killed .*worker/task:2(.|\n)*\nkilled by signal 9 ", told), told
-    assert "lost was lost with its dask worker" in told, told
-    assert "again nodeb\nbits again True\nprocesses True\n" in told, told
-    assert "stopped []\n" in told, told
+    assert "processes True\nstopped []\n" in told, told
     assert "left\n" in told, told
     assert "dask 3\n" in told, told
 
@@ -179,7 +170,12 @@ def test_tasks_beside_workers_that_dask_has_started_by_ssh(
         timeout=200,
     )
 
-    check(done.stdout + done.stderr)
+    told = done.stdout + done.stderr
+    check(told)
+    assert "group True\n" in told, told
+    assert re.search(r"killed .*worker/task:2(.|\n)*\nkilled by signal 9 ", told), told
+    assert "lost was lost with its dask worker" in told, told
+    assert "again nodeb\nbits again True\n" in told, told
 
 
 def test_tasks_beside_workers_that_dask_has_started_by_slurm(
