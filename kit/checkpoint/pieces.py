@@ -160,6 +160,7 @@ def _header(pieces: Sequence[Piece], data: Sequence[memoryview]) -> bytes:
 
 
 # --------------------------------------------------------------------------------------
+# Values of a tensor, and what a checkpoint says of them.
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -161,6 +161,7 @@ def _tower(variables: Mapping[str, kit.Variable]) -> Tower:
 
 
 # --------------------------------------------------------------------------------------
+# The part of the demonstration.
 
 Row = dict[str, Any]
 

@@ -209,6 +209,7 @@ def free_ports(count: int) -> list[int]:
 
 
 # --------------------------------------------------------------------------------------
+# The part of the demonstration.
 
 PROGRAM = "kit.demo.trainer"
 VICTIM = "ps:1"

@@ -154,6 +154,7 @@ def _at_least_one(num_tasks: int) -> int:
 
 
 # --------------------------------------------------------------------------------------
+# The device function.
 
 STANDARD_PS_OPS = (
     "Variable",

@@ -175,6 +175,7 @@ def _others(n: int, me: int) -> tuple[int, ...]:
 
 
 # --------------------------------------------------------------------------------------
+# The recipe of each collective.
 
 Place = tuple[int, Range, str]
 

@@ -93,6 +93,7 @@ def _mark(key: Any) -> Any:
 
 
 # --------------------------------------------------------------------------------------
+# What hooks are told, and what they are.
 
 
 class SessionRunArgs(NamedTuple):

@@ -100,6 +100,7 @@ def _sort_key(lane: str) -> tuple[str, int]:
 
 
 # --------------------------------------------------------------------------------------
+# The grid.
 
 _SWEEPS = 6  # down and up in turn
 

@@ -133,6 +133,7 @@ def _merge_runs(
 
 
 # --------------------------------------------------------------------------------------
+# The boxes and lines.
 
 _WRITTEN_IN = 4  # elements of a constant that is written into another box
 _CROWD = 3  # boxes and lines together, for each box that is allowed

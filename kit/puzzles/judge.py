@@ -347,6 +347,7 @@ _SENTENCES: dict[str, Callable[[Sequence[str], Logs, ClockedRun, str, str], str]
 
 
 # --------------------------------------------------------------------------------------
+# The judgement.
 
 DEADLINE_S: Final = 10.0
 _EMPTY: Final = (

@@ -98,6 +98,7 @@ class Waits:
 
 
 # --------------------------------------------------------------------------------------
+# The processes.
 
 _STUCK_S: Final = 1.0  # how long others may go on once a task waits for ever
 _END_S: Final = 1.0  # how long a task may take to notice the end of a try

@@ -335,7 +335,7 @@ def touched_bytes(cluster: LocalCluster) -> list[int]:
     members = [server.trainings.member for server in cluster.servers]
     linked = [member._linked for member in members if member is not None]
     arenas = [item.arenas[item.me] for item in linked if item is not None]
-    return [os.fstat(arena._fd).st_blocks * 512 for arena in arenas]
+    return [os.fstat(arena.fd).st_blocks * 512 for arena in arenas]
 
 
 @pytest.mark.slow

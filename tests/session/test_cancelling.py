@@ -20,7 +20,7 @@ def test_cancelled_run_ends_and_the_session_works_on(target: Any, device: str) -
     with Session(target) as session:
         session.run(value(W0))  # all is connected
         begun = in_thread(lambda: _run(session, taken, cancellation))
-        until(lambda: bool(cancellation._calls))
+        until(lambda: bool(cancellation.calls))
 
         cancellation.cancel()
 

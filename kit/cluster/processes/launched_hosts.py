@@ -103,6 +103,7 @@ def compare_arithmetic(hosts: Sequence[HostFacts]) -> None:
 
 
 # --------------------------------------------------------------------------------------
+# The hosts.
 
 _CHECK_S, _REFRESH_S = 0.1, 1.0
 _ANSWER_S = 5.0  # of a host

@@ -163,6 +163,7 @@ def _by_name(graph: Graph, name: str) -> Tensor | Op:
 
 
 # --------------------------------------------------------------------------------------
+# The graph that the master knows, and the runs of it.
 
 
 class SentGraph:

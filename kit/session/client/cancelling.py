@@ -26,7 +26,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         self.is_cancelled = False
-        self._calls: list[Callable[[], None]] = []
+        self.calls: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     @contextmanager
@@ -48,14 +48,14 @@ class Cancellation:
         with self._lock:
             self.is_cancelled = True
             # Under the lock: once `during` is left, the link may be another run's.
-            for call in self._calls:
+            for call in self.calls:
                 call()
 
     @contextmanager
     def during(self, call: Callable[[], None]) -> Iterator[None]:
         """Call back when this is cancelled during the block, or was before."""
         with self._lock:
-            self._calls.append(call)
+            self.calls.append(call)
             is_late = self.is_cancelled
         try:
             if is_late:
@@ -63,7 +63,7 @@ class Cancellation:
             yield
         finally:
             with self._lock:
-                self._calls.remove(call)
+                self.calls.remove(call)
 
 
 async def in_thread(call: Callable[[], T]) -> T:

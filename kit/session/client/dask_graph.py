@@ -27,14 +27,14 @@ from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor, needed
 from kit.session.client.session import Session, default_session
 
-_cluster: list[Callable[[], Any]] = []
+CLUSTER: list[Callable[[], Any]] = []
 _defaults: list[Callable[[], Any]] = [default_session]
 _UID = "kit.session.client.dask_graph"
 
 
 def set_cluster(find: Callable[[], Any]) -> None:
     """Set how the running cluster is found; `find` raises if there is none."""
-    _cluster[:] = [find]
+    CLUSTER[:] = [find]
 
 
 def add_default(find: Callable[[], Any]) -> None:
@@ -116,7 +116,7 @@ def run_once(session: Any, fetches: Any, feeds: Mapping[Any, Any] | None = None)
 def running_cluster() -> Any:
     """Return the cluster that a session without a target uses, or None."""
     try:
-        return _cluster[0]() if _cluster else None
+        return CLUSTER[0]() if CLUSTER else None
     except FailedPreconditionError:
         return None
 

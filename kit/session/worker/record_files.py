@@ -105,6 +105,7 @@ class Reader:
 
 
 # --------------------------------------------------------------------------------------
+# The files.
 
 _BLOCK: Final = 1 << 16
 _DEFLATED: Final = 1032  # the most that a byte of a compressed file may be

@@ -147,6 +147,7 @@ def _cast(name: str, value: Any, like: Any) -> Any:
 
 
 # --------------------------------------------------------------------------------------
+# A step of training, and where variables go.
 
 Pairs = list[tuple[Any, Any]]  # of a gradient, or None, and its variable
 USE_GLOBAL_STEP = object()

@@ -104,6 +104,7 @@ def noise_like(value: Any, seed: int | None) -> Any:
 
 
 # --------------------------------------------------------------------------------------
+# The cells.
 
 
 class RNNCell(Layer):

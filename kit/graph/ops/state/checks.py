@@ -84,6 +84,7 @@ register(OpDef("Print", _same, _print, _pass_gradient, stateful=True, hosted=Tru
 
 
 # --------------------------------------------------------------------------------------
+# Conditions and shapes.
 
 
 def _assert(_: Any, condition: Any, *data: Any, summarize: int) -> tuple[()]:

@@ -144,6 +144,7 @@ class WorkerSessionCreator(_Managed):
 
 
 # --------------------------------------------------------------------------------------
+# The session that survives.
 
 
 class CoordinatedCreator:
