@@ -20,7 +20,7 @@ from tests.source import FILES, ROOT, SHIPPED, files, within
 
 BUILD: dict[str, Any] = PYPROJECT["build-system"]
 # Extras that nobody gets from `make`: they need a GPU, or are the peers of a benchmark.
-UNPINNED_EXTRAS = {"cupy", "bench", "wandb"}
+UNPINNED_EXTRAS = {"cupy", "bench", "parquet", "wandb"}
 # What is called otherwise where it is imported.
 MODULES = {"scikit-learn": "sklearn", "absl-py": "absl", "pillow": "PIL"}
 FOREIGN_FOLDERS = ("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")

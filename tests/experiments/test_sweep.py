@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kit
@@ -377,3 +378,15 @@ def test_nothing_is_best_of_a_sweep_in_which_all_failed() -> None:
     for call, said in calls:
         with pytest.raises(FailedPreconditionError, match=said):
             call()
+
+
+@pytest.mark.slow
+def test_a_table_comes_back_from_parquet_as_it_was(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    frame = swept(Trainer(cluster)).frame()
+
+    frame.to_parquet(tmp_path / "sweep.parquet")
+
+    assert pd.read_parquet(tmp_path / "sweep.parquet").equals(frame)
