@@ -116,8 +116,16 @@ def _contents(step: Any) -> dict[str, bytes]:
     contents = dict[str, bytes]()
     for name, part in parts(step, is_first=True):
         with suppress(InvalidArgumentError):
-            contents[name] = dumps(part, name)
+            contents[name] = dumps(part, name, reduced=_as_numbers)
     return contents
+
+
+def _as_numbers(part: Any) -> Any:
+    """Return how to pickle a tensor: torch's own pickle says where its numbers lie."""
+    is_numpy = isinstance(part, np.ndarray | np.generic | type)
+    if is_numpy or not hasattr(part, "__array__"):
+        return NotImplemented
+    return bytes, (to_numpy(part).tobytes(),)
 
 
 def _check_mean(step: Any, values: Any, batch: Any, seed: int, whole: Computed) -> None:
