@@ -346,6 +346,11 @@ class Trainings:
         where = self._directory()
         return Caller(where.dial(task, self.task, role, deadline_s=deadline_s))
 
+    def begun_here(self, origin: str) -> Any:
+        """See `Neighbours`."""
+        path = self._directory().runtime_dir / f"{origin}.generations"
+        return load("kit.server.elastic.begun_here:BegunHere")(path)
+
     @property
     def address(self) -> str:
         """The address at which the server of these trainings listens."""

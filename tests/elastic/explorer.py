@@ -102,7 +102,8 @@ class Player:
         self.branches = True
         self.dice: random.Random | None = None
         self.touched: set[str] = set()
-        self.world = World(bound.processes, bound.standby)
+        is_one_host = {"cut", "isolate"}.isdisjoint(bound.kinds)
+        self.world = World(bound.processes, bound.standby, is_one_host=is_one_host)
         self.world.nested = self._within
 
     def play(self) -> None:

@@ -19,6 +19,7 @@ from kit.server.elastic.training import ElasticTraining
 from kit.training.features.elastic import generation as rules
 from kit.training.features.elastic.asking import Ask, Pause
 from tests.elastic.explorer import Bound, explore, play, wander
+from tests.elastic.invariants import Violation
 from tests.elastic.world import World
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -166,6 +167,23 @@ def test_one_that_alone_was_told_to_begin_does_not_go_on_without_the_others() ->
         ("", "stop worker:0"),
         ("worker:1 is asked by worker:1: begin", "isolate worker:1"),
     )
+
+
+def test_who_wakes_up_does_not_go_on_where_others_have_gone_on_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One of them had ended, and the other slept: it could not say so.
+    bound = Bound(3, losses=3, kinds=("kill", "stop"))
+    script = [
+        ("", "stop worker:1"),
+        ("copy 2", "kill worker:0"),
+        ("wake worker:1", "stop worker:2"),
+    ]
+    play(bound, *script)
+
+    monkeypatch.setattr(rules, "is_over", lambda *_: True)
+    with pytest.raises(Violation, match="2 runs"):
+        play(bound, *script)
 
 
 def test_who_leaves_knows_who_goes_on_without_it() -> None:

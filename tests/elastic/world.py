@@ -11,7 +11,7 @@ when the processes that host members are all gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from kit.errors import ClusterBusy, KitError, LinkLost
 from kit.exchange.layout import Spec
+from kit.server.elastic.begun_here import Begun
 from kit.server.elastic.handlers import ElasticHandlers
 from kit.server.elastic.training import ElasticTraining
 from kit.task import Task
@@ -87,6 +88,10 @@ class Machine:
     def stand_in(self, task: Task, _: str) -> Any:
         return StandIn(self, task)
 
+    def begun_here(self, _: str) -> Any:
+        hosts = self.world.begun_on
+        return hosts.setdefault("" if self.world.is_one_host else self.name, Notes())
+
     # -- as the trainings of its own task -------------------------------------------
 
     def begin_generation(
@@ -96,6 +101,19 @@ class Machine:
 
     def maybe_find(self, run: str) -> Member | None:
         return found_in(self, run)
+
+
+class Notes:
+    """Which generations have begun on a host."""
+
+    def __init__(self) -> None:
+        self._newest = Begun()
+
+    def append(self, number: int, processes: Sequence[str]) -> None:
+        self._newest = max(self._newest, Begun(number, tuple(processes)))
+
+    def newest(self) -> Begun:
+        return self._newest
 
 
 class StandIn:
@@ -124,8 +142,14 @@ class World:
     """All processes of one training, and all that is on its way between them."""
 
     def __init__(
-        self, processes: int, standby: int = 0, *, rehosts: bool = True
+        self,
+        processes: int,
+        standby: int = 0,
+        *,
+        rehosts: bool = True,
+        is_one_host: bool = False,
     ) -> None:
+        self.is_one_host, self.begun_on = is_one_host, dict[str, Notes]()
         tasks = tuple(Task("worker", n) for n in range(processes))
         names = [task.short for task in tasks]
         self.clock = 0.0

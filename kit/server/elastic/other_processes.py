@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kit.errors import InternalError
+from kit.server.elastic.begun_here import BegunHere
 from kit.server.elastic.shared_copies import CopyLink
 from kit.server.elastic.standing import Plain, Standing
 from kit.task import Task
@@ -34,6 +35,9 @@ class Neighbours(Protocol):
 
     def stand_in(self, task: Task, run: str) -> StandIn:
         """Return a new server of this process that answers for another task."""
+
+    def begun_here(self, origin: str) -> BegunHere:
+        """Return the generations of a training that have begun on this host."""
 
 
 class OtherProcesses:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.errors import AbortedError, Fenced, KitError
+from kit.server.elastic.begun_here import Begun
 from kit.training.core.job import Job
 from kit.training.core.log import DecisionLog
 from kit.training.features.elastic.generation import Generation
@@ -24,6 +25,8 @@ class Standing:
         claimed: the number of the generation that this process lets have the log: it
             takes part in no lower one any more, and notes nothing for it.
         heard: the highest number for which a process has refused ours.
+        later: the newest generation that has begun on the host of any process that was
+            asked, as far as that is known.
         noticed: when and why the newest generation failed; None if it has not.
         began_at: when the newest generation began here.
         failing_since: since when each generation has failed before it made progress.
@@ -41,6 +44,7 @@ class Standing:
         self.me, self.job, self.clock = me, job, clock
         self.has_begun = False
         self.claimed = self.heard = 0
+        self.later = Begun()
         self.noticed: tuple[float, str] | None = None
         self.began_at = 0.0
         self.failing_since: float | None = None
@@ -73,6 +77,12 @@ class Standing:
         """
         now = self.generation
         return () if self.established == now.number else now.before
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The processes of a later generation than the newest that is known here."""
+        is_later = self.later.number > self.generation.number
+        return self.later.processes if is_later else ()
 
     @property
     def is_over(self) -> bool:

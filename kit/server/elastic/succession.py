@@ -29,6 +29,7 @@ from kit.errors import (
     UnknownError,
     from_plain,
 )
+from kit.server.elastic.begun_here import Begun
 from kit.server.elastic.other_processes import OtherProcesses
 from kit.server.elastic.standing import Plain, Standing
 from kit.trace.named_rows import Change
@@ -329,6 +330,8 @@ class Succession:
             self._take(reply, old.number)
             if reply["granted"]:
                 self.now.establish(reply["established"])
+                number, processes = reply["begun_here"]
+                self.now.later = max(self.now.later, Begun(number, tuple(processes)))
             else:
                 self.now.heard = max(self.now.heard, reply["claimed"])
         if not all(reply["granted"] for reply in good.values()):
@@ -453,12 +456,14 @@ class Succession:
                 [n for n, task in tasks if task.short not in here]
             )
         needed = filter(None, (self.now.generation.processes, self.now.former))
-        return all(rules.may_go_on(some, here, ended) for some in needed)
+        may_go_on = all(rules.may_go_on(some, here, ended) for some in needed)
+        return may_go_on and rules.is_over(self.now.elsewhere, here, ended)
 
     @property
     def _replicas(self) -> set[str]:
         """The processes that keep a replica of the log which counts."""
-        return {*self.now.generation.processes, *self.now.former}
+        now = self.now
+        return {*now.generation.processes, *now.former, *now.elsewhere}
 
 
 def _has_ended(reply: Plain | KitError) -> bool:

@@ -72,6 +72,7 @@ class ElasticTraining:
         self._succession = Succession(
             standing, self._processes, lambda: self.copies.drop_after(-1)
         )
+        self._begun_here = neighbours.begun_here(self.origin)
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step
         self._stand_ins: dict[int, StandIn] = {}
@@ -292,6 +293,7 @@ class ElasticTraining:
         return {
             **self.look(),
             "granted": True,
+            "begun_here": self._begun_here.newest(),
             "held": self.copies.held(),
             "step": max([self.now.seen, *(member.step for member in members)]),
             "idle": idle_s,
@@ -385,6 +387,7 @@ class ElasticTraining:
             )
             for number in hosted
         }
+        self._begun_here.append(fence, job.generation.processes)
         with self.now.changed:
             self.now.check(fence)  # a later one may have come meanwhile
             # Copies of steps that will be done again must not count as newer ones.

@@ -46,7 +46,10 @@ and their copies with them, or the training ends.
 answer may live behind a cut. Those that answered go on only if they are more than half
 of those that may live, or half of them and among these the first. Two such sets of one
 generation share a process, and of two numbers it takes the higher one alone; the other
-cannot begin.
+cannot begin. That process may end, though, and with it what it knew: so each notes on
+its host which generation it begins (`kit.server.elastic.begun_here`). Who was stopped
+meanwhile reads there that a later one has begun, and goes on from an earlier one only
+when that is over. Between hosts this is known where a process of that host is left.
 
 *Who may go on from what.* A generation that has not begun everywhere decides nothing by
 itself: of two processes that it was to have, only one may hear of it, and the other go
@@ -299,6 +302,22 @@ def may_go_on(
     n_here = 2 * len(may_live & set(answered))
     is_half = n_here == len(may_live) > 0
     return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
+
+
+def is_over(
+    processes: Collection[str], answered: Collection[str], ended: Collection[str]
+) -> bool:
+    """Whether a generation that has begun somewhere commits no step any more.
+
+    All its processes have ended, or one that answered has not begun it.
+
+    >>> is_over(["ps:0", "ps:1"], answered=["worker:0"], ended=["ps:0"])
+    False
+    >>> is_over(["ps:0", "ps:1"], answered=["ps:1"], ended=["ps:0"])
+    True
+    """
+    may_live = set(processes) - set(ended)
+    return not may_live or not may_live.isdisjoint(answered)
 
 
 class Holder(NamedTuple):
