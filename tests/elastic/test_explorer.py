@@ -224,3 +224,13 @@ def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> Non
         coroutine.send({process: LinkLost("it ended") for process in asked.processes})
 
     assert standing.noticed is None
+
+
+def test_each_member_begins_with_the_rows_of_its_steps_wherever_it_was_hosted() -> None:
+    # One that stayed where it was left them behind, for observers who had them already.
+    history = play(Bound(3), ("copy 2", "kill worker:2"))
+
+    *_, last = history.world.runs.values()
+    begun = [member.beginning for member in last.members.values()]
+    assert len(begun) == 3
+    assert all(beginning and beginning.report for beginning in begun)

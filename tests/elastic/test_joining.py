@@ -103,3 +103,26 @@ def test_a_stopped_task_is_passed_over_and_takes_part_again_when_it_wakes_up(
     assert run.history()[1].joined == (task,)
     end_soon(run)
     assert_like_the_undisturbed(cluster, run)
+
+
+def test_a_training_all_of_whose_tasks_were_stopped_is_watched_again(
+    cluster: ProcessCluster,
+) -> None:
+    # It went on, and its run failed when it had waited for another generation in vain.
+    cluster.restart_dead()
+    quick = {"suspect_after_s": 0.5, "dead_after_s": 2.0, "start_deadline_s": 30.0}
+    with settings(heartbeat_s=0.1, **quick):
+        run = begin(cluster, elastic=True)
+    until(lambda: run.copied > 0, 20)
+    for task in cluster.tasks:
+        cluster[task].signal(signal.SIGSTOP)
+    until(lambda: len(run.lost) == len(cluster.tasks), 20)
+
+    for task in cluster.tasks:
+        cluster[task].signal(signal.SIGCONT)
+    seen = run.step
+    until(lambda: run.step > seen + 20, 20)
+
+    until(lambda: not run.lost)
+    end_soon(run)
+    assert_like_the_undisturbed(cluster, run)

@@ -239,12 +239,15 @@ class ElasticTraining:
         with self.now.changed:
             self.now.establish(begun)
             error, is_done = self.now.error, self._is_done
+            members = self._members()
             # One that is fenced: the others go on, so the training has not ended.
             is_end = error is not None and not isinstance(error, Fenced)
             return {
                 "job": self.now.job.to_plain(),
                 "error": to_plain(error) if error is not None and is_end else None,
                 "done": is_done,
+                "place": self.now.me,
+                "runs": bool(members) and not any(item.is_over for item in members),
                 "begun": self.now.has_begun,
             }
 
@@ -375,7 +378,6 @@ class ElasticTraining:
                     f"{member.task} has not ended its part in the previous generation.",
                     task=str(member.task),
                 )
-        here = {member.me for member in self._members()}
         hosted = self._hosted(job)
         # Whatever may fail or take long is done before it is the newest generation, and
         # without the lock: other processes fetch copies here at the same time.
@@ -383,7 +385,6 @@ class ElasticTraining:
             number: self._beginning(
                 *(number, moment, holders),
                 requests if number == job.coordinator else {},
-                is_here=number in here,
             )
             for number in hosted
         }
@@ -464,10 +465,8 @@ class ElasticTraining:
         moment: CopyPoint,
         holders: Mapping[int, Holder],
         requests: Plain,
-        *,
-        is_here: bool,
     ) -> Beginning:
-        """Return what a member begins with; `is_here`: it was hosted here before.
+        """Return what a member begins with.
 
         Fetches the member's newest copy now, and those of others only when it needs a
         part of the state that its own copy lacks.
@@ -483,8 +482,8 @@ class ElasticTraining:
 
         if own is None:  # it had nothing to copy: the others' copies have all it needs
             return Beginning(moment.step, requests, copies)
-        # The rows of its steps; where it was hosted before, observers still read them.
-        put_rows = None if is_here else ToldRows(*map(bytes, own.parts[1:3])).put_into
+        # The rows of its steps: an observer may not have read them where it was before.
+        put_rows = ToldRows(*map(bytes, own.parts[1:3])).put_into
         return Beginning(moment.step, requests, copies, put_rows, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> Shard:

@@ -215,7 +215,7 @@ class Observer(TrainingFacts):
         caller = self._open(member, job, others)
         try:
             self._watch_to_its_end(caller, member, watched, job, others)
-            goes_on = self._goes_on(watched, job)
+            goes_on = self._goes_on(member, watched, job)
         except Exception as error:  # else a wait for the end would never return
             watched.fail(unwatchable(job.tasks[member], watched.step, error))
             goes_on = False
@@ -402,8 +402,11 @@ class Observer(TrainingFacts):
 
     # -- an elastic training goes on after a loss -------------------------------
 
-    def _goes_on(self, watched: Watched, job: Job) -> bool:
-        """Watch the generation that follows the one that ended so, if one does."""
+    def _goes_on(self, member: int, watched: Watched, job: Job) -> bool:
+        """Watch the generation that follows the one that ended so, if one does.
+
+        Or the member again, if it was silent and its generation goes on all the same.
+        """
         if job.generation is None or watched.error is None or self._over.is_set():
             return False
         with self._following:  # all threads of a generation find their members gone
@@ -417,7 +420,11 @@ class Observer(TrainingFacts):
                 return False
             if following is None:
                 return False
-            self._move_on(following)
+            if following.run == job.run:
+                watched.revive()
+                self._begin_watch(member, watched, job)
+            else:
+                self._move_on(following)
         return True
 
     def _move_on(self, job: Job) -> None:

@@ -291,6 +291,10 @@ class Watched:
             once=self.once,
         )
 
+    def revive(self) -> None:
+        """Note that the member is there again, and is to be asked for what follows."""
+        self.state, self.error, self.since = "running", None, time.monotonic()
+
     def seen(self, name: str, *, is_worker: bool) -> Seen:
         """Return what a table of all members says of this one."""
         about = (self.state, self.doing, self.heard_at, self.error)

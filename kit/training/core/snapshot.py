@@ -223,7 +223,7 @@ class Beginning(NamedTuple):
             others it is empty.
         copies: yields copies of the state before `step`, the member's own first. It may
             have to fetch one, and raises what that does.
-        report: lets a meter tell what the member has recorded in another process.
+        report: lets a meter tell what the member has recorded in the generation before.
         kept: what its step function keeps, packed.
     """
 

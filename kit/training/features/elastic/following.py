@@ -20,8 +20,10 @@ _NOBODY: Final = "no task that hosts a part of it answers."
 def find_next(job: Job, dial: Dial, step: int) -> Job | None:
     """Wait for the generation that follows a job's; None if the training is over.
 
-    If all processes that host members are gone, those that stand by are told so, and
-    which `step` the training had reached. Raises what the training has failed with.
+    It is the job's own if all that host a part of it are heard again and go on: they
+    were stopped, or the line was cut, for long. If all of them are gone, those that
+    stand by are told so, and which `step` the training had reached. Raises what the
+    training has failed with.
     """
     ended, limits = job.generation, job.settings
 
@@ -48,6 +50,9 @@ def find_next(job: Job, dial: Dial, step: int) -> Job | None:
                 raise from_plain(reply["error"])
             if reply["done"]:
                 return None
+        hosts = [replies[host] for host in ended.places if host]
+        if all(isinstance(reply, dict) and reply["runs"] for reply in hosts):
+            return job
         # All refuse the connection, so all have ended; a late one may still live.
         if not heard and not _late(replies, ended.processes):
             return None
