@@ -30,6 +30,7 @@ def step(
     *,
     measures: Mapping[str, Callable[..., Any]] | None = None,
     overlap: bool = False,
+    autocast: Any = None,
 ) -> ModuleStep:
     """Make a step function of a torch module.
 
@@ -51,6 +52,9 @@ def step(
         Exchange gradients while the backward pass goes on, from the last layer to the
         first. Pays on slow links, for models with more than one bucket
         (`kit.settings(bucket_bytes=2**20)`).
+    autocast : torch.dtype, optional
+        `torch.bfloat16` computes the loss in mixed precision, as `torch.autocast`
+        does. Parameters, their gradients and the optimizer keep their dtype.
 
     Returns
     -------
@@ -61,7 +65,8 @@ def step(
     Raises
     ------
     InvalidArgumentError
-        The model has no parameters that can be trained here.
+        The model has no parameters that can be trained here, or `autocast` is another
+        dtype: gradients of float16 become 0 unless the loss is scaled.
 
     Notes
     -----
@@ -78,7 +83,7 @@ def step(
                         topology="ring", steps=500).wait()
         step.load(run)
     """
-    return ModuleStep(model, loss, dict(measures or {}), overlap)
+    return ModuleStep(model, loss, dict(measures or {}), overlap, autocast)
 
 
 class ModuleStep:
@@ -90,13 +95,19 @@ class ModuleStep:
         loss: Callable[..., Any],
         measures: dict[str, Callable[..., Any]],
         overlap: bool,
+        autocast: Any = None,
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise InvalidArgumentError(
                 f"model is {type(model).__name__}; give a torch.nn.Module."
             )
         self.model, self._loss, self._measures = model, loss, measures
-        self._overlap = overlap
+        self._overlap, self._autocast = overlap, autocast
+        if autocast not in (None, torch.bfloat16):
+            raise InvalidArgumentError(
+                f"autocast is {autocast!r}; give torch.bfloat16, which needs no scaled "
+                f"loss, or nothing."
+            )
         trained = _trained(model)
         wrong = {
             name: f"{parameter.dtype} on {parameter.device}"
@@ -231,8 +242,9 @@ class ModuleStep:
         self, replica: Replica, batch: tuple[Any, ...]
     ) -> tuple[Any, dict[str, float]]:
         *inputs, target = batch
-        output = replica.model(*inputs)
-        loss = self._loss(output, target)
+        with torch.autocast("cpu", self._autocast, enabled=self._autocast is not None):
+            output = replica.model(*inputs)
+            loss = self._loss(output, target)
         with torch.no_grad():
             measured = {
                 name: float(call(output, target))

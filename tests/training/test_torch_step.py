@@ -14,6 +14,7 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.hooks import ValidationHook
 from kit.testing.cluster import local_cluster
+from kit.training.data.splits import shuffled
 from tests.cases import for_each
 
 torch = pytest.importorskip("torch")
@@ -58,6 +59,36 @@ def by_torch(model: Any, steps: int = 6) -> dict[str, Any]:
         loss(model(torch.from_numpy(X)), torch.from_numpy(Y)).backward()
         optimizer.step()
     return {name: item.detach().numpy() for name, item in model.named_parameters()}
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_module_in_mixed_precision_trains_as_with_torch_alone(overlap: bool) -> None:
+    model = mlp().float()
+    data = X.astype(np.float32), Y
+    step = kit_torch.step(model, loss, autocast=torch.bfloat16, overlap=overlap)
+
+    with local_cluster(ps=0, worker=1) as cluster:
+        how: dict[str, Any] = {"topology": "ring", "batch": len(X), "cluster": cluster}
+        descent = kit.GradientDescent(0.5)
+        what = step, step.params, data
+        run = kit.train(*what, optimizer=descent, steps=6, **how).wait(30)
+
+    alone = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(alone.parameters(), 0.5)
+    for number in range(6):
+        order = torch.from_numpy(shuffled(len(X), 0, number))
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            value = loss(
+                alone(torch.from_numpy(data[0])[order]), torch.from_numpy(Y)[order]
+            )
+        value.backward()
+        optimizer.step()
+    exact = train(kit_torch.step(mlp(), loss), 1).params
+    for name, item in alone.named_parameters():
+        assert run.params[name].dtype == np.float32
+        assert np.allclose(run.params[name], item.detach().numpy(), atol=1e-6), name
+        assert not np.allclose(run.params[name], exact[name], atol=1e-6), name
 
 
 @pytest.mark.parametrize(
@@ -174,3 +205,8 @@ def test_a_step_travels_as_others_do() -> None:
 def test_what_cannot_be_trained_is_refused(model: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         kit_torch.step(model, loss)
+
+
+def test_mixed_precision_that_needs_a_scaled_loss_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"give torch\.bfloat16"):
+        kit_torch.step(mlp(), loss, autocast=torch.float16)
