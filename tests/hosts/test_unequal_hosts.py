@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,3 +97,32 @@ def test_the_threads_of_a_checkpoint_hold_on_all_hosts_and_after_the_coordinator
     assert run.resumed_from.threads == other
     assert products.digest(run.params) == products.digest(expected)
     assert cluster.call("all", products.n_threads) == [cluster.threads] * 3
+
+
+ONE_CORE_ON_NODEB = """#!/bin/sh
+case $(uname -n) in
+nodeb) exec taskset -c {cpu} {python} "$@" ;;
+*) exec {python} "$@" ;;
+esac
+"""
+
+
+@pytest.mark.lasting("descriptor")  # of zmq: the first launch over ssh makes one more
+@pytest.mark.skipif(machine.physical_cores() < 2, reason="there is one core")
+def test_hosts_of_unequal_cores_compute_with_the_share_of_the_smallest(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    cpu = min(os.sched_getaffinity(0))
+    python.write_text(ONE_CORE_ON_NODEB.format(cpu=cpu, python=sys.executable))
+    python.chmod(0o755)
+    slots = dict.fromkeys(hosts.address.values(), 1)
+    far = kit.launchers.SSH(slots, ssh_args=hosts.ssh_args, python=str(python))
+
+    with kit.Cluster(ps=0, worker=2, launcher=far) as cluster:
+        cores = cluster.call("all", machine.physical_cores)
+        run = products.begin(cluster, topology="ring").wait(60)
+
+        assert cores == [machine.physical_cores(), 1]
+        assert cluster.call("all", products.n_threads) == [1, 1]
+        assert products.digest(run.params) == products.digest(products.alone(1))

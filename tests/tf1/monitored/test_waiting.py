@@ -70,6 +70,13 @@ def test_wait_has_no_limit_when_none_is_given() -> None:
     assert backoff.left_s == float("inf")
 
 
+@pytest.mark.parametrize("limit_s", [0.5, 120, 1800, 7200])
+def test_a_number_of_seconds_is_the_limit_whichever_it_is(limit_s: float) -> None:
+    time = Time()
+
+    assert Backoff(limit_s, clock=time, sleep=time.sleep).left_s == limit_s
+
+
 @pytest.mark.parametrize(
     ("waits", "original"),
     [
