@@ -11,8 +11,10 @@
     with StrictGpu(1).entered():    # a second device, whose arrays do not mix
         xp.exp(x)                    # TypeError: x is on device 0
 
-It computes with numpy, so results are exactly numpy's. As on a device, a reduction
-gives an array without axes and not a number, and names that cupy lacks are missing.
+It computes with numpy, so results are exactly numpy's, but for three in which cupy's
+are others: of floats that fit into no integer, of negative powers of integers, and of
+divisions of infinite floats. As on a device, a reduction gives an array without axes
+and not a number, and names that cupy lacks are missing.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
@@ -86,6 +89,8 @@ class StrictArray(NDArrayOperatorsMixin):
             return getattr(self._data, name)
         if name in _VIEWS:
             return _leave(getattr(_enter(self), name))
+        if name == "astype":
+            return _Guarded(partial(_astype, _enter(self)))
         if name in _METHODS:
             return _Guarded(getattr(_enter(self), name))
         raise AttributeError(f"{name!r} is not offered by a strict array")
@@ -101,7 +106,8 @@ class StrictArray(NDArrayOperatorsMixin):
         out = named.get("out", ())
         if not all(isinstance(x, _OPERANDS) for x in (*inputs, *out) if x is not None):
             return NotImplemented
-        return _Guarded(getattr(ufunc, method))(*inputs, **named)
+        own = _AS_CUPY.get(ufunc) if method == "__call__" and not named else None
+        return _Guarded(own or getattr(ufunc, method))(*inputs, **named)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, named: Mapping[str, Any]
@@ -132,6 +138,41 @@ class StrictArray(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return f"strict.{self._data!r}"
 
+
+def _astype(x: Host, dtype: Any, **how: Any) -> Host:
+    """Cast as cupy does: a float that fits into no integer gives any integer."""
+    wanted = np.dtype(dtype)
+    if x.dtype.kind != "f" or wanted.kind not in "iu":
+        return x.astype(dtype, **how)
+    limits, wide = np.iinfo(wanted), x.astype(float)
+    fits = (wide >= limits.min) & (wide < limits.max + 1.0)
+    return np.where(fits, np.where(fits, x, 0).astype(wanted), wanted.type(77))
+
+
+def _power(x: Any, y: Any) -> Any:
+    whole = np.result_type(x, y).kind in "iu"
+    if not whole or not np.any(np.less(y, 0)):
+        return np.power(x, y)
+    inverse = np.where(abs(x) == 1, x, 0)
+    return np.where(np.less(y, 0), inverse ** abs(y), np.power(x, np.maximum(y, 0)))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    is_float = np.result_type(x, y).kind == "f"
+    return np.floor(np.divide(x, y)) if is_float else np.floor_divide(x, y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    is_float = np.result_type(x, y).kind == "f"
+    return x - np.floor(np.divide(x, y)) * y if is_float else np.remainder(x, y)
+
+
+_AS_CUPY: Final[Mapping[Any, Callable[..., Any]]] = {
+    np.power: _power,
+    np.floor_divide: _floor_divide,
+    np.remainder: _remainder,
+}
+_OTHERWISE: Final = {ufunc.__name__ for ufunc in _AS_CUPY}
 
 # numpy arrays are among them so that their refusal says why.
 _OPERANDS: Final = (StrictArray, np.ndarray, np.generic, int, float, complex)
@@ -198,7 +239,7 @@ def _guarded(behind: Any, name: str) -> Any:
         return StrictModule(f"strict.{name}", result)
     if isinstance(result, type) or not callable(result):
         return result
-    return _Guarded(result)
+    return _Guarded(_AS_CUPY.get(result, result) if name in _OTHERWISE else result)
 
 
 def _enter(value: Any) -> Any:

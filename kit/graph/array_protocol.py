@@ -191,6 +191,11 @@ class ArrayProtocol(DaskCollection):
             )
         return UFUNCS[ufunc](*inputs)
 
+    def __cupy_override_elementwise_kernel__(self, kernel: Any, *inputs: Any) -> Any:
+        """Take part in what a cupy array on the left does: `x * tensor`."""
+        name = kernel.name.removeprefix("cupy_")
+        return self.__array_ufunc__(getattr(np, name), "__call__", *inputs)
+
     def __array_function__(
         self,
         func: Callable[..., Any],

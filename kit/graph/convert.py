@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.default import default_graph, graph_of
-from kit.graph.dtypes import STRING, DType, dtype_of, to_array
+from kit.graph.dtypes import STRING, DType, dtype_of, on_host, to_array
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 
@@ -105,7 +105,7 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
         if result.static.dtype == dtype:
             return result
         return make("Cast", result, dtype=dtype)
-    value = x if dtype == STRING or holds_tensor(x) else np.asarray(x, dtype)
+    value = x if dtype == STRING or holds_tensor(x) else np.asarray(on_host(x), dtype)
     return tensor(value, dtype, graph=graph)
 
 
@@ -116,7 +116,8 @@ def _dtype_or_value(x: Any) -> Any:
         return x
     if holds_tensor(x):
         return _first_dtype(x)
-    return to_array(x).dtype if not hasattr(x, "dtype") else np.asarray(x).dtype
+    dtype = getattr(x, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else to_array(x).dtype
 
 
 def holds_tensor(x: Any) -> bool:

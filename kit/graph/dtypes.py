@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kit.arrays import to_numpy
 from kit.bfloat16 import kind_of
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -78,13 +79,14 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
     """Return a Python value as a new array of a dtype that a tensor can have.
 
     Python's own numbers become float32 and int32 (int64 where they do not fit), unless
-    `dtype` says otherwise; numpy arrays keep theirs, or are cast to `dtype`. Raises
+    `dtype` says otherwise; arrays keep theirs, or are cast to `dtype`. Raises
     `TypeError` where Python values are not of the wanted kind (1.5 as int32), and
     `ValueError` for None and for nested lists of unequal lengths.
 
     >>> to_array([1, 2]).dtype, to_array(1.5).dtype, to_array("hi")
     (dtype('int32'), dtype('float32'), array(b'hi', dtype=object))
     """
+    value = on_host(value)
     if isinstance(value, np.ndarray | np.generic):
         return _of_numpy(np.asarray(value), dtype)
     if value is None or (isinstance(value, list | tuple) and _holds_none(value)):
@@ -105,6 +107,15 @@ def to_array(value: Any, dtype: DType | None = None) -> Array:
     if dtype is None:
         return _downcast(array) if _is_plain(value) else _of_numpy(array, None)
     return _as_kind(array, dtype, value)
+
+
+def on_host(value: Any) -> Any:
+    """Return an array of another library as numpy's, and all else as it is.
+
+    One on a device does not become numpy's by itself. Raises as `to_numpy` does.
+    """
+    is_foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)
+    return to_numpy(value) if is_foreign else value
 
 
 def _of_numpy(array: Array, dtype: DType | None) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.convert import make, resolved, tensor
 from kit.graph.dtypes import STRING
+from kit.graph.kernels import device_results
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.elementwise import (
     BinaryBuilder,
@@ -29,11 +30,17 @@ from kit.graph.static import Static, merge, same_dtype
 from kit.graph.table import Attrs, OpDef, infer_like, missing, register
 
 
-def _whole(function: str) -> Callable[..., Any]:
-    """Make the `bind` of a division that refuses whole numbers divided by zero."""
+def _whole(
+    function: str, of_floats: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """Make the `bind` of a division that refuses whole numbers divided by zero.
+
+    `of_floats` is used on devices, where a float may divide otherwise than in numpy.
+    """
 
     def bind(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
         call = getattr(xp, function)
+        own = None if xp is np else of_floats
 
         def divide(x: Any, y: Any) -> Any:
             if y.dtype.kind in "iu" and not y.all():
@@ -41,6 +48,8 @@ def _whole(function: str) -> Callable[..., Any]:
                     "whole numbers are divided by zero; use a divisor that is not 0, "
                     "or cast to a floating dtype for infinity."
                 )
+            if own is not None and y.dtype.kind == "f":
+                return own(xp, x, y)
             return call(x, y)
 
         return divide
@@ -52,6 +61,18 @@ def _squared_difference(xp: ModuleType, x: Any, y: Any) -> Any:
     d = xp.subtract(x, y)
     d *= d.conj() if d.dtype.kind == "c" else d
     return d
+
+
+def _bind_power(xp: ModuleType, _: Attrs) -> Callable[..., Any]:
+    def power(x: Any, y: Any) -> Any:
+        if x.dtype.kind in "iu" and y.dtype.kind == "i" and bool((y < 0).any()):
+            raise InvalidArgumentError(
+                "whole numbers are raised to a negative power, which is not whole; "
+                "cast them to a floating dtype."
+            )
+        return xp.power(x, y)
+
+    return power
 
 
 def _power_by_x(g: Any, x: Any, y: Any, _: Any) -> Any:
@@ -138,7 +159,7 @@ floor_divide: BinaryBuilder = enter_binary(
     "FloorDiv",
     np.floor_divide,
     "x // y, rounded down",
-    bind=_whole("floor_divide"),
+    bind=_whole("floor_divide", device_results.floor_divide),
     takes="iuf",
     call="floor_div(x, y)",
 )
@@ -150,7 +171,7 @@ remainder = enter_binary(
         lambda g, x, y, z: g,
         lambda g, x, y, z: make("Neg", multiply(g, floor_divide(x, y))),
     ),
-    bind=_whole("remainder"),
+    bind=_whole("remainder", device_results.remainder),
     takes="iuf",
     call="floormod(x, y)",
 )
@@ -163,7 +184,12 @@ fmod = enter_binary(
     call="",
 )
 power: BinaryBuilder = enter_binary(
-    "Pow", np.power, "x ** y", by_each(_power_by_x, _power_by_y), call="pow(x, y)"
+    "Pow",
+    np.power,
+    "x ** y",
+    by_each(_power_by_x, _power_by_y),
+    bind=_bind_power,
+    call="pow(x, y)",
 )
 maximum = enter_binary(
     "Maximum",

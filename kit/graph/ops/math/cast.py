@@ -13,6 +13,7 @@ from kit.errors import InvalidArgumentError
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, dtype_of, name_of
+from kit.graph.kernels.device_results import to_integers
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static
 from kit.graph.table import Attrs, OpDef, register, register_bound
@@ -22,7 +23,8 @@ from kit.graph.table import Attrs, OpDef, register, register_bound
 def cast(x: Any, dtype: Any, copy: bool = True, name: str | None = None) -> Tensor:
     """Return `x` in another dtype: floats to integers lose their fraction.
 
-    A tensor of that dtype is returned as it is. Raises `TypeError` for texts.
+    On every device NaN becomes the integer 0, and what is too large the largest. A
+    tensor of that dtype is returned as it is. Raises `TypeError` for texts.
     """
     operand, wanted = tensor(x), dtype_of(dtype)
     if operand.static.dtype == wanted:
@@ -40,12 +42,14 @@ def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(inputs[0].shape, wanted)]
 
 
-def _bind(_: ModuleType, attrs: Attrs) -> Callable[..., Any]:
+def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     wanted = attrs["dtype"]
 
     def compute(x: Any) -> Any:
         if x.dtype.kind == "c" and wanted.kind != "c":
             x = x.real
+        if wanted.kind in "iu" and kind_of(x.dtype) == "f":
+            return to_integers(xp, x, wanted)
         return x.astype(wanted)
 
     return compute
