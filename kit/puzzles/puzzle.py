@@ -100,7 +100,7 @@ class Puzzle:
 
     def __repr__(self) -> str:
         rows = rows_of({"target": self.target})
-        limits = [f"  {name}: at most {most}" for name, most in rows]
+        limits = [f"  {name}: at most {most}" for name, most in rows if most != "any"]
         return "\n".join([f"{self.name}: {self.goal}", *limits])
 
     def _repr_html_(self) -> Html:

@@ -481,6 +481,16 @@ def test_the_picture_is_whole_and_says_in_words_what_it_shows(
     assert "bytes held at once: 16,000" in repr(result)
 
 
+def test_a_puzzle_says_its_goal_and_its_limits() -> None:
+    exchange = replace(SWAP, target=Figures(n_bytes=80, idle=0.5))
+
+    assert repr(exchange).splitlines() == [
+        f"{SWAP.name}: {SWAP.goal}",
+        "  bytes through the busiest task: at most 80",
+        "  idle time: at most 50 %",
+    ]
+
+
 def test_a_stub_is_told_what_to_do(processes: PuzzleProcesses) -> None:
     result = judged(processes, lambda task: ...)
 
