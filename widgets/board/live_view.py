@@ -100,7 +100,10 @@ class LiveView:
         self.status.add_class("ps-status")
         self.status.layout = ipw.Layout(flex="1 1 0", min_height="46px")
         self.picture.layout = ipw.Layout(
-            flex="1 1 0", min_width="416px", height=f"{PANE_PX + 36}px", overflow="auto"
+            flex="1 1 0",
+            min_width="min(416px, 100%)",
+            height=f"{PANE_PX + 36}px",
+            overflow="auto",
         )
 
     def _make_options(self) -> None:
@@ -132,7 +135,7 @@ class LiveView:
             [ipw.VBox(parts, layout=pane) for parts in panes],
             titles=_GROUP_TABS if self._is_of_group else _TABS,
             selected_index=0,
-            layout=ipw.Layout(flex="1.15 1 0", min_width="400px"),
+            layout=ipw.Layout(flex="1.15 1 0", min_width="min(400px, 100%)"),
         )
         self.tabs.observe(self._on_opened, "selected_index")
         both = ipw.HBox(

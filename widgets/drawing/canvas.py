@@ -36,7 +36,7 @@ def canvas(
     fig = figure(
         tools=_TOOLS,
         sizing_mode="stretch_width",
-        min_width=320,
+        min_width=240,  # on a phone
         toolbar_location="right",
         **options,
     )
