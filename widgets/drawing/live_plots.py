@@ -239,6 +239,7 @@ class TimelinePlot:
         chart = curves.timeline({"left": []}, nothing, tasks, arrows=arrows)
         sources = self._spans, self._flights, self._arrows
         self.figure: Any = timeline_figure(chart, LIGHT, *sources)
+        self.figure.xaxis.major_label_policy = NoOverlap()  # in large type
         above: Any = self.figure.above
         self._steps: Any = next(axis for axis in above if isinstance(axis, LinearAxis))
         drawn = list[Any](self.figure.renderers)
