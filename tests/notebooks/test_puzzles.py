@@ -107,6 +107,11 @@ def test_a_notebook_is_short_and_names_its_goal_first(path: Path) -> None:
     assert cells[-1].source == "puzzles.close()"
 
 
+@for_each("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_errors_of_a_notebook_are_short_from_its_first_code_on(path: Path) -> None:
+    assert read(path).cells[1].source.endswith("\n%load_ext kit")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_its_solutions_are_right(
