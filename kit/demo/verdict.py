@@ -73,6 +73,7 @@ _UNITS: Final[tuple[dict[str, float], ...]] = (
 )
 _MOST: Final = 1e100
 _MOST_TEXT: Final = 100
+_EXACT: Final = 1000  # from here on every digit of what was measured is told
 _QUANTITY: Final = re.compile(r"([-+]?[\d,.]+(?:[eE][-+]?\d+)?)\s*(\D*)")
 
 
@@ -193,6 +194,8 @@ def reveal(
 
     >>> reveal(100, 200, "bytes")
     Measured: 200 bytes; you guessed 100. That is too low by a factor of 2.
+    >>> reveal(3, 2.41532, "times")
+    Measured: 2.42 times; you guessed 3. That is too high by a factor of 1.24.
     >>> reveal(3, 3, "messages", yours=12)
     The best known: 3 messages; you guessed 3. Well guessed. Your program: 12 messages.
     """
@@ -211,6 +214,8 @@ def reveal(
 
 
 def _with(name: str, value: float, unit: str) -> str:
+    if abs(value) < _EXACT and not float(value).is_integer():
+        value = float(f"{value:.3g}")  # was measured, and is another each time
     return f"{name}: {number_text(value)} {unit}".strip()
 
 

@@ -133,21 +133,6 @@ def test_large_type_fits_a_projector(room: Room) -> None:
     assert cut_off == []
 
 
-def test_the_board_is_whole_on_a_phone(room: Room) -> None:
-    resize(room.page, 390, 844)
-    room.page.wait_for_timeout(1000)  # it is laid out, and drawn
-    cut_off = {}
-    for name in ("Timeline", "Links", "Table", "Loss"):
-        boards.open_tab(room.board, name)
-        room.page.wait_for_timeout(300)
-        cut_off[name] = boards.cut_off(room.board)
-        screenshot(room.board, f"board-{name.lower()}-390")
-    resize(room.page, 1280, 720)
-    room.page.wait_for_timeout(1000)
-
-    assert {name for name, parts in cut_off.items() if parts} == set(), cut_off
-
-
 def wait_for_type(room: Room, is_so: str) -> None:
     """Wait until the size of the headline's type is so, in pixels, and all is laid out.
 

@@ -101,7 +101,7 @@ class LiveView:
         self.status.layout = ipw.Layout(flex="1 1 0", min_height="46px")
         self.picture.layout = ipw.Layout(
             flex="1 1 0",
-            min_width="min(416px, 100%)",
+            min_width="min(416px, 100% - 4px)",
             height=f"{PANE_PX + 36}px",
             overflow="auto",
         )
@@ -135,7 +135,7 @@ class LiveView:
             [ipw.VBox(parts, layout=pane) for parts in panes],
             titles=_GROUP_TABS if self._is_of_group else _TABS,
             selected_index=0,
-            layout=ipw.Layout(flex="1.15 1 0", min_width="min(400px, 100%)"),
+            layout=ipw.Layout(flex="1.15 1 0", min_width="min(400px, 100% - 4px)"),
         )
         self.tabs.observe(self._on_opened, "selected_index")
         both = ipw.HBox(

@@ -100,7 +100,8 @@ _STYLE = """
   color: var(--ps-faint); white-space: nowrap; }
 .ps-board .ps-numbers b { display: block; font-size: 17px; line-height: 1.3;
   font-weight: 500; white-space: nowrap; font-variant-numeric: tabular-nums; }
-@media (max-width: 700px) { .ps-board .ps-numbers span { white-space: normal; } }
+@media (max-width: 700px) { .ps-board .ps-numbers span { white-space: normal; }
+  .ps-live .ps-line { display: none; } }
 .ps-board details summary { cursor: pointer; }
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
