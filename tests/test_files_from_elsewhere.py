@@ -28,6 +28,7 @@ import pytest
 import kit
 from kit.checkpoint import Folder, Manifest, read_manifest
 from kit.checkpoint.bundle import TensorBundle, write_bundle
+from kit.demo.grading import write as write_grades
 from kit.errors import (
     CheckpointFailed,
     DataLossError,
@@ -439,6 +440,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "report.html": lambda path: write_atomically(path, ["new"]),
     "run.svg": lambda path: Picture(scene_of([])).save(path),
     "worker-0.jsonl": lambda path: noted(path.parent),
+    "grades.csv": lambda path: write_grades([], path),
+    "grades.json": lambda path: write_grades([], path),
 }
 
 

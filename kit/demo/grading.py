@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import csv
+import io
 import itertools
 import json
 import os
@@ -36,7 +37,7 @@ from typing import Any, Final
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from kit.message_fields import row_of, text, whole
-from kit.regular_file import read_regular
+from kit.regular_file import read_regular, replace_regular
 
 LIMIT_S: Final = 120.0
 _MOST_BYTES: Final = 2 << 30  # of memory, for each process
@@ -136,12 +137,15 @@ def grade(folder: Path, lessons: Path, limit_s: float = LIMIT_S) -> Iterator[Gra
 def write(grades: Sequence[Grade], path: Path) -> None:
     """Write grades to a file: `.json`, or else as CSV."""
     if path.suffix == ".json":
-        path.write_text(json.dumps([asdict(g) for g in grades], indent=1), "utf-8")
+        plain = [asdict(each) for each in grades]
+        replace_regular(path, [json.dumps(plain, indent=1).encode()])
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow([field.name for field in fields(Grade)])
-        rows.writerows([_plain(value) for value in asdict(g).values()] for g in grades)
+    sheet = io.StringIO(newline="")
+    rows = csv.writer(sheet)
+    rows.writerow([field.name for field in fields(Grade)])
+    rows.writerows([_plain(value) for value in asdict(g).values()] for g in grades)
+    # Names of files and texts of learners may hold what is no character.
+    replace_regular(path, [sheet.getvalue().encode("utf-8", "backslashreplace")])
 
 
 def _plain(value: object) -> object:

@@ -280,10 +280,10 @@ def test_copies_for_students_have_no_solution_and_the_key_shows_them_all(
 
 
 def test_a_grade_is_written_as_it_is(tmp_path: Path) -> None:
-    each = Grade("a.ipynb", RING, "schedule: chunk", 1, "+1, \u201cyes\u201d\n")
+    each = Grade("a.ipynb", RING, "schedule: chunk", 1, "+1, \u201cyes\u201d\n\ud800")
     write([each], tmp_path / "g.json")
     write([each], tmp_path / "g.csv")
 
     assert json.loads((tmp_path / "g.json").read_text())[0]["words"] == each.words
     with (tmp_path / "g.csv").open(encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file))[1][-1] == f"'{each.words}"
+        assert list(csv.reader(file))[1][-1] == "'+1, \u201cyes\u201d\n\\ud800"
