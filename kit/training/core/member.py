@@ -263,8 +263,8 @@ class Member:
         )
         if self._beginning is not None:
             context.keep(self._beginning.kept)
-        self._prepare_saves(context, client, stack)
-        self._prepare_copies(context, client, stack)
+        self._prepare_sinks(context, client, stack)
+        self._restore(context)
         if self.hooks is not None and self.coordinator is not None:
             self.hooks.enter(context, self.coordinator)
         context.reach("run.connected", 0)
@@ -281,48 +281,48 @@ class Member:
         stack.callback(heart.join, _JOIN_S)
         stack.callback(self._end_heart)
 
-    def _prepare_saves(
+    def _prepare_sinks(
         self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
     ) -> None:
-        if self.job.checkpoints is None:
-            return
-        kind = load("kit.training.features.checkpointing.writer:CheckpointWriter")
-        writer = kind(context, client, self.store, self._stirred)
-        self._sinks[Verdict.SAVE] = writer
-        stack.callback(writer.close)
-        stack.callback(self._tell_of_saved, context)  # before: the writer waits for it
-        if self.store is not None:
-            context.step = self.store.step
-            if self.store.values is not None:
-                context.restore = self.store.restore
+        """Make what this member's shards are taken for."""
+        job, coordinator = self.job, self.coordinator
+        if job.checkpoints is not None:
+            kind = load("kit.training.features.checkpointing.writer:CheckpointWriter")
+            writer = kind(context, client, self.store, self._stirred)
+            self._sinks[Verdict.SAVE] = writer
+            stack.callback(writer.close)
+            # Before: the writer waits for it.
+            stack.callback(self._tell_of_saved, context)
+        if job.generation is not None:
+            kind = load("kit.training.features.elastic.copier:Copier")
+            requests = coordinator.requests if coordinator is not None else dict
+            copier = kind(context, self._services, client.copied, requests)
+            self._sinks[Verdict.COPY] = copier
+            stack.callback(copier.close)
+
+    def _restore(self, context: MemberContext) -> None:
+        """Say with what it begins: copies, else a checkpoint, else initial values."""
+        store, beginning = self.store, self._beginning
+        self._beginning = None
+        if beginning is not None and self.job.resumes:
+            n_slots, shards = len(self.job.slots), beginning.copies()
+            context.restore = partial(restore, n_slots=n_slots, shards=shards)
+            if self.coordinator is not None:
+                context.step = beginning.step
+            # A checkpoint may be newer than the copies, but the rows of its last steps
+            # may be lost with the process that recorded them.
+            if store is not None:
+                store.forget()
+        elif store is not None:
+            context.step = store.step
+            if store.values is not None:
+                context.restore = store.restore
 
     def _tell_of_saved(self, context: MemberContext) -> None:
         """Report the digests of a checkpoint under way: the heart may have stopped."""
         if context.digests.are_awaited:
             with suppress(KitError):
                 self._tell()
-
-    def _prepare_copies(
-        self, context: MemberContext, client: CoordinatorClient, stack: ExitStack
-    ) -> None:
-        if self.job.generation is None:
-            return
-        coordinator, beginning = self.coordinator, self._beginning
-        requests = coordinator.requests if coordinator is not None else dict
-        kind = load("kit.training.features.elastic.copier:Copier")
-        copier = kind(context, self._services, client.copied, requests)
-        self._sinks[Verdict.COPY] = copier
-        stack.callback(copier.close)
-        # A checkpoint may be newer than the copies, but the rows of its last steps may
-        # be lost with the process that recorded them.
-        if beginning is not None and self.job.resumes:
-            n_slots, shards = len(self.job.slots), beginning.copies()
-            context.restore = partial(restore, n_slots=n_slots, shards=shards)
-            if coordinator is not None:
-                context.step = beginning.step
-            if self.store is not None:
-                self.store.forget()
-        self._beginning = None
 
     def _train(self, context: MemberContext) -> None:
         callbacks: list[StepCallback] = [*self._sinks.values()]
