@@ -19,7 +19,7 @@ from tests.cases import for_each
 from tests.source import FILES, ROOT, SHIPPED, Source
 
 # What is not core either: what stands on it, and the window on everything.
-AROUND = ("kit/__init__.py", "kit/testing/", "kit/torch/", "widgets/")
+AROUND = ("kit/__init__.py", "kit/testing/", "kit/jax/", "kit/torch/", "widgets/")
 
 
 def feature_of(file: Source) -> str:

@@ -59,6 +59,7 @@ LAYERS = {
     "kit.protobuf_wire": 0,
     "kit.experiments": 5,
     "kit.puzzles": 5,
+    "kit.jax": 5,
     "kit.torch": 5,
     "kit.data": 5,
     "widgets": 6,
@@ -85,6 +86,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
     "ml_dtypes": ("kit/bfloat16.py",),
+    "jax": ("kit/jax/*",),
     "torch": ("kit/torch/*",),
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere
     "markupsafe": ("kit/markup.py",),
