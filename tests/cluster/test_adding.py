@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 def slowly(params: Any, batch: Any) -> Any:
-    time.sleep(0.002)
+    time.sleep(0.005)
     return fit(params, batch)
 
 

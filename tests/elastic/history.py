@@ -35,7 +35,7 @@ TOPOLOGIES = ("ps", "ring", "mesh", "hierarchical")
 
 def slowly(params: Any, batch: Any) -> Any:
     """Do a step of the toy that takes a little."""
-    time.sleep(0.001)
+    time.sleep(0.004)
     return fit(params, batch)
 
 

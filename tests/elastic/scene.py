@@ -42,7 +42,7 @@ ONCE = {"run.connected", "epoch.prepared", "epoch.committed", "copy.made", "copy
 
 def slowly(params: Any, batch: Any) -> Any:
     """Do a step of the toy that takes a little, so that something may happen in it."""
-    time.sleep(0.003)
+    time.sleep(0.005)
     return fit(params, batch)
 
 

@@ -13,7 +13,7 @@ from tests.exchange import replay
 Array = npt.NDArray[Any]
 SHAPES = {"w": (37, 5), "b": (5,)}
 RATE, DECAY = 0.125, 0.5
-PACE_S = 0.002  # a training that waits for a fault need not take all cores meanwhile
+PACE_S = 0.004  # a training that waits for a fault need not take all cores meanwhile
 
 
 def initial() -> dict[str, Array]:
