@@ -11,10 +11,10 @@
     with StrictGpu(1).entered():    # a second device, whose arrays do not mix
         xp.exp(x)                    # TypeError: x is on device 0
 
-It computes with numpy, so results are exactly numpy's, but for three in which cupy's
-are others: of floats that fit into no integer, of negative powers of integers, and of
-divisions of infinite floats. As on a device, a reduction gives an array without axes
-and not a number, and names that cupy lacks are missing.
+It computes with numpy, so results are exactly numpy's, but for some in which cupy's
+are others: of floats that fit into no integer, of negative powers of integers, of
+divisions of infinite floats, and an empty argmax. As on a device, a reduction gives an
+array without axes and not a number, and names that cupy lacks are missing.
 """
 
 from __future__ import annotations
@@ -167,7 +167,14 @@ def _remainder(x: Any, y: Any) -> Any:
     return x - np.floor(np.divide(x, y)) * y if is_float else np.remainder(x, y)
 
 
+def _argmax(x: Host, axis: int | None = None, **how: Any) -> Any:
+    if (x.size if axis is None else x.shape[axis]) == 0:
+        raise ValueError("zero-size arrays; set CUPY_ACCELERATORS otherwise")
+    return np.argmax(x, axis, **how)
+
+
 _AS_CUPY: Final[Mapping[Any, Callable[..., Any]]] = {
+    np.argmax: _argmax,
     np.power: _power,
     np.floor_divide: _floor_divide,
     np.remainder: _remainder,

@@ -107,6 +107,16 @@ def test_divisions_of_floats_have_numpys_bits(
         assert same_bits(result, wanted)
 
 
+def test_the_greatest_of_nothing_is_refused_in_numpys_words(xp: ModuleType) -> None:
+    nothing = np.zeros((0, 3), np.float32)
+    said = "attempt to get argmax of an empty sequence"
+    for axis in (None, 0, -2):
+        with pytest.raises(ValueError, match=said):
+            np.argmax(nothing, axis)
+        with pytest.raises(ValueError, match=said):
+            compute(xp, "ArgMax", nothing, axis=axis, dtype=np.dtype("int64"))
+
+
 @pytest.mark.gpu
 def test_a_gpu_has_the_results_of_numpy() -> None:
     cupy = pytest.importorskip("cupy")

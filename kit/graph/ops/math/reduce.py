@@ -344,7 +344,14 @@ def _bind_place(function: str) -> Callable[..., Any]:
     def bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
         find, axis = getattr(xp, function), attrs["axis"]
         dtype, keep = attrs["dtype"], attrs.get("keepdims", False)
-        return lambda x: find(x, axis=axis, keepdims=keep).astype(dtype, copy=False)
+
+        def compute(x: Any) -> Any:
+            # In numpy's words: cupy's speak of its own settings.
+            if (x.size if axis is None else x.shape[axis]) == 0:
+                raise ValueError(f"attempt to get {function} of an empty sequence")
+            return find(x, axis=axis, keepdims=keep).astype(dtype, copy=False)
+
+        return compute
 
     return bind
 
