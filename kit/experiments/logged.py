@@ -32,7 +32,7 @@ _TRAFFIC: Final = ("examples", "seconds", "bytes")
 def hyperparameters_of(job: Job) -> dict[str, Setting]:
     """Return what `kit.train` was given, as plain values by name."""
     own = named(job.inner or job.optimizer)
-    given: dict[str, Setting] = {
+    settings: dict[str, Setting] = {
         "optimizer": str(own.pop("name") or own.pop("class")),
         **{name: _plain(value) for name, value in own.items()},
         **{name: getattr(job, name) for name in ("batch", "steps", "seed", "topology")},
@@ -43,7 +43,7 @@ def hyperparameters_of(job: Job) -> dict[str, Setting]:
         "workers": len(job.workers),
         "servers": len(job.ps),
     }
-    return given | ({"outer": str(job.optimizer)} if job.local_steps else {})
+    return settings | ({"outer": str(job.optimizer)} if job.local_steps else {})
 
 
 def _plain(value: object) -> Setting:
@@ -136,7 +136,7 @@ class Log:
         """Return by step what is new of the steps that all workers have told of."""
         outcome = outcome_of(self._run, "")
         series = outcome.curves()
-        end = math.inf if is_last else self._n_told(outcome.trace)
+        end = math.inf if is_last else self._n_complete(outcome.trace)
         rows: dict[int, dict[str, float]] = {}
         for name in ("loss", *series.measures, *_TRAFFIC):
             steps, values = (
@@ -151,11 +151,11 @@ class Log:
                 self._newest[name] = int(step)
         return rows
 
-    def _n_told(self, trace: Trace) -> int:
+    def _n_complete(self, trace: Trace) -> int:
         """Return before which step nothing is missing: a worker tells in order."""
-        told, lost = trace.steps, self._run.source.lost()
+        rows, lost = trace.steps, self._run.source.lost()
         own = [
-            told["step"][told["task"] == worker].max(initial=-1) + 1
+            rows["step"][rows["task"] == worker].max(initial=-1) + 1
             for worker in self._run.job.workers
             if worker not in lost
         ]

@@ -221,8 +221,8 @@ def shared_out(kept: Sequence[Arrays]) -> tuple[Arrays, list[str]]:
     gradient of all gets the same by it, whatever their number. What a compressor keeps
     besides stays if all had the same.
 
-    >>> one, two = {"residual/w": np.ones(2)}, {"residual/w": np.zeros(2)}
-    >>> shared_out([one, two])
+    >>> first, second = {"residual/w": np.ones(2)}, {"residual/w": np.zeros(2)}
+    >>> shared_out([first, second])
     ({'residual/w': array([0.5, 0.5])}, [])
     """
     shared, lost = dict[str, Array](), list[str]()
