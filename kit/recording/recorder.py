@@ -79,12 +79,15 @@ class Recorder:
         self._failure: KitError | None = None  # of the training
         self._members: AskedMembers | None = None
 
-    def begin(self, observer: TrainingFacts) -> None:
+    def begin(self, observer: TrainingFacts, *, from_start: bool = False) -> None:
         """Begin to record what an observer learns.
 
-        Raises `FailedPreconditionError`, and leaves nothing, if the training is over.
+        A short training that was to be recorded from its start may be over by now: it
+        is recorded as far as it is known, and this waits for that. Else raises
+        `FailedPreconditionError`, and leaves nothing, if the training is over.
         """
-        if not observer.at_end(self.end):
+        is_told = observer.at_end(self.end)
+        if not is_told and not from_start:
             self.give_up()
             raise FailedPreconditionError(
                 "the training is over; begin another with kit.train(..., record=...)."
@@ -92,6 +95,9 @@ class Recorder:
         threading.Thread(
             target=self._run, args=(observer,), name="kit-recorder", daemon=True
         ).start()
+        if not is_told:
+            error = observer.finished.exception(_END_S)
+            self.end(error if isinstance(error, KitError) else None)
 
     def settings(self, chosen: Settings) -> Settings:
         """Return the settings of a training that is recorded from its start."""

@@ -117,6 +117,25 @@ def test_recording_that_is_begun_too_late_leaves_nothing_behind(
     assert same_bits(result.params, run.params)
 
 
+def test_training_that_is_over_before_its_recorder_begins_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = kit.Run.began
+
+    def late(run: kit.Run, *with_what: Any) -> None:
+        run.wait(30)
+        began(run, *with_what)
+
+    monkeypatch.setattr(kit.Run, "began", late)
+    with quick_cluster(1, 2) as cluster:
+        run = begin(cluster, tmp_path / "run", optimizer=kit.Adam(0.01), steps=30)
+
+    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
+    assert result.step == 30
+    assert same_bits(result.params, run.params)
+    assert kit.load_run(tmp_path / "run").metrics == run.metrics
+
+
 def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -> None:
     how = {"optimizer": kit.Adam(0.01), "checkpoint": tmp_path / "saved"}
     for name, steps in (("one", 20), ("two", 50)):

@@ -81,7 +81,7 @@ class TrainingRecorder(Protocol):
     def take(self, job: Job) -> None:
         """Take the job; raises `InvalidArgumentError` for one that it cannot record."""
 
-    def begin(self, observer: TrainingFacts) -> None:
+    def begin(self, observer: TrainingFacts, *, from_start: bool = False) -> None:
         """Begin to record what is known of the training."""
 
     def give_up(self) -> None:
@@ -399,14 +399,15 @@ class Run:
         except InvalidArgumentError:
             recorder.give_up()
             raise
-        self.began(self._work, recorder)
+        recorder.begin(self._observer)
+        self.recording = recorder
         return recorder
 
     def began(self, work: Work | None, recorder: TrainingRecorder | None) -> None:
         """Take what the training was begun with, and its recorder."""
         self._work = work
         if recorder is not None:
-            recorder.begin(self._observer)
+            recorder.begin(self._observer, from_start=True)
             self.recording = recorder
 
     def log_to(self, *loggers: LoggerHook) -> None:
