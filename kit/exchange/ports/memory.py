@@ -18,6 +18,7 @@ from kit.exchange.plan import GRAD, NEXT, NOW, SPARE
 from kit.wire.local.arena import Arena
 
 _PAGE = 4096
+_MOST_PRIVATE = 1 << 25  # bytes of a region
 Array = npt.NDArray[Any]
 
 
@@ -130,8 +131,9 @@ class Memory:
 class Mirror:
     """A neighbour's regions as they come here, each made with its first use.
 
-    They are arenas, since private memory of full size would count as taken before a
-    page of it is touched, where the system promises no more than it has.
+    Large ones are arenas, since private memory would count as taken before a page of it
+    is touched, where the system promises no more than it has. Small ones are private:
+    huge pages save a thirtieth of the time of receiving (16 MiB, a ring of 2).
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -142,14 +144,21 @@ class Mirror:
     def raw(self, region: int, part: Range) -> memoryview:
         """Return the bytes of a range of a physical region."""
         if region not in self._regions:
-            arena = Arena.create("mirror", region_bytes(self._layout))
-            self._regions[region] = arena.view()
-            arena.close()  # its descriptor: the view keeps the memory
+            self._regions[region] = _new_region(region_bytes(self._layout))
         return self._regions[region][part.lo : part.hi]
 
     def typed(self, region: int, part: Range) -> Array:
         """Return a range of a physical region as a flat array of its dtype."""
         return np.frombuffer(self.raw(region, part), self._layout.dtype_at(part.lo))
+
+
+def _new_region(size: int) -> memoryview:
+    if size <= _MOST_PRIVATE:
+        return np.zeros(size, np.uint8).data
+    arena = Arena.create("mirror", size)
+    view = arena.view()
+    arena.close()  # its descriptor: the view keeps the memory
+    return view
 
 
 def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
