@@ -154,6 +154,24 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
     agree_with_bokeh(stage)
 
 
+def test_links_have_one_scale_until_a_reader_wants_one_for_each(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    stage.draw(beats(make_trace)[0])
+    axis = stage.view.links.figure.yaxis[0]
+    names = [*axis.major_label_overrides.values()]
+    said = axis.axis_label
+
+    stage.view.own_scales.value = True
+    told = [*axis.major_label_overrides.values()]
+
+    assert said.startswith("each strip from 0 to ")
+    assert axis.axis_label == "each strip from 0 to its MB/s"
+    assert [name.rpartition(", ")[0] for name in told] == names
+    stage.view.own_scales.value = False
+    assert [*axis.major_label_overrides.values()] == names
+
+
 def agree_with_bokeh(stage: Stage) -> None:
     for model, plot in zip(stage.models, stage.plots, strict=True):
         made: Any = Document.from_json(plot.figure.document.to_json(deferred=False))

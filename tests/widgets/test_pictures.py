@@ -192,6 +192,23 @@ def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
     assert result["name"] == ["a", "b"]
 
 
+def test_with_scales_of_their_own_each_strip_reaches_its_top_and_tells_it() -> None:
+    second = np.array([0.0, 1.0, 2.0])
+    lines = {
+        "a": {"second": second, "rate": np.array([4.0, 2.0, 2.0])},
+        "b": {"second": second, "rate": np.array([0.25, 0.5, 0.5])},
+        "still": {"second": second, "rate": np.zeros(3)},
+    }
+    chart = curves.links(lines, {"second": [], "label": []})
+
+    result = strips.strips(chart, LIGHT, has_own_scales=True)
+
+    assert result["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
+    assert result["ys"][1] == [2.0, 1.56, 1.56, 1.12, 1.12, 2.0]
+    assert result["ys"][2] == [3.0] * 6
+    assert result["name"] == ["a, 4", "b, 0.5", "still, 0"]
+
+
 def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
     regions: dict[str, Any] = {"left": [0, 90, 91], "right": [90, 91, 180]}
     regions["topology"] = ["ps", "ring", "mesh"]

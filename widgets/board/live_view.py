@@ -114,19 +114,24 @@ class LiveView:
             options=_MEANS, description="smooth over", style=plain, layout=wide
         )
         self.large = ipw.Checkbox(description="large type", indent=False, layout=wide)
+        self.own_scales = ipw.Checkbox(
+            description="a scale for each link", indent=False, layout=wide
+        )
         self.log.observe(self._on_scale, "value")
         self.smooth.observe(self._on_looks, "value")
+        self.own_scales.observe(self._on_looks, "value")
         self.large.observe(self._on_size, "value")
 
     def _arranged(self, controls: Any | None) -> Any:
         row = ipw.Layout(align_items="center", grid_gap="16px", overflow="hidden")
         options = ipw.HBox([self.log, self.smooth, self.mean], layout=row)
         head = ipw.HBox([self.status, self.large], layout=row)
-        for box in (options, head):
+        scales = ipw.HBox([self.own_scales], layout=row)
+        for box in (options, head, scales):
             box.add_class("ps-controls")
         loss, links, timeline = self._models
         first = [self.calls] if self._is_of_group else [options, loss]
-        panes = [first, [timeline, self.said], [links]]
+        panes = [first, [timeline, self.said], [scales, links]]
         panes += [[self.twin, self.tables], [self.commands]]
         pane = ipw.Layout(
             height=f"{PANE_PX}px", overflow="hidden auto", display="block"
@@ -304,7 +309,8 @@ class LiveView:
         links = curves.links(strips.thinned(history.links()), switches)
         if not self._is_of_group:
             self.loss.show(loss, self._theme)
-        self.links.show(links, self._theme)
+        has_own_scales = self.own_scales.value
+        self.links.show(links, self._theme, has_own_scales=has_own_scales)
         width *= history.width
         caption = "each step" if width == 1 else f"mean of {width:,} steps"
         _put(self.mean, markup('<div class="ps-board ps-line">{}</div>', caption))

@@ -45,6 +45,7 @@ from widgets.drawing.figure_data import Columns
 from widgets.drawing.theme import ARROWS, FLIGHT, FONT, LIGHT, TEXT_PX, Theme
 
 PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options
+_OWN_SCALES = "each strip from 0 to its MB/s"
 _NO_LOSS: Columns = {"step": [], "loss": [], "low": [], "high": []}
 _NO_REGIONS: Columns = {"left": [], "right": [], "topology": []}
 
@@ -185,7 +186,7 @@ class LinksPlot:
         rows = Range1d(start=1.05, end=-0.7)
         x_range = DataRange1d(range_padding=0)
         self.figure: Any = canvas(
-            LIGHT, nothing.x.label, "", height=PANE_PX, y_range=rows, x_range=x_range
+            LIGHT, nothing.x.label, "", height=LOSS_PX, y_range=rows, x_range=x_range
         )
         self.figure.yaxis.ticker = FixedTicker(ticks=[])
         self.figure.xaxis.major_label_policy = NoOverlap()
@@ -203,13 +204,13 @@ class LinksPlot:
         self.figure.add_tools(HoverTool(renderers=[lines], tooltips=tips))
         self._theme: Theme | None = None
 
-    def show(self, chart: Chart, theme: Theme) -> None:
-        """Draw a chart of `curves.links`."""
+    def show(self, chart: Chart, theme: Theme, *, has_own_scales: bool = False) -> None:
+        """Draw a chart of `curves.links`; links may have scales of their own."""
         if theme is not self._theme:
             self._theme = theme
             paint(self.figure, theme)
             _tint(self._marks, theme)
-        columns = strips.strips(chart, theme)
+        columns = strips.strips(chart, theme, has_own_scales=has_own_scales)
         names = columns["name"]
         ticks = {index + 1: name for index, name in enumerate(names)}
         axis = self.figure.yaxis[0]
@@ -217,7 +218,8 @@ class LinksPlot:
             axis.ticker.ticks = list(ticks)
             axis.major_label_overrides = ticks
             self.figure.y_range.start = max(1, len(names)) + 0.05
-        axis.axis_label = chart.y.label if names else ""
+        label = _OWN_SCALES if has_own_scales else chart.y.label
+        axis.axis_label = label if names else ""
         self._lines.data = columns | {
             name: [np.array(line, np.float32) for line in columns[name]]
             for name in ("xs", "ys")

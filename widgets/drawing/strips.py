@@ -18,11 +18,11 @@ from widgets.drawing.theme import Theme
 TOP = 0.12  # the share of a strip that is free above its highest line
 
 
-def strips(chart: Chart, theme: Theme) -> Columns:
+def strips(chart: Chart, theme: Theme, *, has_own_scales: bool = False) -> Columns:
     """Return xs and ys of each series' line in steps, its colour, dash and name.
 
-    The strip of series number k is between y = k + 1 (0) and y = k + 0.12 (the
-    highest value of all).
+    The strip of series number k is between y = k + 1 (0) and y = k + 0.12 (the highest
+    value of all; with scales of their own, of this series, which its name tells).
 
     >>> from widgets.drawing.curves import links
     >>> from widgets.drawing.theme import LIGHT
@@ -34,13 +34,14 @@ def strips(chart: Chart, theme: Theme) -> Columns:
     columns: Columns = {"xs": [], "ys": [], "colour": [], "dash": [], "name": []}
     for index, series in enumerate(chart.series):
         second, rate = series.points.T
-        inner = np.repeat(index + 1 - (1 - TOP) * rate[:-1] / chart.y.high, 2)
+        top = rate.max(initial=0.0) if has_own_scales else chart.y.high
+        inner = np.repeat(index + 1 - (1 - TOP) * rate[:-1] / (top or 1.0), 2)
         ys = np.concatenate([[index + 1.0], inner, [index + 1.0]])
         columns["xs"].append(np.repeat(second, 2).round(4).tolist())
         columns["ys"].append(ys.round(4).tolist())
         columns["colour"].append(theme.colour(series.colour))
         columns["dash"].append(series.dash)
-        columns["name"].append(series.label)
+        columns["name"].append(series.label + f", {top:.3g}" * has_own_scales)
     return columns
 
 
