@@ -98,6 +98,7 @@ class LiveView:
         self._texts = [self.status, self.picture, self.numbers, self.twin]
         self._texts += [self.tables, self.commands, self.said, self.mean, self.calls]
         self.status.add_class("ps-status")
+        self.mean.add_class("ps-mean")
         self.status.layout = ipw.Layout(flex="1 1 0", min_height="46px")
         self.picture.layout = ipw.Layout(
             flex="1 1 0",

@@ -101,7 +101,7 @@ _STYLE = """
 .ps-board .ps-numbers b { display: block; font-size: 17px; line-height: 1.3;
   font-weight: 500; white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media (max-width: 700px) { .ps-board .ps-numbers span { white-space: normal; }
-  .ps-live .ps-line { display: none; } }
+  .ps-live .ps-mean { display: none; } }
 .ps-board details summary { cursor: pointer; }
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
@@ -126,7 +126,7 @@ _STYLE = """
 .ps-large .ps-board .ps-numbers > div { padding: 2px 4px; }
 .ps-large .ps-board .ps-numbers span { font-size: 14px; }
 .ps-large .widget-button { padding: 0 4px; }
-.ps-large .ps-line { display: none; }
+.ps-large .ps-mean { display: none; }
 .ps-large .ps-scene .ps-name { font-size: 24px; }
 .ps-large .ps-scene .ps-rate { font-size: 21px; font-weight: 650; }
 .ps-large .ps-board table { font-size: 18px; }
