@@ -291,9 +291,9 @@ def test_a_kernel_that_stood_still_is_connected_again(room: Room) -> None:
 
     gone.wait_for(state="detached")
     boards.wait_for_more_steps(room.board)
-    # All three, at once: on a busy machine the kernel may be silent once more.
+    # All four, at once: on a busy machine the kernel may be silent once more.
     usable = room.board.locator(".ps-controls:not([inert])")
-    usable.nth(2).wait_for(state="attached")
+    usable.nth(3).wait_for(state="attached")
 
 
 @contextmanager
@@ -305,6 +305,21 @@ def stopped(room: Room) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_the_board_is_whole_on_a_phone(room: Room) -> None:
+    resize(room.page, 390, 844)
+    room.page.wait_for_timeout(1000)  # it is laid out, and drawn
+    cut_off = {}
+    for name in ("Timeline", "Links", "Table", "Loss"):
+        boards.open_tab(room.board, name)
+        room.page.wait_for_timeout(300)
+        cut_off[name] = boards.cut_off(room.board)
+        screenshot(room.board, f"board-{name.lower()}-390")
+    resize(room.page, 1280, 720)
+    room.page.wait_for_timeout(1000)
+
+    assert [*cut_off.values()] == 4 * [[]], cut_off
 
 
 def test_a_board_whose_kernel_is_gone_says_so_and_is_a_still_picture_when_loaded_again(
@@ -322,7 +337,7 @@ def test_a_board_whose_kernel_is_gone_says_so_and_is_a_still_picture_when_loaded
     assert missed < 10  # seconds of the page, of which four are enough
     screenshot(room.board, "board-disconnected")
     assert boards.number(room.board, "step") >= step  # the last state is kept
-    assert room.board.locator(".ps-controls[inert]").count() == 3
+    assert room.board.locator(".ps-controls[inert]").count() == 4
 
     command(room.page, "docmanager:save")
     room.page.wait_for_function(IS_SAVED)
