@@ -54,17 +54,20 @@ def bases(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def make_folder(
-    environment: Mapping[str, str] = os.environ, tasks: Iterable[Task] = ()
+    environment: Mapping[str, str] = os.environ,
+    tasks: Iterable[Task] = (),
+    socket: str = "",
 ) -> Path:
     """Make `psring-XXXX`, 0700, in the first of `bases` that is short enough.
 
-    It must be so for the sockets of the tasks. Raises `PermissionDeniedError` where
-    other users could replace it, and `StartFailed` where there is no room.
+    It must be so for the sockets of the tasks, and for one of this name. Raises
+    `PermissionDeniedError` where other users could replace it, and `StartFailed` where
+    there is no room.
     """
     folders = bases(environment)
     if current().runtime_dir:
         make_private_folder(Path(folders[0]))
-    sockets = [_SOCKET, *(f"{task.job}-{task.index}.sock" for task in tasks)]
+    sockets = [_SOCKET, socket, *(f"{task.job}-{task.index}.sock" for task in tasks)]
     most = MAX_UNIX_PATH - len(f"/{_PREFIX}12345678/{max(sockets, key=len)}")
     # If none is: the address of the first socket says what to do.
     base = next(

@@ -121,14 +121,18 @@ def test_a_folder_that_others_have_prepared_for_a_launch_is_not_used(
     assert list(other.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("n_bytes", "socket"), [(90, ""), (40, kit.launchers.SSH.socket)]
+)
 def test_a_long_temporary_folder_is_passed_over_for_a_short_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    n_bytes: int, socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = tmp_path / ("x" * 90)
-    long.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        long = Path(short, "x" * (n_bytes - len(short) - 1))
+        long.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(long))
 
-    folder = make_folder({}, [Task("worker", 0)])
+        folder = make_folder({}, [Task("worker", 0)], socket)
 
     try:
         assert folder.parent == Path("/tmp")

@@ -41,6 +41,7 @@ class Launcher(ABC):
     address: str = ""
     python: str = sys.executable
     launches: ClassVar[str] = ""  # ipyparallel's name of the launcher
+    socket: ClassVar[str] = ""  # the longest name of its own in the cluster's folder
 
     def __post_init__(self) -> None:
         """Raise `InvalidArgumentError` for a value that is not as its field's.

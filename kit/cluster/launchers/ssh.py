@@ -54,6 +54,8 @@ class SSH(Launcher):
     ssh_args: Sequence[str] = field(default=(), kw_only=True)
     python: str = field(default="python3", kw_only=True)
     launches: ClassVar[str] = "ssh"
+    # %C is a digest of 40 digits, and ssh makes the socket under a longer name first.
+    socket: ClassVar[str] = "ssh-" + 40 * "0" + "." + 16 * "0"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -87,7 +87,10 @@ class Supervisor:
         # The loop itself keeps only weak references to its tasks.
         self._endings: set[asyncio.Task[None]] = set()
         self.changes = Changes()
-        self.folder = make_folder(tasks=options.tasks)
+        launcher = options.launcher
+        self.folder = make_folder(
+            tasks=options.tasks, socket="" if launcher is None else launcher.socket
+        )
         try:
             self.reaper = ReaperHandle(
                 self.folder, options.lease_s, options.as_arguments
