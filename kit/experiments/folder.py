@@ -1,21 +1,21 @@
 """The folder of a sweep: two small files for each combination that was run.
 
-    sweep.json                {"format": 2}
-    0f3a81c2d45e6b79.json     {"parameters": {...}, "state": "done", "result": {...}}
-    0f3a81c2d45e6b79.curve    the loss and all measures by step
+    sweep.json    {"format": 2}
+    0000.json     {"parameters": {...}, "state": "done", "result": {...}}
+    0000.curve    the loss and all measures by step
 
-A file's name is a digest of the parameters. So a folder grows: a sweep with more
-values, more repeats or other parameters adds to it. Each file is written whole or not
-at all, so an interrupted sweep goes on where it was. The files hold only text, numbers
-and nulls; reading them never executes anything.
+Files are numbered as they come, and known by the parameters in them. So a folder
+grows: a sweep with more values, more repeats or other parameters adds to it. Each file
+is written whole or not at all, so an interrupted sweep goes on where it was. The files
+hold only text, numbers and nulls; reading them never executes anything.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,32 +58,42 @@ class SweepFolder:
             raise NotFoundError(
                 f"{self.path} holds no sweep; give the folder= of a kit.sweep."
             )
+        self._files = {_key(kept["parameters"]): path for path, kept in self._kept()}
 
     def fill(self, trial: Trial) -> None:
         """Take a trial's result from its file if there is one, and it is done."""
-        path = self.path / _name(trial)
-        if path.exists():
+        path = self._files.get(_key(trial.parameters))
+        if path is not None:
             _take(path, _read(path), trial)
 
     def trials(self) -> list[Trial]:
         """Return all that were kept, those of the same parameters side by side."""
-        trials_read = []
+        trials = []
+        for path, kept in self._kept():
+            error = str(kept.get("error", ""))
+            trial = Trial(kept["parameters"], error=error, is_new=False)
+            _take(path, kept, trial)
+            trial.state = str(kept.get("state"))
+            trials.append(trial)
+        return sorted(trials, key=lambda trial: json.dumps(trial.parameters))
+
+    def _kept(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         for path in sorted(self.path.glob("*.json")):
             if path.name == _HEAD:
                 continue
             kept = _read(path)
-            parameters = kept.get("parameters")
-            if not isinstance(parameters, dict):
+            if not isinstance(kept.get("parameters"), dict):
                 raise _damaged(path, "it has no parameters")
-            trial = Trial(parameters, error=str(kept.get("error", "")), is_new=False)
-            _take(path, kept, trial)
-            trial.state = str(kept.get("state"))
-            trials_read.append(trial)
-        return sorted(trials_read, key=lambda one: json.dumps(one.parameters))
+            yield path, kept
 
     def keep(self, trial: Trial) -> None:
         """Write how a trial ended; the curves first, since the result says it has."""
-        path = self.path / _name(trial)
+        key, number = _key(trial.parameters), len(self._files)
+        if key not in self._files:
+            while (path := self.path / f"{number:04}.json").exists():
+                number += 1
+            self._files[key] = path
+        path = self._files[key]
         if trial.curves is not None:
             write_curves(path.with_suffix(".curve"), trial.curves)
         result = {key: _plain(value) for key, value in trial.result.items()}
@@ -122,12 +132,8 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
 def _take(path: Path, found: dict[str, Any], trial: Trial) -> None:
     """Take over a result that is done."""
     result = found.get("result")
-    parameters = found.get("parameters")
-    is_of_it = isinstance(parameters, dict) and _own(parameters) == _own(
-        trial.parameters
-    )
-    if not is_of_it or not isinstance(result, dict):
-        raise _damaged(path, f"it is not of {trial.name}")
+    if not isinstance(result, dict):
+        raise _damaged(path, "it has no result")
     if found.get("state") != "done":
         return
     trial.state, trial.is_new = "done", False
@@ -152,9 +158,8 @@ def _own(parameters: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in parameters.items() if (k, v) != (REPEAT, 0)}
 
 
-def _name(trial: Trial) -> str:
-    text = json.dumps(_own(trial.parameters), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16] + ".json"
+def _key(parameters: dict[str, Any]) -> str:
+    return json.dumps(_own(parameters), sort_keys=True)
 
 
 def _read(path: Path) -> dict[str, Any]:
