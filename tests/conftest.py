@@ -46,8 +46,9 @@ DEATH_S = 10.0
 
 # Tests have sockets below `tmp_path`, and the path of one has at most 107 bytes. Below
 # the temporary folder, which may be a long one, pytest numbers its runs.
-SHORT_FOLDER = "/tmp"
+SHORT_FOLDER, SHORT_PREFIX = Path("/tmp"), "kit-tests-"
 SHORT_BASE = pytest.StashKey[Path]()
+DAY_S = 24 * 3600
 
 # Every process that the tests start inherits this variable, whoever adopts it later.
 MARK = "PSRING_TEST_RUN"
@@ -103,7 +104,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest makes its folder
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None:
-        config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=SHORT_FOLDER)
+        remove_what_failed_yesterday()
+        config.option.basetemp = tempfile.mkdtemp(prefix=SHORT_PREFIX, dir=SHORT_FOLDER)
         config.stash[SHORT_BASE] = Path(config.option.basetemp)
     # A shell starts what runs in the background with SIGINT ignored, which every
     # process inherits: none could be interrupted, and tests do interrupt some.
@@ -111,6 +113,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     zygote.install()
     config.pluginmanager.register(FilesWithTests(config))
+
+
+def remove_what_failed_yesterday() -> None:
+    for folder in SHORT_FOLDER.glob(f"{SHORT_PREFIX}*"):
+        with suppress(OSError):  # another run has removed it
+            status = folder.lstat()
+            is_old = status.st_mtime < time.time() - DAY_S
+            if is_old and status.st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -246,6 +248,8 @@ def test_sockets_fit_into_the_folder_of_a_test_wherever_temporary_files_are(
     pytester: pytest.Pytester,
 ) -> None:
     folder = pytester.mkdir("many_words_" * 10)
+    old = Path(tempfile.mkdtemp(prefix="kit-tests-", dir="/tmp"))
+    os.utime(old, (0, 0))
 
     result = run(pytester, WRITING, "-n", "1", command=f"TMPDIR={folder} {{}}")
 
@@ -253,3 +257,4 @@ def test_sockets_fit_into_the_folder_of_a_test_wherever_temporary_files_are(
     (used,) = re.findall(r"^it is (.*)$", result.stdout.str(), re.MULTILINE)
     assert len(used) < 70
     assert not Path(used).parents[1].exists()  # once all have passed
+    assert not old.exists()
