@@ -93,7 +93,7 @@ class ProcessCluster(BareCluster):
         dead = [task for task in self.tasks if not self._processes[task].is_well]
         for task in dead:
             self._processes[task].kill()
-            self._processes[task], self._spare = self._spare, self._start()
+            self._processes[task] = self._take_spare()
         self._settle(dead)
         return dead
 
@@ -111,7 +111,7 @@ class ProcessCluster(BareCluster):
             The last process, which goes on.
         """
         last = self._processes[task]
-        self._processes[task], self._spare = self._spare, self._start()
+        self._processes[task] = self._take_spare()
         self._settle([task])
         return last
 
@@ -158,6 +158,13 @@ class ProcessCluster(BareCluster):
                 process.signal(signal.SIGCONT)
         ended = [process.end() for process in processes]
         return [task for task, good in zip(self.tasks, ended, strict=False) if not good]
+
+    def _take_spare(self) -> TaskProcess:
+        if not self._spare.is_well:  # what ends the rest of a failed test ends it, too
+            self._spare.kill()
+            self._spare = self._start()
+        result, self._spare = self._spare, self._start()
+        return result
 
     def _start(self) -> TaskProcess:
         self._n_started += 1

@@ -142,6 +142,22 @@ def test_a_killed_process_is_dead_to_its_starter_and_its_sibling_lives(
         assert second.wait_for_death(0) == 0
 
 
+def test_a_task_is_restarted_though_the_spare_process_was_killed() -> None:
+    worker = Task("worker", 0)
+    with process_cluster(ps=0, worker=1) as cluster:
+        first = cluster[worker]
+        parent = psutil.Process(first.pid).parent()
+        assert parent is not None
+        (spare,) = {child.pid for child in parent.children()} - {first.pid}
+        os.kill(spare, signal.SIGKILL)
+        until(lambda: not psutil.pid_exists(spare), 10)
+        first.signal(signal.SIGKILL)
+        first.wait_for_death(10)
+
+        assert cluster.restart_dead() == [worker]
+        assert cluster[worker].is_well
+
+
 def test_processes_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, psutil\n"
