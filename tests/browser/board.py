@@ -96,8 +96,9 @@ CONTROLS = """live => [...live.querySelectorAll('input, select, button')]
                  one.options ? one.options.length : ''].join(' '))"""
 
 
-# How far below the board's upper edge each of its parts begins.
+# How far below the board's upper edge each of its parts that are shown begins.
 TOPS = """live => [...live.querySelectorAll('.ps-numbers, .ps-scene, .bk-Figure')]
+    .filter(part => part.getClientRects().length)
     .map(part => Math.round(part.getBoundingClientRect().top
                             - live.getBoundingClientRect().top))"""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,12 @@ pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
     pytest.mark.timeout(300),  # ssh is slow on a busy machine
 ]
+
+
+def slowly(params: Any, batch: Any) -> Any:
+    """Do a step that takes so long that a switch can be asked for in time."""
+    time.sleep(0.05)
+    return products.step(params, batch)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +52,7 @@ def test_a_task_alone_on_its_host_computes_with_as_many_threads_as_two_on_theirs
 def test_training_on_two_and_one_tasks_has_the_bits_of_one_process(
     cluster: kit.Cluster,
 ) -> None:
-    run = products.begin(cluster, topology="ps", steps=40)
+    run = products.begin(cluster, slowly, topology="ps", steps=40)
     run.switch("ring", at=20)
     run.wait(60)
 

@@ -122,7 +122,11 @@ class EpochRunner:
         self._plan = job.plan(topology, context.me)
         stamp.overwrites, stamp.stays = self._overwrites(), not topology.agrees
         context.history.note("epoch", epoch=epoch.number, topology=epoch.topology)
-        self.events.adopted(owners, epoch.first_step, epoch.synchronous)
+
+    def tell_adopted(self) -> None:
+        """Call the callbacks of an epoch that has begun; one may raise."""
+        epoch = self._epoch
+        self.events.adopted(self._owners, epoch.first_step, epoch.synchronous)
 
     def run(self, step: int) -> None:
         """Do steps until a halt, or none at all if this member is idle."""

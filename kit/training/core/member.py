@@ -407,6 +407,7 @@ class Member:
                 self.job.resumes,
             )
             self.epochs.append(row)
+            runner.tell_adopted()  # a hook may fail: the parameters can be read by now
             context.reach("epoch.committed", epoch.first_step)
 
     def _ask_until(self, number: int, step: int) -> BoundaryReply:
