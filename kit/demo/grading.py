@@ -273,11 +273,13 @@ def _ran(
         with contextlib.suppress(Exception):  # whoever needs it says that it is missing
             _run(statement, bound)
     for statement in own:
-        # What is only shown may need a training.
-        is_shown = isinstance(statement, ast.Expr)
-        with contextlib.suppress(*([Exception] if is_shown else [])):
-            if not _checks_in(statement):
+        if _checks_in(statement):
+            continue
+        if isinstance(statement, ast.Expr):  # what is only shown may need a training
+            with contextlib.suppress(Exception):
                 _run(statement, bound)
+        else:
+            _run(statement, bound)
     return bound
 
 
