@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kit.errors import PeerLost
 from kit.training.core.agreement import Agreement, Verdict
-from kit.training.core.log import Epoch
+from kit.training.core.log import Decisions, Epoch, SaveTurns
 
 WORKERS = (0, 1)
 IDLE = 2  # a server without a part in the topology: always at the next boundary
@@ -99,7 +99,8 @@ class Game:
         assert self.writing is not None
         if good:
             self.written.append(self.writing)
-        self.agreement.save("written" if good else "failed", self.writing)
+        change = SaveTurns.succeed if good else SaveTurns.fail
+        self.agreement.append(Decisions.save, change, self.writing)
         self.writing = None
 
     def _told(self, member: int, refusal: str | None) -> None:

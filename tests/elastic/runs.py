@@ -17,7 +17,7 @@ from kit.errors import ClusterBusy, DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.training.core.coordinator import log_of
 from kit.training.core.job import Job
-from kit.training.core.log import DecisionLog
+from kit.training.core.log import DecisionLog, Decisions
 from kit.training.core.snapshot import Beginning, CopyPoint, Shard
 from kit.training.features.elastic.asking import Coroutine
 
@@ -205,8 +205,7 @@ class Run:
         left = log.now.placing.left
         if name in left or set(generation.processes) <= {*left, name}:
             return
-        values = {"task": name}
-        log.append(generation.number, "command", what="leave", values=values)
+        log.append(generation.number, Decisions.command, "leave", {"task": name})
         training, reply = leads.host.training, log.to_plain()
         training._processes.run(f"{name} leaves", self._accept(name, training, reply))
         self.regroup(f"{name} leaves")

@@ -15,7 +15,7 @@ from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
 from kit.training.core.coordinator import log_of
-from kit.training.core.log import DecisionLog
+from kit.training.core.log import DecisionLog, Decisions
 from kit.training.core.member import Member
 from kit.training.core.snapshot import CopyPoint
 from tests.elastic.scene import (
@@ -186,7 +186,7 @@ def test_what_a_generation_begins_with_is_known_though_its_coordinator_is_lost()
     assert before is not None
     job = replace(world.job, run="1" * 32, generation=replace(before, number=1))
     log = log_of(job, None)
-    log.append(1, "command", what="pause", values={})
+    log.append(1, Decisions.command, what="pause", values={})
     training.claim(1, after=0)
 
     training.begin(job, CopyPoint(0), {}, log.to_plain())

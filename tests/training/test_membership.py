@@ -24,7 +24,7 @@ from kit.errors import (
     PeerLost,
 )
 from kit.training.core.agreement import Agreement, Verdict
-from kit.training.core.log import DecisionLog, Epoch
+from kit.training.core.log import DecisionLog, Decisions, Epoch, SaveTurns
 from tests.agreement import IDLE, MEMBERS, WORKERS, Game
 from tests.cases import for_each
 
@@ -80,7 +80,7 @@ class Trainings(RuleBasedStateMachine):
 
     @rule()
     def user_saves(self) -> None:
-        self.game.agreement.save()
+        self.game.agreement.append(Decisions.ask_save)
 
     @precondition(lambda self: self.game.writing is not None)
     @rule(good=st.booleans())
@@ -275,7 +275,7 @@ def test_a_paused_training_is_saved_without_a_step() -> None:
     game.agreement.command("pause")
     play(game)
     before = game.players[0].step
-    game.agreement.save()
+    game.agreement.append(Decisions.ask_save)
 
     play(game)
 
@@ -287,9 +287,9 @@ def test_a_second_request_waits_until_the_first_is_written() -> None:
     game = Game(10)
     play(game, until=3)
     game.agreement.command("pause")
-    game.agreement.save()
+    game.agreement.append(Decisions.ask_save)
     play(game)
-    game.agreement.save()
+    game.agreement.append(Decisions.ask_save)
     play(game)
     assert len(game.copies) == 1
 
@@ -315,7 +315,7 @@ def test_the_end_waits_for_one_attempt_to_save_the_last_state(good: bool) -> Non
 
 def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
     game = Game(4, saves=True)
-    game.agreement.save("written", 4)
+    game.agreement.append(Decisions.save, SaveTurns.succeed, 4)
     for player in game.players.values():
         player.step = 4
 

@@ -6,7 +6,7 @@ import pytest
 
 from kit.errors import PeerLost
 from kit.training.core.agreement import Agreement, Verdict
-from kit.training.core.log import Epoch
+from kit.training.core.log import Decisions, Epoch, SaveTurns
 from tests.agreement import Game
 
 
@@ -90,7 +90,7 @@ def test_training_is_saved_and_ends_without_the_lost_one() -> None:
         for member in (0, 2):
             agreement.arrive(member, number, 4)
         assert agreement.verdict(number) is verdict
-        agreement.save("written", 4)
+        agreement.append(Decisions.save, SaveTurns.succeed, 4)
 
     assert agreement.is_finished
 

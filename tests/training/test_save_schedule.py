@@ -27,13 +27,13 @@ def test_state_that_is_being_written_is_known_however_late_the_news(
             step += 1
         if move == "save" and writing is None:
             writing = step
-            turns = turns.entry("begun", step)
+            turns = turns.begin(step)
         elif move == "write" and writing is not None:
             news.append((writing, data.draw(st.booleans())))
             writing = None
         elif move == "hear" and news:
             of, good = news.popleft()
-            turns = turns.entry("written" if good else "failed", of)
+            turns = turns.succeed(of) if good else turns.fail(of)
             written = of if good else written
         assert turns.writing is not None or writing is None
         if not news:
@@ -44,22 +44,22 @@ def test_state_that_is_being_written_is_known_however_late_the_news(
 
 def test_request_is_kept_until_it_is_agreed() -> None:
     turns = SaveTurns()
-    turns = turns.entry("begun", 3)
-    turns = turns.entry("asked", -1)
+    turns = turns.begin(3)
+    turns = turns.ask()
     assert (turns.is_called, turns.is_due(4, is_last=False)) == (False, False)
 
-    turns = turns.entry("written", 3)
+    turns = turns.succeed(3)
 
     assert (turns.is_called, turns.is_due(4, is_last=False)) == (True, True)
-    turns = turns.entry("agreed", 4)
+    turns = turns.agree(4)
     assert (turns.is_called, turns.writing) == (False, 4)
 
 
 def test_last_state_is_tried_once() -> None:
     turns = SaveTurns()
     assert turns.is_due(4, is_last=True)
-    turns = turns.entry("agreed", 4)
+    turns = turns.agree(4)
 
-    turns = turns.entry("failed", 4)
+    turns = turns.fail(4)
 
     assert not turns.is_due(4, is_last=True)

@@ -73,7 +73,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple
 
 from kit.errors import (
     FailedPreconditionError,
@@ -83,7 +83,7 @@ from kit.errors import (
 )
 from kit.exchange.ports.port import NO_HALT
 from kit.exchange.topologies.topology import agreeing
-from kit.training.core.log import DecisionLog, Decisions, Epoch
+from kit.training.core.log import DecisionLog, Decisions, Epoch, SaveTurns, Values
 
 
 class Verdict(Enum):
@@ -154,6 +154,7 @@ class Agreement:
         steps: int,
         *,
         saves: bool = False,
+        ends_together: bool = False,
         log: DecisionLog | None = None,
     ) -> None:
         """`start` is epoch 0: what should hold from the first step on.
@@ -161,7 +162,9 @@ class Agreement:
         What is decided goes to the `log`, which may go on from other coordinators.
 
         With `saves`, the training does not end before its last state is saved, or an
-        attempt to do so has failed.
+        attempt to do so has failed. One that `ends_together` ends, if it is
+        asynchronous, with an epoch of no steps in which all take the newest parameters
+        from the servers: somebody there looks at them.
         """
         self.members = frozenset(members)
         self.epoch = start
@@ -172,12 +175,9 @@ class Agreement:
         self._generation = self.log.generation
         self._is_ending = False  # whether they must agree now, whatever is requested
         self.is_finished = False  # whether the end was agreed
-        #: Whether an asynchronous training ends with an epoch of no steps in which all
-        #: take the newest parameters from the servers: somebody there looks at them.
-        self.ends_together = False
-        self._saves_last = saves
+        self._ends_together, self._saves_last = ends_together, saves
         self.is_copy_due = False  # whether the state is to be copied to other tasks
-        self.is_last_copy = False  # whether no step is to be done after that copy
+        self._is_last_copy = False  # whether no step is to be done after that copy
         self.is_held = False  # whether that copy was agreed: all stay where they are
 
     @property
@@ -190,13 +190,14 @@ class Agreement:
         """The members that the training goes on without."""
         return self.now.without
 
-    def append(self, kind: str, nonce: str = "", /, **values: Any) -> None:
+    def append(
+        self,
+        entry: Callable[Concatenate[Decisions, Values], Decisions],
+        *args: Values.args,
+        **values: Values.kwargs,
+    ) -> None:
         """Append a decision to the log."""
-        self.log.append(self._generation, kind, nonce, **values)
-
-    def save(self, what: str = "asked", step: int = -1) -> None:
-        """Ask for a save, or note what became of that of a step; see `SaveTurns`."""
-        self.append("snapshot", what=what, step=step)
+        self.log.append(self._generation, entry, *args, **values)
 
     def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
         """Note a request; one that is repeated, by its `nonce`, counts once."""
@@ -206,7 +207,7 @@ class Agreement:
                 for boundary in self.boundaries.values()
             ]
             values["to"] = max([self.now.reached, *met]) + values["steps"]
-        self.append("command", nonce, what=what, values=values)
+        self.append(Decisions.command, what, values, nonce)
 
     def _take_up(self, step: int, *, stands: bool = False) -> Decisions:
         """Turn requests for a step not after `step` into what is requested now.
@@ -215,7 +216,7 @@ class Agreement:
         """
         now = self.log.now
         if (now.later and now.later[0][0] <= step) or (stands and now.budget):
-            self.append("taken", step=step, stands=stands)
+            self.append(Decisions.take_up, step, stands)
             now = self.log.now
         # The last step, and one more after a stop, is done in a topology in which
         # workers agree. Steps that are repeated after a loss are done as they were: a
@@ -253,6 +254,10 @@ class Agreement:
             requested = replace(requested, topology=agreeing(requested.topology))
         holds = self.epoch.number and self.epoch.is_like(requested)
         return None if holds else requested
+
+    def call_copy(self, *, is_last: bool = False) -> None:
+        """Let all copy at the next boundary where they may; after the last all stay."""
+        self.is_copy_due, self._is_last_copy = True, self._is_last_copy or is_last
 
     @property
     def _may_copy(self) -> bool:
@@ -317,7 +322,7 @@ class Agreement:
 
     def lose(self, member: int) -> None:
         """Go on without a member: no boundary waits for it."""
-        self.append("without", member=member)
+        self.append(Decisions.spare, member)
         for boundary in self.boundaries.values():
             is_open = boundary.outcome is Verdict.WAIT and not self._missing(boundary)
             if boundary.verdict is Verdict.PREPARE and is_open:
@@ -347,12 +352,12 @@ class Agreement:
         # Saves come before all that moves the state, and before the end.
         if may_save and now.turns.is_due(step, is_last=ends and self._saves_last):
             boundary.verdict = Verdict.SAVE
-            self.save("agreed", step)
+            self.append(Decisions.save, SaveTurns.agree, step)
         elif has_begun and self._may_copy and not ends:
             boundary.verdict, self.is_copy_due = Verdict.COPY, False
-            self.is_held = self.is_last_copy
-        elif ends and self.ends_together and not self.epoch.synchronous:
-            self.ends_together = False  # tried once: it is no reason to fail
+            self.is_held = self._is_last_copy
+        elif ends and self._ends_together and not self.epoch.synchronous:
+            self._ends_together = False  # tried once: it is no reason to fail
             self._propose(boundary, replace(self.epoch, synchronous=True))
         elif ends and now.turns.writing is None:
             boundary.verdict, self.is_finished = Verdict.FINISH, True
@@ -410,10 +415,10 @@ class Agreement:
         elif refusals:
             boundary.outcome, boundary.reason = Verdict.ABANDON, reasons
             # Else it would be proposed, and refused, at every boundary.
-            self.append("refused", why=reasons, holds=self.epoch.to_plain())
+            self.append(Decisions.refuse, reasons, holds=self.epoch.to_plain())
         else:
             boundary.outcome, self.epoch = Verdict.COMMIT, boundary.proposal
-            self.append("epoch", begins=self.epoch.to_plain(), agrees=self._agrees)
+            self.append(Decisions.begin, self.epoch.to_plain(), self._agrees)
 
     def near_halt(
         self, number: int, ahead: int, wants_halt: Callable[[int], bool]

@@ -38,7 +38,7 @@ from kit.training.core.conflicts import check_change
 from kit.training.core.digests import DigestReport
 from kit.training.core.failures import Damage, Latecomers, Stopping, Suspicions
 from kit.training.core.job import Job
-from kit.training.core.log import DecisionLog, Decisions, check_command
+from kit.training.core.log import DecisionLog, Decisions, SaveTurns, check_command
 from kit.training.core.terms import difference, terms_of
 from kit.training.data.agreement import DataComparison, DataReport
 
@@ -73,10 +73,15 @@ class TrainingCoordinator:
         self._may_stop = hooks is not None and hooks.may_stop
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
-        members = range(len(job.tasks))
         log = log_of(job, requests)
-        self._agreement = Agreement(members, job.start, job.steps, saves=saves, log=log)
-        self._agreement.ends_together = hooks is not None and hooks.want_last
+        self._agreement = Agreement(
+            range(len(job.tasks)),
+            job.start,
+            job.steps,
+            saves=saves,
+            ends_together=hooks is not None and hooks.want_last,
+            log=log,
+        )
         self._regrouping: Any = None  # where it is elastic
         if job.generation is not None:
             regrouping = load("kit.training.features.elastic.regrouping:Regrouping")
@@ -90,7 +95,7 @@ class TrainingCoordinator:
             began = self.store.step
             if self.store.resumed is not None:
                 # It is saved: a training that ends at once must not save it again.
-                self._agreement.save("written", began)
+                self._agreement.append(Decisions.save, SaveTurns.succeed, began)
         #: What it computes with; its number of threads is that of all members.
         self.arithmetic = (
             self.store.going_on_with(threads)
@@ -99,9 +104,9 @@ class TrainingCoordinator:
         )
         if not requests:
             threads = self.arithmetic.threads
-            self._agreement.append("open", began=began, threads=threads)
+            self._agreement.append(Decisions.open, began, threads)
         elif log.now.saves and self.save_coordinator.take_over(log.now.saves):
-            self._agreement.save()
+            self._agreement.append(Decisions.ask_save)
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
         self._told: set[int] = set()
@@ -220,7 +225,7 @@ class TrainingCoordinator:
         with self._changed:
             synchronous = self._agreement.epoch.synchronous
             if saves is not None and saves.is_due(step + 1, synchronous):
-                self._agreement.save()
+                self._agreement.append(Decisions.ask_save)
             self._call_copy()
             # Hooks that may end the training are asked after each synchronous step;
             # asynchronous members that always halted would never make an update.
@@ -259,7 +264,7 @@ class TrainingCoordinator:
         with self._changed:
             if self.store is not None:
                 account = self.store.save_coordinator.account()
-                self._agreement.append("saves", account=account)
+                self._agreement.append(Decisions.account, account)
             return self._agreement.log.to_plain()
 
     @property
@@ -269,11 +274,12 @@ class TrainingCoordinator:
 
     def _saving(self, step: int) -> None:
         with self._changed:
-            self._agreement.save("begun", step)
+            self._agreement.append(Decisions.save, SaveTurns.begin, step)
 
     def _saved(self, step: int, good: bool) -> None:
         with self._changed:
-            self._agreement.save("written" if good else "failed", step)
+            change = SaveTurns.succeed if good else SaveTurns.fail
+            self._agreement.append(Decisions.save, change, step)
             self._changed.notify_all()
 
     def beat(self, member: int) -> KitError | None:
@@ -404,7 +410,7 @@ class TrainingCoordinator:
             return  # that is dealt with, or it has reported why it ends
         # A member that closes its links when the training is over is not lost.
         if not agreement.is_over:
-            agreement.append("gone", member=member, why=error.message)
+            agreement.append(Decisions.lose, member, error.message)
         if not self._can_spare(member):
             self._end(error)
             return
@@ -490,7 +496,7 @@ class TrainingCoordinator:
         """
         with self._changed:
             if self._job.is_elastic:
-                self._agreement.append("seen", step=min(step, self._job.steps))
+                self._agreement.append(Decisions.see, min(step, self._job.steps))
 
     def command(self, what: str, nonce: str = "", /, **values: Any) -> None:
         """Note a request of the user; it is taken up at the next boundary.
@@ -513,7 +519,7 @@ class TrainingCoordinator:
             if what == "configure":
                 check_change(self._job, agreement.now.foreseen, **values)
             elif what == "save" and self.save_coordinator.ask(values["ticket"]):
-                agreement.save()
+                agreement.append(Decisions.ask_save)
             elif what in ("place", "leave"):
                 if regrouping is None or not self._job.is_elastic:
                     raise failures.needs_elastic()

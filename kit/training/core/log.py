@@ -14,25 +14,28 @@ Theory of operation
     Entries are folded as they come and not kept: copies of the log travel with each
     copy of the state, a few times a second, for as long as the training lasts. Of two
     copies the one with the higher `age` has all that the other has, since within a
-    generation one coordinator alone appends, and a generation goes on with the newest
-    log that is known. Steps are no decisions: one that nobody interrupts appends
-    nothing and asks nobody.
+    generation one coordinator alone appends, under its lock, and a generation goes on
+    with the newest log that is known. Steps are no decisions: one that nobody
+    interrupts appends nothing and asks nobody.
 
     A request may be sent again, because its answer was lost. It has a nonce, by which
     it is found among the newest ones, and counts once.
 
+    An entry is a method of `Decisions`, which returns what they come to with it:
+
     entry       by whom        what it says
     open        coordinator    before which step it begins, with how many threads
     command     user or hook   a request, see `COMMANDS`
-    seen        user           at which step the training was seen; it comes first
-    taken       coordinator    before which step requests were taken up
-    refused     coordinator    why a configuration does not begin; which one goes on
-    epoch       coordinator    a configuration that all members have begun
-    gone        coordinator    who is lost, and why
-    without     coordinator    who of them the others go on without
-    snapshot    coordinator    what becomes of a save, see `SaveTurns`
-    saves       coordinator    its account of the checkpoints
-    generation  `claim`        who hosts members from now on, up to where steps repeat
+    see         user           at which step the training was seen; it comes first
+    take_up     coordinator    before which step requests were taken up
+    refuse      coordinator    why a configuration does not begin; which one goes on
+    begin       coordinator    an epoch that all members have begun
+    lose        coordinator    who is lost, and why
+    spare       coordinator    who of them the others go on without
+    ask_save    user or hook   that the state is to be saved
+    save        coordinator    what becomes of a save, see `SaveTurns`
+    account     coordinator    its account of the checkpoints
+    regroup     `claim`        who hosts members from now on, up to where steps repeat
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 from kit.errors import AbortedError, InvalidArgumentError
 from kit.features import load
@@ -63,6 +66,7 @@ from kit.message_fields import (
 )
 
 _MOST_NONCES: Final = 32
+Values = ParamSpec("Values")
 
 
 @dataclass(frozen=True)
@@ -109,26 +113,32 @@ class SaveTurns(NamedTuple):
     written: int = -1
     tried: int = -1
 
-    def entry(self, what: str, step: int) -> SaveTurns:
-        """Return what follows from an entry.
+    def ask(self) -> SaveTurns:
+        """Ask for a save."""
+        return self._replace(is_asked=True)
 
-        What is heard late of one save changes nothing of the next, if that has begun.
+    def agree(self, step: int) -> SaveTurns:
+        """Begin one at a boundary, for all that have asked."""
+        return self._replace(is_asked=False, writing=step, tried=step)
 
-        >>> late = SaveTurns().entry("begun", 3).entry("begun", 4).entry("written", 3)
+    def begin(self, step: int) -> SaveTurns:
+        """Begin one that was not agreed: asynchronous members write as they come."""
+        return self._replace(writing=step)
+
+    def succeed(self, step: int) -> SaveTurns:
+        """End one that is whole."""
+        return self.fail(step)._replace(written=max(self.written, step))
+
+    def fail(self, step: int) -> SaveTurns:
+        """End one. What is heard late of it changes nothing of the next.
+
+        >>> late = SaveTurns().begin(3).begin(4).succeed(3)
         >>> late.writing, late.is_due(5, is_last=True)
         (4, False)
-        >>> late.entry("written", 4).is_due(5, is_last=True)
+        >>> late.succeed(4).is_due(5, is_last=True)
         True
         """
-        if what == "asked":
-            return self._replace(is_asked=True)
-        if what == "agreed":
-            return self._replace(is_asked=False, writing=step, tried=step)
-        if what == "begun":
-            return self._replace(writing=step)
-        writing = None if self.writing == step else self.writing
-        written = max(self.written, step) if what == "written" else self.written
-        return self._replace(writing=writing, written=written)
+        return self if self.writing != step else self._replace(writing=None)
 
     @property
     def is_called(self) -> bool:
@@ -216,118 +226,110 @@ class Decisions:
         """Whether a pause lets no member begin `step`, on its way there."""
         return self.is_paused and (self.budget > 0 or step >= self.allowed_to)
 
+    # -- what each entry changes ---------------------------------------------------
 
-# --------------------------------------------------------------------------------------
-# What each entry changes.
+    def open(self, began: int, threads: int) -> Decisions:
+        """Begin the training."""
+        return replace(self, began=began, threads=threads)
 
+    def command(
+        self, what: str, values: Mapping[str, Any], nonce: str = ""
+    ) -> Decisions:
+        """Note a request; one that is repeated, by its `nonce`, counts once."""
+        if nonce in self.nonces:
+            return self
+        change = COMMANDS[what].change
+        now = change(self, **values) if change else self
+        nonces = (*now.nonces, nonce)[-_MOST_NONCES:] if nonce else now.nonces
+        return replace(now, nonces=nonces)
 
-def _open(now: Decisions, began: int, threads: int) -> Decisions:
-    return replace(now, began=began, threads=threads)
+    def configure(self, at: int = 0, **changes: str | bool | None) -> Decisions:
+        """Ask for another configuration."""
+        # One for each step, however often the request for it changes.
+        later = dict(self.later)
+        asked = {name: value for name, value in changes.items() if value is not None}
+        later[at] = {**later.get(at, {}), **asked}
+        in_order = sorted(later.items(), key=lambda entry: entry[0])
+        return replace(self, later=tuple(in_order))
 
+    def pause(self, steps: int = 0, to: int = 0) -> Decisions:
+        """Ask for a pause."""
+        return replace(self, is_paused=True, budget=steps, allowed_to=to)
 
-def _command(now: Decisions, what: str, values: Mapping[str, Any]) -> Decisions:
-    change = COMMANDS[what].change
-    return change(now, **values) if change else now
+    def resume(self) -> Decisions:
+        """Ask for its end."""
+        return replace(self, is_paused=False, budget=0)
 
+    def stop(self) -> Decisions:
+        """Ask for the end."""
+        return replace(self, is_stopped=True)
 
-def _configure(now: Decisions, at: int = 0, **changes: str | bool | None) -> Decisions:
-    # One for each step, however often the request for it changes.
-    later = dict(now.later)
-    asked = {name: value for name, value in changes.items() if value is not None}
-    later[at] = {**later.get(at, {}), **asked}
-    return replace(now, later=tuple(sorted(later.items(), key=lambda entry: entry[0])))
+    def place(self, **changes: Any) -> Decisions:
+        """Ask to spread the members of an elastic training otherwise."""
+        return replace(self, placing=self.placing.changed(**changes))
 
+    def leave(self, task: str) -> Decisions:
+        """Ask to go on without a task of an elastic training."""
+        return replace(self, placing=self.placing.without(task))
 
-def _pause(now: Decisions, steps: int = 0, to: int = 0) -> Decisions:
-    return replace(now, is_paused=True, budget=steps, allowed_to=to)
+    def see(self, step: int) -> Decisions:
+        """Hear how far the training was before a loss."""
+        return replace(self, reached=max(self.reached, step))
 
+    def take_up(self, step: int, stands: bool) -> Decisions:
+        """Take up what is due before `step`; if all members stand there, a pause.
 
-def _resume(now: Decisions) -> Decisions:
-    return replace(now, is_paused=False, budget=0)
+        A budget counts from there, and is a step from then on: a halt for something
+        else on the way does not use it up.
+        """
+        later = tuple(entry for entry in self.later if entry[0] > step)
+        now = replace(self, requested=self.foreseen(step), later=later)
+        if not stands or not now.budget:
+            return now
+        return replace(now, allowed_to=step + now.budget, budget=0)
 
+    def refuse(self, why: str, holds: dict[str, Any]) -> Decisions:
+        """Go on as before."""
+        return replace(self, requested=Epoch(**holds), abandoned=why)
 
-def _stop(now: Decisions) -> Decisions:
-    return replace(now, is_stopped=True)
+    def begin(self, begins: dict[str, Any], agrees: bool) -> Decisions:
+        """Begin an epoch, in which workers agree after each step or not."""
+        agrees_from = self.agrees_from
+        if not agrees:
+            agrees_from = None
+        elif agrees_from is None:  # one step makes them agree
+            agrees_from = int(begins["first_step"]) + 1
+        return replace(self, abandoned="", agrees_from=agrees_from)
 
+    def lose(self, member: int, why: str) -> Decisions:
+        """Note that a member is lost; the first reason counts."""
+        return replace(self, gone={**self.gone, member: self.gone.get(member, why)})
 
-def _place(now: Decisions, **changes: Any) -> Decisions:
-    assert now.placing is not None, "it is elastic"
-    return replace(now, placing=now.placing.changed(**changes))
+    def spare(self, member: int) -> Decisions:
+        """Go on without it."""
+        return replace(self, without=self.without | {member})
 
+    def ask_save(self) -> Decisions:
+        """Ask for a save."""
+        return replace(self, turns=self.turns.ask())
 
-def _leave(now: Decisions, task: str) -> Decisions:
-    assert now.placing is not None, "it is elastic"
-    return replace(now, placing=now.placing.without(task))
+    def save(
+        self, change: Callable[[SaveTurns, int], SaveTurns], step: int
+    ) -> Decisions:
+        """Note what becomes of the save of a step: a method of `SaveTurns`."""
+        return replace(self, turns=change(self.turns, step))
 
+    def account(self, saves: Mapping[str, Any] | None) -> Decisions:
+        """Note what is known of the checkpoints."""
+        return replace(self, saves=saves)
 
-def _seen(now: Decisions, step: int) -> Decisions:
-    return replace(now, reached=max(now.reached, step))
-
-
-def _taken(now: Decisions, step: int, stands: bool) -> Decisions:
-    """Take up what is due before `step`; if all members stand there, a pause's steps.
-
-    A budget counts from there, and is a step from then on: a halt for something else on
-    the way does not use it up.
-    """
-    later = tuple(entry for entry in now.later if entry[0] > step)
-    now = replace(now, requested=now.foreseen(step), later=later)
-    if not stands or not now.budget:
-        return now
-    return replace(now, allowed_to=step + now.budget, budget=0)
-
-
-def _refused(now: Decisions, why: str, holds: dict[str, Any]) -> Decisions:
-    return replace(now, requested=Epoch(**holds), abandoned=why)
-
-
-def _epoch(now: Decisions, begins: dict[str, Any], agrees: bool) -> Decisions:
-    agrees_from = now.agrees_from
-    if not agrees:
-        agrees_from = None
-    elif agrees_from is None:  # one step makes them agree
-        agrees_from = int(begins["first_step"]) + 1
-    return replace(now, abandoned="", agrees_from=agrees_from)
-
-
-def _gone(now: Decisions, member: int, why: str) -> Decisions:
-    first = {member: now.gone.get(member, why)}  # the first reason counts
-    return replace(now, gone={**now.gone, **first})
-
-
-def _without(now: Decisions, member: int) -> Decisions:
-    return replace(now, without=now.without | {member})
-
-
-def _snapshot(now: Decisions, what: str, step: int) -> Decisions:
-    return replace(now, turns=now.turns.entry(what, step))
-
-
-def _saves(now: Decisions, account: Mapping[str, Any] | None) -> Decisions:
-    return replace(now, saves=account)
-
-
-def _generation(
-    now: Decisions, reached: int, placing: Any, absent: Collection[int]
-) -> Decisions:
-    # Saves are those of one generation: what was asked for is in the account.
-    gone = {member: now.gone.get(member, "its process has ended") for member in absent}
-    now = replace(now, gone=gone, without=frozenset(absent), turns=_NO_SAVE)
-    return replace(_seen(now, reached), budget=0, placing=placing)
-
-
-_KINDS: Final[Mapping[str, Callable[..., Decisions]]] = {
-    "open": _open,
-    "command": _command,
-    "seen": _seen,
-    "taken": _taken,
-    "refused": _refused,
-    "epoch": _epoch,
-    "gone": _gone,
-    "without": _without,
-    "snapshot": _snapshot,
-    "saves": _saves,
-}
+    def regroup(self, reached: int, placing: Any, absent: Collection[int]) -> Decisions:
+        """Begin a generation, which does the steps before `reached` again."""
+        # Saves are those of one generation: what was asked for is in the account.
+        why = "its process has ended"
+        gone = {member: self.gone.get(member, why) for member in absent}
+        now = replace(self, gone=gone, without=frozenset(absent), turns=_NO_SAVE)
+        return replace(now.see(reached), budget=0, placing=placing)
 
 
 # --------------------------------------------------------------------------------------
@@ -338,11 +340,10 @@ class DecisionLog:
     """The decisions of one training. Every method may be called from any thread.
 
     >>> log = DecisionLog(Decisions(Epoch(0, "ring")))
-    >>> log.append(0, "command", "a", what="pause", values={"steps": 2, "to": 5})
-    1
-    >>> log.append(0, "command", "a", what="pause", values={"steps": 2, "to": 5})
-    1
-    >>> log.append(0, "taken", step=4, stands=True), log.now.allowed_to
+    >>> request = {"what": "pause", "values": {"steps": 2, "to": 5}, "nonce": "a"}
+    >>> [log.append(0, Decisions.command, **request) for _ in range(2)]
+    [1, 1]
+    >>> log.append(0, Decisions.take_up, step=4, stands=True), log.now.allowed_to
     (2, 6)
 
     Attributes:
@@ -368,33 +369,24 @@ class DecisionLog:
     def append(
         self,
         generation: int,
-        kind: str,
-        nonce: str = "",
+        entry: Callable[Concatenate[Decisions, Values], Decisions],
         /,
-        *,
-        position: int | None = None,
-        **values: Any,
+        *args: Values.args,
+        **values: Values.kwargs,
     ) -> int:
         """Append a decision of a generation; return the position after it.
 
-        One with a `nonce` that is known, or that changes nothing, is not appended.
-        Raises `AbortedError` when another generation has claimed the log, and when it
-        is not at the `position` at which the entry was decided, if that is given.
+        One that changes nothing is not appended.
+        Raises `AbortedError` when another generation has claimed the log.
         """
         with self._guard:
-            if nonce in self.now.nonces:
-                return self.position
-            if generation != self.generation or position not in (None, self.position):
-                decided = "" if position is None else f" at position {position}"
+            if generation != self.generation:
                 raise AbortedError(
-                    f"{kind} was decided in generation {generation}{decided}, and the "
+                    f"{entry.__name__} was decided in generation {generation}, and the "
                     f"log is in generation {self.generation} at position "
                     f"{self.position}; read what it holds, and decide again."
                 )
-            now = _KINDS[kind](self.now, **values)
-            if nonce:
-                now = replace(now, nonces=(*now.nonces, nonce)[-_MOST_NONCES:])
-            self._move_to(now)
+            self._move_to(entry(self.now, *args, **values))
             return self.position
 
     def claim(
@@ -408,8 +400,7 @@ class DecisionLog:
         """Let a generation append from here on, and none before it.
 
         It does the steps before `reached` again, without those that are `absent`.
-        Raises `AbortedError` unless it is
-        newer than the one that may append now.
+        Raises `AbortedError` unless it is newer than the one that may append now.
         """
         with self._guard:
             if generation <= self.generation:
@@ -418,7 +409,7 @@ class DecisionLog:
                     f"{self.generation} has."
                 )
             self.generation = generation
-            self._move_to(_generation(self.now, reached, placing, absent))
+            self._move_to(self.now.regroup(reached, placing, absent))
 
     def _move_to(self, now: Decisions) -> None:
         if now != self.now:
@@ -485,13 +476,13 @@ _CONFIGURE: Final = {
 }
 _PLACE: Final = {"workers": optional(whole(0)), "shares": optional(table_of(SHARE))}
 COMMANDS: Final[Mapping[str, Command]] = {
-    "configure": Command(_CONFIGURE, _configure),
-    "pause": Command({"steps": optional(whole(0))}, _pause),
-    "resume": Command({}, _resume),
-    "stop": Command({}, _stop),
+    "configure": Command(_CONFIGURE, Decisions.configure),
+    "pause": Command({"steps": optional(whole(0))}, Decisions.pause),
+    "resume": Command({}, Decisions.resume),
+    "stop": Command({}, Decisions.stop),
     "save": Command({"ticket": text(100)}),
-    "place": Command(_PLACE, _place),
-    "leave": Command({"task": text(1000)}, _leave),
+    "place": Command(_PLACE, Decisions.place),
+    "leave": Command({"task": text(1000)}, Decisions.leave),
     "look": Command({}),
 }
 

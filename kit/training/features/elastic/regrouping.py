@@ -126,15 +126,19 @@ class Regrouping:
         """The step before which the newest whole copy was made; -1 without one."""
         return self._copies.step
 
-    def call_copy(self, *, at_once: bool = False) -> None:
+    def call_copy(self) -> None:
         """Let the members copy at the next boundary, if it is time."""
-        if self._agreement.is_copy_due or self._agreement.is_held:
-            return  # no other follows the last one
         # Where a loss ends the training, copies are for the next generation alone.
-        is_due = self._copies.is_due and (self._generation.rehosts or self.reason)
-        if at_once or is_due:
-            self._agreement.is_copy_due = True
-            self._copies.begin(self._agreement.members - self._agreement.lost)
+        if self._copies.is_due and (self._generation.rehosts or self.reason):
+            self._call()
+
+    def _call(self, *, is_last: bool = False) -> None:
+        agreement = self._agreement
+        if agreement.is_held:
+            return  # no other follows the last one
+        if not agreement.is_copy_due:
+            self._copies.begin(agreement.members - agreement.lost)
+        agreement.call_copy(is_last=is_last)
 
     def copy_agreed(self, step: int) -> None:
         """Note that the members have come to the boundary to copy, before `step`."""
@@ -147,7 +151,7 @@ class Regrouping:
         if not self._copies.end(member, step):
             return False
         if self.reason and not self._agreement.is_held:  # it was the one under way
-            self._call_last_copy()
+            self._call(is_last=True)
         return self._agreement.is_held
 
     def is_late(self, limit_s: float) -> bool:
@@ -164,7 +168,7 @@ class Regrouping:
         self.reason = reason
         # A copy under way is too old: steps may have been done since.
         if self._agreement.is_copy_due or not self._copies.is_under_way:
-            self._call_last_copy()
+            self._call(is_last=True)
 
     def lose(self, member: int, reason: str) -> bool:
         """Go on without a member that is lost, and lose no step of the others.
@@ -184,10 +188,6 @@ class Regrouping:
         """
         if self.reason:
             self.call_copy()
-
-    def _call_last_copy(self) -> None:
-        self._agreement.is_last_copy = True
-        self.call_copy(at_once=True)
 
     def check(
         self,
