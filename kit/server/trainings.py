@@ -337,7 +337,7 @@ class Trainings:
         member = self.find(run)
         if member.job.generation is not None and member.coordinator is not None:
             elastic = self.elastic(member.job.generation.origin)
-            elastic.share(run, member.coordinator.requests())
+            elastic.share(run, member.coordinator.plain_log())
 
     def dial_process(
         self, task: Task, deadline_s: float, role: Role = Role.CONTROL

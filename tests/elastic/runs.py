@@ -35,7 +35,7 @@ class Coordinator:
     run: Run
     log: DecisionLog
 
-    def requests(self) -> dict[str, Any]:
+    def plain_log(self) -> dict[str, Any]:
         return self.log.to_plain()
 
     def regroup(self, reason: str) -> None:
@@ -244,7 +244,7 @@ def start(
     leads = None
     if me == job.coordinator:
         run.step = beginning.step if beginning is not None else 0
-        reply = beginning.requests if beginning is not None else None
+        reply = beginning.log if beginning is not None else None
         leads = Coordinator(run, log_of(job, reply))
     server.member = Member(job, me, host, run, leads, beginning)
     server.earlier.append(server.member)

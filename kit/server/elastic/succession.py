@@ -420,13 +420,13 @@ class Succession:
                     raise reply
             has_begun = True
 
-    def share(self, run: str, requests: Plain) -> Coroutine[None]:
+    def share(self, run: str, log: Plain) -> Coroutine[None]:
         """Tell processes what is requested of a run; return when enough have noted it.
 
         Any two sets that may go on share a process, so the next coordinator hears of
         it. Raises `UnavailableError` if too few answer.
         """
-        values, limits = {"run": run, "requests": requests}, self.now.job.settings
+        values, limits = {"run": run, "requests": log}, self.now.job.settings
         replies = yield Ask(
             *(self._replicas, "elastic.note", values, self._is_enough),
             limit_s=limits.suspect_after_s,

@@ -195,12 +195,12 @@ class ElasticTraining:
             # begins with the initial values any more, which may take much memory.
             self._work.params = None
 
-    def share(self, run: str, requests: Plain) -> None:
-        """Tell enough processes what is requested, so that it cannot be lost.
+    def share(self, run: str, log: Plain) -> None:
+        """Give enough processes the log, so that what is requested cannot be lost.
 
         Raises `UnavailableError` if too few answer.
         """
-        self._processes.finish(self._succession.share(run, requests))
+        self._processes.finish(self._succession.share(run, log))
 
     def _next_processes(self) -> list[str]:
         processes, me = self.now.generation.processes, self.now.me
@@ -292,7 +292,7 @@ class ElasticTraining:
         )
         if coordinator is not None:
             # After its end: what it answered until then is in this.
-            self._note(DecisionLog.from_plain(coordinator.requests()))
+            self._note(DecisionLog.from_plain(coordinator.plain_log()))
         return {
             **self.look(),
             "granted": True,
@@ -364,7 +364,7 @@ class ElasticTraining:
         job: Job,
         moment: CopyPoint,
         holders: Mapping[int, Holder],
-        requests: Plain,
+        log: Plain,
     ) -> None:
         """Begin the members of a generation that this process hosts.
 
@@ -384,7 +384,7 @@ class ElasticTraining:
         begins = {
             number: self._beginning(
                 *(number, moment, holders),
-                requests if number == job.coordinator else {},
+                log if number == job.coordinator else {},
             )
             for number in hosted
         }
@@ -394,8 +394,8 @@ class ElasticTraining:
             # Copies of steps that will be done again must not count as newer ones.
             self.copies.drop_after(moment.step)
             self._become(job)
-            if requests:  # the coordinator may be lost before they are in a copy
-                self.now.note(DecisionLog.from_plain(requests))
+            if log:  # the coordinator may be lost before it is in a copy
+                self.now.note(DecisionLog.from_plain(log))
             if self.now.me not in job.generation.processes:
                 self.now.leave()
         for number in hosted:
@@ -464,7 +464,7 @@ class ElasticTraining:
         member: int,
         moment: CopyPoint,
         holders: Mapping[int, Holder],
-        requests: Plain,
+        log: Plain,
     ) -> Beginning:
         """Return what a member begins with.
 
@@ -481,10 +481,10 @@ class ElasticTraining:
                     yield self._copy(holder_of, holder)
 
         if own is None:  # it had nothing to copy: the others' copies have all it needs
-            return Beginning(moment.step, requests, copies)
+            return Beginning(moment.step, log, copies)
         # The rows of its steps: an observer may not have read them where it was before.
         put_rows = ToldRows(*map(bytes, own.parts[1:3])).put_into
-        return Beginning(moment.step, requests, copies, put_rows, own.kept)
+        return Beginning(moment.step, log, copies, put_rows, own.kept)
 
     def _copy(self, member: int, holder: Holder) -> Shard:
         """Return a member's copy; fetch it if it is not held here."""

@@ -59,28 +59,28 @@ class TrainingCoordinator:
         job: Job,
         clock: Callable[[], float] = time.monotonic,
         hooks: Any = None,
-        requests: Mapping[str, Any] | None = None,
+        log: Mapping[str, Any] | None = None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin with epoch 0, before any member has come.
 
-        `requests` are those of the coordinator of the generation before. `on_failure`
-        is called when the training has failed: the member in the same process need not
-        wait for its next sign of life to hear of it.
+        `log` is that of the generation before, if there was one. `on_failure` is called
+        when the training has failed: the member in the same process need not wait for
+        its next sign of life to hear of it.
         """
         self._job, self._clock, self._hooks = job, clock, hooks
         self._on_failure = on_failure
         self._may_stop = hooks is not None and hooks.may_stop
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
-        log = log_of(job, requests)
+        kept = log_of(job, log)
         self._agreement = Agreement(
             range(len(job.tasks)),
             job.start,
             job.steps,
             saves=saves,
             ends_together=hooks is not None and hooks.want_last,
-            log=log,
+            log=kept,
         )
         self._regrouping: Any = None  # where it is elastic
         if job.generation is not None:
@@ -88,7 +88,7 @@ class TrainingCoordinator:
             self._regrouping = regrouping(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
         self.store: Any = None
-        began, threads = 0, log.now.threads
+        began, threads = 0, kept.now.threads
         if saves:
             store = load("kit.training.features.checkpointing.resume:CheckpointStore")
             self.store = store(job, self._saving, self._saved)
@@ -102,10 +102,10 @@ class TrainingCoordinator:
             if saves
             else arithmetic.here(threads or None)
         )
-        if not requests:
+        if not log:
             threads = self.arithmetic.threads
             self._agreement.append(Decisions.open, began, threads)
-        elif log.now.saves and self.save_coordinator.take_over(log.now.saves):
+        elif kept.now.saves and self.save_coordinator.take_over(kept.now.saves):
             self._agreement.append(Decisions.ask_save)
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
@@ -259,7 +259,7 @@ class TrainingCoordinator:
         kind = PeerLost if self._job.is_elastic else Fenced
         self.fail(kind(reason, task=str(self._job.tasks[self._job.coordinator])))
 
-    def requests(self) -> dict[str, Any]:
+    def plain_log(self) -> dict[str, Any]:
         """Return the log of what is decided, for another coordinator."""
         with self._changed:
             if self.store is not None:

@@ -91,10 +91,10 @@ class Member:
             if work and work.hooks:
                 kind = load("kit.training.features.hooks.bridge:HookRunner")
                 self.hooks = kind.of(job, work.hooks)
-            requests = beginning.requests if beginning is not None else None
+            log = beginning.log if beginning is not None else None
             stir = self._stirred.set
             self.coordinator = TrainingCoordinator(
-                job, hooks=self.hooks, requests=requests, on_failure=stir
+                job, hooks=self.hooks, log=log, on_failure=stir
             )
         self.store = self.coordinator.store if self.coordinator else None
         self.meets_since = 0  # at a boundary (ns); 0 while it does steps
@@ -295,8 +295,8 @@ class Member:
             stack.callback(self._tell_of_saved, context)
         if job.generation is not None:
             kind = load("kit.training.features.elastic.copier:Copier")
-            requests = coordinator.requests if coordinator is not None else dict
-            copier = kind(context, self._services, client.copied, requests)
+            log = coordinator.plain_log if coordinator is not None else dict
+            copier = kind(context, self._services, client.copied, log)
             self._sinks[Verdict.COPY] = copier
             stack.callback(copier.close)
 

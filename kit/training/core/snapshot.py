@@ -98,7 +98,7 @@ class Shard(NamedTuple):
         moment: when that was.
         writers: the members whose shards make the whole state.
         ranges: the bytes of the parameters that the member is the first to own.
-        requests: what is asked of the training, from the coordinator.
+        log: what is decided, from the coordinator; of all others it is empty.
         sizes: bytes of the parts of `data`: the ranges of the parameters and of each
             slot; the newest rows of its steps; those of its measures; what its step
             function keeps.
@@ -109,7 +109,7 @@ class Shard(NamedTuple):
     member: int
     writers: tuple[int, ...]
     ranges: tuple[Range, ...]
-    requests: dict[str, Any]
+    log: dict[str, Any]
     sizes: tuple[int, ...]
     data: Any
     buffer: Buffer | None = None
@@ -140,6 +140,7 @@ class Shard(NamedTuple):
         lists = {name: list(getattr(self, name)) for name in names}
         plain = {**self._asdict(), **lists, "ranges": ranges}
         del plain["data"], plain["buffer"]
+        plain["requests"] = plain.pop("log")  # as it has always been called there
         return plain
 
     @classmethod
@@ -147,6 +148,7 @@ class Shard(NamedTuple):
         """Rebuild it from `about` and the data."""
         ranges = tuple(Range(lo, hi) for lo, hi in about["ranges"])
         values = {**about, "ranges": ranges, "moment": CopyPoint(*about["moment"])}
+        values["log"] = values.pop("requests")
         values |= {name: tuple(about[name]) for name in ("writers", "sizes")}
         return cls(**values, data=data)
 
@@ -185,7 +187,7 @@ def take(
     writers: tuple[int, ...],
     lend: Callable[[int], Buffer],
     rows: tuple[bytes, bytes] = (b"", b""),
-    requests: Mapping[str, Any] | None = None,
+    log: Mapping[str, Any] | None = None,
 ) -> Shard:
     """Take a member's shard of the state before `step`, which is the current one.
 
@@ -206,7 +208,7 @@ def take(
         begin += len(more)
     number = job.generation.number if job.generation is not None else 0
     moment = CopyPoint(step, number, context.endpoint.stamp.epoch)
-    about = moment, context.me, writers, ranges, dict(requests or {}), sizes
+    about = moment, context.me, writers, ranges, dict(log or {}), sizes
     return Shard(*about, buffer.data[:begin], buffer)
 
 
@@ -219,8 +221,7 @@ class Beginning(NamedTuple):
 
     Attributes:
         step: before which step all begin.
-        requests: what is asked of the training, for the coordinator's member; for all
-            others it is empty.
+        log: what is decided, for the coordinator's member; for all others it is empty.
         copies: yields copies of the state before `step`, the member's own first. It may
             have to fetch one, and raises what that does.
         report: lets a meter tell what the member has recorded in the generation before.
@@ -228,7 +229,7 @@ class Beginning(NamedTuple):
     """
 
     step: int
-    requests: dict[str, Any]
+    log: dict[str, Any]
     copies: Callable[[], Iterator[Shard]]
     report: Callable[[Meter], None] | None = None
     kept: Any = b""

@@ -22,15 +22,15 @@ class Copier(Sink):
         context: MemberContext,
         services: Services,
         confirm: Callable[[int], None],
-        requests: Callable[[], dict[str, Any]],
+        log: Callable[[], dict[str, Any]],
     ) -> None:
         """`confirm` reports a shard that the process has kept to the coordinator.
 
-        `requests` returns what is asked of the training; the coordinator's member has
+        `log` returns what is decided; the coordinator's member has
         it, for all others it is empty.
         """
         self._training = services.elastic(context.job.generation.origin)
-        self._confirm, self._requests = confirm, requests
+        self._confirm, self._log = confirm, log
         self._writers: tuple[int, ...] = ()
         self._buffers: Buffers | None = None
         super().__init__(context, "copier")
@@ -52,8 +52,8 @@ class Copier(Sink):
         context, buffers = self._context, self._buffers
         if buffers is None:
             return
-        rows, requests = ToldRows.of(context.meter), self._requests()
-        shard = take(context, step, self._writers, buffers.take, rows, requests)
+        rows, log = ToldRows.of(context.meter), self._log()
+        shard = take(context, step, self._writers, buffers.take, rows, log)
         context.reach("copy.made", step)
         self.beside(self._send, shard, buffers)
 
