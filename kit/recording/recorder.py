@@ -1,6 +1,6 @@
 """Records a training while it runs: a thread that asks a few times a second.
 
-It takes what the run's observer has learned, and asks the members for digests and
+It takes what is known of the run, and asks the members for digests and
 states (`kit.recording.state_keeper`). The training does not wait for it, except
 at the end: the tasks are asked once more before the run counts as over. An error here,
 such as a full disk, ends the recording and not the training.
@@ -79,24 +79,24 @@ class Recorder:
         self._failure: KitError | None = None  # of the training
         self._members: AskedMembers | None = None
 
-    def begin(self, observer: TrainingFacts, *, from_start: bool = False) -> None:
-        """Begin to record what an observer learns.
+    def begin(self, source: TrainingFacts, *, from_start: bool = False) -> None:
+        """Begin to record what is learned of a training.
 
         A short training that was to be recorded from its start may be over by now: it
         is recorded as far as it is known, and this waits for that. Else raises
         `FailedPreconditionError`, and leaves nothing, if the training is over.
         """
-        is_told = observer.at_end(self.end)
+        is_told = source.at_end(self.end)
         if not is_told and not from_start:
             self.give_up()
             raise FailedPreconditionError(
                 "the training is over; begin another with kit.train(..., record=...)."
             )
         threading.Thread(
-            target=self._run, args=(observer,), name="kit-recorder", daemon=True
+            target=self._run, args=(source,), name="kit-recorder", daemon=True
         ).start()
         if not is_told:
-            error = observer.finished.exception(_END_S)
+            error = source.finished.exception(_END_S)
             self.end(error if isinstance(error, KitError) else None)
 
     def settings(self, chosen: Settings) -> Settings:
@@ -139,16 +139,16 @@ class Recorder:
         state = self.error or ("complete" if self.is_over else "under way")
         return f"<recording in {self._folder.path}: {state}>"
 
-    def _run(self, observer: TrainingFacts) -> None:
+    def _run(self, source: TrainingFacts) -> None:
         try:
-            with closing(AskedMembers(observer, self.options)) as members:
+            with closing(AskedMembers(source, self.options)) as members:
                 self._members = members
-                self._begin(observer.job)
+                self._begin(source.job)
                 while not self._stop.wait(_ROUND_S):
-                    self._round(observer, members)
+                    self._round(source, members)
                 # Once more for the last steps. Members of a failed run may not answer.
-                self._round(observer, members if self._failure is None else None)
-                self._finish(observer)
+                self._round(source, members if self._failure is None else None)
+                self._finish(source)
         except Exception as error:  # whatever it is, it must not end the training
             said = f"{type(error).__name__}: {error}"
             if isinstance(error, KitError | OSError):
@@ -177,10 +177,10 @@ class Recorder:
         if self._stored_step:
             self._folder.store_step(self._stored_step)
 
-    def _note_beginning(self, observer: TrainingFacts) -> None:
+    def _note_beginning(self, source: TrainingFacts) -> None:
         """Keep the state at the beginning: the arguments, or a checkpoint."""
-        work, job = self._work, observer.job
-        saves = observer.leads().get("saves")
+        work, job = self._work, source.job
+        saves = source.leads().get("saves")
         # With checkpoints, only the coordinator can say whether it began with one.
         if work is None or (job.checkpoints is not None and saves is None):
             return
@@ -194,22 +194,20 @@ class Recorder:
             arrays = {spec.name: to_numpy(work.params[spec.name]) for spec in job.specs}
             self._folder.keep_state(0, arrays)
 
-    def _round(self, observer: TrainingFacts, members: AskedMembers | None) -> None:
-        self._note_beginning(observer)
-        trace, self._cursors = observer.news(self._cursors)
+    def _round(self, source: TrainingFacts, members: AskedMembers | None) -> None:
+        self._note_beginning(source)
+        trace, self._cursors = source.news(self._cursors)
         for kind, rows in (("STEP", trace.steps), ("MEAS", trace.measures)):
             if len(rows):
                 self._folder.note(kind, {}, rows)
         self._note_once("EPOC", {"epochs": [[*row] for row in trace.epochs]})
-        leads = observer.leads()
+        leads = source.leads()
         if leads.get("arithmetic"):
             names = ("arithmetic", "libraries")
             self._note_once("WITH", {name: leads[name] for name in names})
-        self._note_once(
-            "CHNG", {"changes": [[*change] for change in observer.changes()]}
-        )
+        self._note_once("CHNG", {"changes": [[*change] for change in source.changes()]})
         for fate in (TransferKind.PUSH, TransferKind.LATE):
-            pushes = _pushes(observer.job, trace, fate)
+            pushes = _pushes(source.job, trace, fate)
             if len(pushes):
                 self._folder.note(fate.name, {}, pushes)
         self._n_rounds += 1
@@ -229,19 +227,19 @@ class Recorder:
             self._told[kind] = plain
             self._folder.note(kind, plain)
 
-    def _finish(self, observer: TrainingFacts) -> None:
-        trace, failure = observer.trace(), self._failure
+    def _finish(self, source: TrainingFacts) -> None:
+        trace, failure = source.trace(), self._failure
         plain = {
-            "step": observer.step(),
+            "step": source.step(),
             "error": to_plain(failure) if failure is not None else None,
-            "n_steps": [[*key, n] for key, n in observer.n_steps().items()],
+            "n_steps": [[*key, n] for key, n in source.n_steps().items()],
             "saves": [[*row] for row in trace.saves],
             "unread": trace.kept.unread,
-            "lost": {str(member): text for member, text in observer.lost().items()},
+            "lost": {str(member): text for member, text in source.lost().items()},
         }
         self._folder.note("LAST", {}, trace.totals)
-        flat = observer.final()
-        final = None if flat is None else unflatten(observer.job.layout, flat)
+        flat = source.final()
+        final = None if flat is None else unflatten(source.job.layout, flat)
         self._folder.end(plain, final)
 
 
@@ -287,34 +285,34 @@ _MOST_AHEAD_S: Final = 2.0
 class AskedMembers:
     """Asks the members of a training on behalf of its recorder, in one thread."""
 
-    def __init__(self, observer: TrainingFacts, options: Recording) -> None:
-        self._observer, self._every_s = observer, options.state_every_s
+    def __init__(self, source: TrainingFacts, options: Recording) -> None:
+        self._source, self._every_s = source, options.state_every_s
         self._callers: dict[int, Caller] = {}
-        self._job, self._cursor = observer.job, 0
+        self._job, self._cursor = source.job, 0
         self._at: int | None = None  # the step whose state is asked for
         self._shards: dict[int, Shard] = {}
         self._ahead_s, self._due = _AHEAD_S, time.monotonic()
-        self._seen = self._due, observer.step()
+        self._seen = self._due, source.step()
 
     def ask(self) -> tuple[Rows, State | None]:
         """Return new digests, and a state if one is complete.
 
         Members that cannot be reached are asked again the next time.
         """
-        if self._observer.job is not self._job:  # of the next generation
+        if self._source.job is not self._job:  # of the next generation
             self.close()
             self._callers = {}
-            self._job, self._cursor = self._observer.job, 0
+            self._job, self._cursor = self._source.job, 0
             self._forget()
         self._choose_step()
         digests: list[Any] = []
         coordinator = self._job.coordinator
         members = [coordinator]
         if self._at is not None:
-            lost = self._observer.lost()  # they answer no more, and have no state
+            lost = self._source.lost()  # they answer no more, and have no state
             members = [n for n, _ in enumerate(self._job.tasks) if n not in lost]
         for member in members:
-            if self._observer.is_silent(member):  # to dial it would take long
+            if self._source.is_silent(member):  # to dial it would take long
                 continue
             try:
                 reply = self._ask(member)
@@ -333,7 +331,7 @@ class AskedMembers:
         if member in self._shards:
             at = None  # its state is here; the coordinator is asked for digests alone
         if member not in self._callers:
-            self._callers[member] = self._observer.reach(member)
+            self._callers[member] = self._source.reach(member)
         question = {"run": job.run, "at": at, "since": self._cursor}
         limit_s = job.settings.call_deadline_s
         reply, blob = self._callers[member].call("run.recorded", limit_s, question)
@@ -345,15 +343,15 @@ class AskedMembers:
 
     def _choose_step(self) -> None:
         """Choose a step that no member has done yet, if a state is due."""
-        now, step = time.monotonic(), self._observer.step()
+        now, step = time.monotonic(), self._source.step()
         begun, before = self._seen
         self._seen, self._is_late = (now, step), False
-        row = self._observer.epoch()
+        row = self._source.epoch()
         is_asynchronous = row is not None and row.is_asynchronous
         if self._at is not None or now < self._due or row is None or is_asynchronous:
             return
         pace = (step - before) / max(now - begun, 1e-3)
-        # The observer's step may be a tenth of a second old.
+        # The step that is known here may be a tenth of a second old.
         ahead = math.ceil(pace * (self._ahead_s + 0.1))
         at = step + max(_LEAST_AHEAD, ahead)
         if at < self._job.steps:
@@ -364,7 +362,7 @@ class AskedMembers:
         job, at, shards = self._job, self._at, self._shards
         if at is None:
             return None
-        if not is_whole(shards.values(), self._observer.lost()):
+        if not is_whole(shards.values(), self._source.lost()):
             if self._is_late:  # a member had done the step before it was asked
                 self._ahead_s = min(2 * self._ahead_s, _MOST_AHEAD_S)
                 self._forget()

@@ -81,7 +81,7 @@ class TrainingRecorder(Protocol):
     def take(self, job: Job) -> None:
         """Take the job; raises `InvalidArgumentError` for one that it cannot record."""
 
-    def begin(self, observer: TrainingFacts, *, from_start: bool = False) -> None:
+    def begin(self, source: TrainingFacts, *, from_start: bool = False) -> None:
         """Begin to record what is known of the training."""
 
     def give_up(self) -> None:
@@ -115,6 +115,8 @@ class Run:
 
     job: Job
     recording: TrainingRecorder | None
+    #: Who knows the training: its observer, or the recording that was loaded.
+    source: TrainingFacts
 
     #: Why this topology, if `kit.train` was asked to choose one.
     recommendation: Any = None
@@ -155,7 +157,7 @@ class Run:
         source: TrainingFacts,
         bring: Callable[[str], None] | None = None,
     ) -> None:
-        self.job, self._observer, self._bring = job, source, bring
+        self.job, self.source, self._bring = job, source, bring
         self._params: dict[str, Array] | None = None
         self._leads_here = False
         self._work: Work | None = None
@@ -169,7 +171,7 @@ class Run:
     @property
     def topology(self) -> str:
         """How gradients meet now; set it to switch at the next step boundary."""
-        row = self._observer.epoch()
+        row = self.source.epoch()
         return row.topology if row else self.job.topology
 
     @topology.setter
@@ -183,7 +185,7 @@ class Run:
     @property
     def link(self) -> str:
         """The speed of the links, `""` for full speed; set it like `"1gbit,5ms"`."""
-        row = self._observer.epoch()
+        row = self.source.epoch()
         return row.link if row else self.job.link
 
     @link.setter
@@ -197,7 +199,7 @@ class Run:
         Set it to change that at the next step boundary. Asynchronous training meets at
         the parameter servers alone: `InvalidArgumentError` for another topology.
         """
-        row = self._observer.epoch()
+        row = self.source.epoch()
         return not row.is_asynchronous if row else self.job.synchronous
 
     @synchronous.setter
@@ -252,30 +254,30 @@ class Run:
     @property
     def switching(self) -> str:
         """The topology that is requested and does not hold yet; else empty."""
-        return self._observer.pending()
+        return self.source.pending()
 
     @property
     def requested(self) -> dict[str, Any]:
         """The topology, link and `synchronous` requested that do not hold yet."""
-        request = self._observer.requested() or {}
+        request = self.source.requested() or {}
         names = ("topology", "link", "synchronous")
         return {name: request[name] for name in names if name in request}
 
     @property
     def halting(self) -> str:
         """What waits for the end of the step under way: pausing, stopping, else ""."""
-        if self._observer.finished.done():
+        if self.source.finished.done():
             return ""
-        return str(self._observer.leads().get("halting", ""))
+        return str(self.source.leads().get("halting", ""))
 
     @property
     def refused(self) -> str:
         """Why the last request was not taken up; empty if it was."""
-        return str(self._observer.leads().get("abandoned", ""))
+        return str(self.source.leads().get("abandoned", ""))
 
     def pause(self) -> None:
         """Pause between two steps, until `resume`. Returns at once."""
-        self._observer.command("pause", steps=0)
+        self.source.command("pause", steps=0)
 
     def advance(self, steps: int = 1) -> None:
         """Run some more steps, then pause. Returns at once.
@@ -285,11 +287,11 @@ class Run:
         steps : int, default 1
             How many, at least 1.
         """
-        self._observer.command("pause", steps=steps)
+        self.source.command("pause", steps=steps)
 
     def resume(self) -> None:
         """Go on after a pause."""
-        self._observer.command("resume")
+        self.source.command("resume")
 
     def stop(self) -> None:
         """End the training between two steps and keep its parameters. Returns at once.
@@ -301,12 +303,12 @@ class Run:
         takes less than 10 s.
         """
         with suppress(FailedPreconditionError):  # it is over
-            self._observer.command("stop")
+            self.source.command("stop")
 
     def look(self) -> None:
         """Ask the coordinator at once how things stand, as is done regularly anyway."""
         with suppress(KitError):  # it may be over already; it is polled anyway
-            self._observer.command("look")
+            self.source.command("look")
 
     def _configure(self, **changes: Any) -> None:
         values = check_command("configure", changes)
@@ -317,7 +319,7 @@ class Run:
             if self._bring is not None:
                 self._bring(values["topology"])
         try:
-            self._observer.command("configure", **values)
+            self.source.command("configure", **values)
         except InvalidArgumentError as error:
             name = values.get("topology", "")
             if f"no topology is called {name!r}" not in error.message:
@@ -349,7 +351,7 @@ class Run:
         """
 
         def ask(ticket: str) -> None:
-            self._observer.command("save", ticket=ticket)
+            self.source.command("save", ticket=ticket)
 
         return Saving(ask, self._saves, self._is_over)
 
@@ -399,7 +401,7 @@ class Run:
         except InvalidArgumentError:
             recorder.give_up()
             raise
-        recorder.begin(self._observer)
+        recorder.begin(self.source)
         self.recording = recorder
         return recorder
 
@@ -407,7 +409,7 @@ class Run:
         """Take what the training was begun with, and its recorder."""
         self._work = work
         if recorder is not None:
-            recorder.begin(self._observer, from_start=True)
+            recorder.begin(self.source, from_start=True)
             self.recording = recorder
 
     def log_to(self, *loggers: LoggerHook) -> None:
@@ -439,7 +441,7 @@ class Run:
     @property
     def done(self) -> bool:
         """Whether the training is over, well or not, or watched no more (`close`)."""
-        return self._observer.finished.done()
+        return self.source.finished.done()
 
     def close(self) -> None:
         """Stop watching a training that goes on; its thread and links here end.
@@ -447,7 +449,7 @@ class Run:
         What is known stays: `state` and `step` are those of this moment. Waits and
         requests raise `CancelledError` from then on. Not needed when it is over.
         """
-        self._observer.close()
+        self.source.close()
 
     def wait(self, timeout: float | None = None) -> Run:
         """Block until the training is over, and return this run.
@@ -470,7 +472,7 @@ class Run:
         """
         check_timeout(timeout)
         try:
-            self._observer.wait(timeout)
+            self.source.wait(timeout)
         except KeyboardInterrupt as stop:
             raise self._interrupted("run.wait()") or stop from None
         self._warn()
@@ -510,7 +512,7 @@ class Run:
 
     def __await__(self) -> Generator[Any, None, Run]:
         try:
-            over = asyncio.wrap_future(self._observer.finished)
+            over = asyncio.wrap_future(self.source.finished)
             yield from waking(over).__await__()
         except asyncio.CancelledError as stop:
             # A deadline cancels as the stop button of a notebook does. Only a cell
@@ -539,7 +541,7 @@ class Run:
     def _warn(self) -> None:
         for task, step in self.unrepeatable.items():
             warnings.warn(_UNREPEATABLE.format(task=task, step=step), stacklevel=3)
-        for text in self._observer.stuck.said:
+        for text in self.source.stuck.said:
             warnings.warn(text, stacklevel=3)
         for text in [text for log in self._logs for text in log.errors]:
             warnings.warn(text, stacklevel=3)
@@ -550,27 +552,22 @@ class Run:
 
     @property
     def _has_ended(self) -> bool:
-        return self._observer.state() in ("done", "failed")
-
-    @property
-    def source(self) -> TrainingFacts:
-        """Who knows the training: its observer, or the recording that was loaded."""
-        return self._observer
+        return self.source.state() in ("done", "failed")
 
     @property
     def stuck(self) -> list[Task]:
         """The tasks in which a step goes on although the training has ended."""
-        return self._observer.stuck_tasks()
+        return self.source.stuck_tasks()
 
     @property
     def step(self) -> int:
         """How many steps are committed so far, as far as is known here."""
-        return self._observer.step()
+        return self.source.step()
 
     @property
     def state(self) -> str:
         """One of running, paused, done, failed."""
-        return self._observer.state()
+        return self.source.state()
 
     @property
     def checkpoints(self) -> SavedCheckpoints:
@@ -599,7 +596,7 @@ class Run:
         teller = Teller(output_for(sys.stdout))
         if hooks and hooks.tell:
             teller.reserve()
-        self._observer.let_tell(teller)
+        self.source.let_tell(teller)
         if hooks != () and hooks.loggers:
             try:
                 self.log_to(*hooks.loggers)
@@ -638,25 +635,25 @@ class Run:
     @property
     def messages(self) -> list[str]:
         """The newest lines that hooks have logged."""
-        return [str(text) for _, _, text in self._observer.coordinator.said]
+        return [str(text) for _, _, text in self.source.coordinator.said]
 
     def _saves(self) -> dict[str, Any]:
-        return self._observer.leads().get("saves") or {}
+        return self.source.leads().get("saves") or {}
 
     def _is_over(self) -> bool:
         """Raise what the training failed with; else whether it is over."""
-        return self.done and self._observer.finished.result() is None
+        return self.done and self.source.finished.result() is None
 
     @property
     def error(self) -> KitError | None:
         """What the training failed with, None if it has not."""
-        error = self._observer.finished.exception() if self.done else None
+        error = self.source.finished.exception() if self.done else None
         return error if isinstance(error, KitError) else None
 
     @property
     def loss(self) -> float:
         """The mean loss of the last step that is known here; NaN before the first."""
-        return self._observer.rows.loss
+        return self.source.rows.loss
 
     @property
     def metrics(self) -> list[StepRecord]:
@@ -716,7 +713,7 @@ class Run:
         Its arrays are views, so asking costs nothing. Of a long training the older
         steps are thinned out: `trace.kept` says what is left. Totals are exact.
         """
-        return self._observer.trace()
+        return self.source.trace()
 
     @property
     def bottleneck(self) -> Bottleneck:
@@ -754,14 +751,14 @@ class Run:
 
             run.flight()
         """
-        return self._observer.flight()
+        return self.source.flight()
 
     def news(self, since: Cursors = ()) -> tuple[Trace, Cursors]:
         """Return what was recorded after `since`, and where to ask from next time.
 
         Costs nothing, however many rows are new. Epochs and totals are always whole.
         """
-        return self._observer.news(since)
+        return self.source.news(since)
 
     @property
     def lost(self) -> dict[str, str]:
@@ -770,7 +767,7 @@ class Run:
         A worker that has come back is not among them; `run.trace.epochs` says since
         when it has taken part again.
         """
-        lost_members = self._observer.lost()
+        lost_members = self.source.lost()
         return {
             self.job.tasks[number].short: text for number, text in lost_members.items()
         }
@@ -782,7 +779,7 @@ class Run:
         -1 as long as there is none since the last change: of two tasks that are lost
         now, one may have held the other's part.
         """
-        moment = self._observer.leads().get("copied")
+        moment = self.source.leads().get("copied")
         return -1 if moment is None else int(moment)
 
     @property
@@ -803,12 +800,12 @@ class Run:
         often it was called. Then the result of an elastic training is not that of the
         undisturbed run. `wait` warns of it.
         """
-        steps_of = self._observer.unrepeatable()
+        steps_of = self.source.unrepeatable()
         return {self.job.tasks[number].short: step for number, step in steps_of.items()}
 
     def history(self) -> tuple[Change, ...]:
         """Return the tasks that an elastic training has lost or taken in, in order."""
-        return self._observer.changes()
+        return self.source.changes()
 
     def resize(self, *, worker: int) -> None:
         """Let other numbers of worker tasks host an elastic training; return at once.
@@ -836,7 +833,7 @@ class Run:
             run = kit.train(step, params, data, elastic=True)
             run.resize(worker=2)
         """
-        self._observer.command("place", workers=worker)
+        self.source.command("place", workers=worker)
 
     def rebalance(self, shares: Mapping[str, float] | None = None) -> None:
         """Spread the logical workers of an elastic training anew; return at once.
@@ -868,7 +865,7 @@ class Run:
         """
         if shares is None:
             shares = measured_shares(self.newest_job, self.trace)
-        self._observer.command("place", shares=shares)
+        self.source.command("place", shares=shares)
 
     def leave(self, task: str | Task) -> None:
         """Let an elastic training go on without a task that is there; return at once.
@@ -894,12 +891,12 @@ class Run:
 
             run.leave("worker:0")
         """
-        self._observer.command("leave", task=Task.parse(str(task)).short)
+        self.source.command("leave", task=Task.parse(str(task)).short)
 
     @property
     def newest_job(self) -> Job:
         """The job of the generation that is known here; without generations `job`."""
-        return self._observer.job
+        return self.source.job
 
     @property
     def traffic(self) -> list[Entry]:
@@ -913,7 +910,7 @@ class Run:
                 "the traffic account is complete when the training is over; use "
                 "run.wait() first, or look at run.trace."
             )
-        return account(self.job, self.trace, self.step, self._observer.n_steps())
+        return account(self.job, self.trace, self.step, self.source.n_steps())
 
     @property
     def moved_once(self) -> list[tuple[int, int, int]]:
@@ -933,7 +930,7 @@ class Run:
         # Asked before they are fetched: if the training ends meanwhile, these may be
         # older than its last ones, and must not be kept.
         is_final = self._has_ended
-        values = unflatten(self.job.layout, self._observer.params())
+        values = unflatten(self.job.layout, self.source.params())
         if is_final:
             self._params = values
         return {name: value.copy() for name, value in values.items()}
@@ -955,7 +952,7 @@ class Run:
 
     @property
     def _kept(self) -> str:
-        return str(self._observer.rows.kept)
+        return str(self.source.rows.kept)
 
     def _ipython_display_(self) -> None:
         show = view("run")
@@ -972,7 +969,7 @@ class Run:
             step=self.step,
             steps=self.job.steps,
             loss=self.loss,
-            epochs=self._observer.epochs() or (requested,),
+            epochs=self.source.epochs() or (requested,),
             switching=self.switching,
             error=f"{type(error).__name__}: {error.message}" if error else "",
             traffic=self.traffic if state == "done" else (),
