@@ -91,7 +91,7 @@ class SimulatedClock:
         if not self._link.is_shaped:
             has_end[:] = False
         elif len(set(group.hosts)) > 1:
-            hosts = np.array(group.hosts)
+            hosts = np.array(group.hosts, np.uint16)
             own = hosts[self._schedule.number[self._schedule.owner]]
             has_end &= hosts[rows.peer] != own
         return has_end

@@ -21,29 +21,18 @@ from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
-from kit.exchange.layout import CHUNK_BYTES, Layout, Range, Spec, merge
-from kit.exchange.plan import (
-    GRAD,
-    NEXT,
-    NOW,
-    SELF,
-    SLOT,
-    Add,
-    Apply,
-    Copy,
-    Group,
-    Plan,
-    Receive,
-    Send,
-)
-from kit.exchange.ports.memory import is_apart, physical
+from kit.exchange.layout import CHUNK_BYTES, Spec
+from kit.exchange.plan import Group
 from kit.exchange.topologies.time_model import CACHE_BYTES, Rates
 from kit.exchange.topologies.topology import by_name, first
 from kit.handles import names_its_arguments
 from kit.rehearsal.clock import SimulatedClock
+from kit.rehearsal.members import members_of, turns
 from kit.rehearsal.rehearsal import Rehearsal
 from kit.rehearsal.schedule import (
+    MOST_PLANNED,
     MOST_ROWS,
+    Columns,
     CommunicationSchedule,
     build_schedule,
     too_many,
@@ -60,10 +49,9 @@ from kit.rehearsal.sizes import (
 from kit.rehearsal.timeline import RowCollector
 from kit.settings import current
 from kit.task import Task
-from kit.trace.traffic import TransferKind
 from kit.training.arguments import optimizer_of, whole
 from kit.training.core.job import Job
-from kit.training.optimizers.rule import MeanUpdate, Optimizer
+from kit.training.optimizers.rule import Optimizer
 from kit.training.optimizers.rules import GradientDescent
 from kit.wire.shaping import LinkSettings
 
@@ -145,7 +133,8 @@ def rehearse(
     step as soon as it has done its part, so steps overlap if a topology lets them. It
     is assumed that each task has a core to itself, and that all gradients are ready
     when a worker has computed. A rehearsal's own time and memory grow with the
-    operations of a step; a ring of 1,000 tasks takes about 20 s and 0.5 GB.
+    operations of a step; a ring of 1,000 tasks takes about 3 s and 0.5 GB, and what
+    would take more than some 10 s is refused.
 
     Examples
     --------
@@ -270,104 +259,32 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     """Play steps of a job until they take equally long."""
     topology, link = by_name(job.topology), LinkSettings.parse(job.link)
     longest = job.plan(topology, job.workers[-1])
-    if longest is not None and len(longest.ops) * len(job.workers) > MOST_ROWS:
-        raise too_many(topology.name, job.layout)  # now, not half-way
+    most = MOST_ROWS if turns(topology) else MOST_PLANNED
+    if longest is not None and len(longest.ops) * len(job.workers) > most:
+        raise too_many(topology.name, job.layout, most)  # now, not half-way
     memory = dict.fromkeys((task.short for task in job.tasks), 0)
 
-    def plans() -> Iterator[tuple[int, Plan]]:
-        for member in job.group.members:
-            plan = job.plan(topology, member)
-            if plan is not None:
-                memory[job.tasks[member].short] = memory_of(job, plan, member)
-                yield member, job.payload.woven(plan)
+    def rows() -> Iterator[tuple[int, Columns]]:
+        for member, columns, n_bytes in members_of(job, topology):
+            memory[job.tasks[member].short] = n_bytes
+            yield member, columns
 
-    schedule = build_schedule(plans(), job.layout, topology.name)
+    schedule = build_schedule(rows(), job.layout, topology.name)
+    n_in_row = in_row(schedule, job.group)  # first: it lets go of what it needs
     seconds = [compute.get(job.tasks[member], 0.0) for member in schedule.members]
     n_bytes = job.layout.payload_bytes
-    clock = SimulatedClock(schedule, job.group, link, rates, seconds, n_bytes=n_bytes)
     recorder = RowCollector(schedule, job.workers, job.settings.trace_rows)
-    step_s = steady(clock, recorder)
+    about = schedule, job.group, link, rates, seconds
+    step_s = steady(SimulatedClock(*about, n_bytes=n_bytes), recorder)
     names = tuple(task.short for task in job.tasks)
     trace = recorder.trace(names, topology.name, job.link)
     return Rehearsal(
         *(topology.name, job.link, names, step_s, max(seconds)),
-        int(schedule.totals["bytes"].sum()),
-        int(schedule.totals["messages"].sum()),
-        in_row(schedule, job.group),
+        int(schedule.rows.amount[schedule.taken].sum()),
+        len(schedule.taken),
+        n_in_row,
         *(memory, rates, trace, job),
     )
-
-
-def memory_of(job: Job, plan: Plan, member: int) -> int:
-    """Return the bytes of a member's buffers.
-
-    With compressed gradients each worker updates all parameters, and has all slots.
-    """
-    update, n_slots = MeanUpdate(job.optimizer, len(job.workers)), len(job.slots)
-    buffers = buffer_bytes(
-        *(plan, job.layout, job.group, member),
-        n_slots=0 if job.payload.encodes else n_slots,
-        overwrites=plan.overwrites and update.spends,
-        stays=not by_name(job.topology).agrees,
-    )
-    has_all = job.payload.encodes and member in job.workers
-    return buffers + n_slots * job.layout.payload_bytes * has_all
-
-
-Touched = tuple[int, int, Range]  # whose memory (SELF, or a far peer's copy), region
-
-
-def buffer_bytes(
-    plan: Plan,
-    layout: Layout,
-    group: Group,
-    member: int,
-    *,
-    n_slots: int,
-    overwrites: bool,
-    stays: bool = False,
-) -> int:
-    """Return the bytes that a member's buffers take in synchronous steps.
-
-    Of the regions of `kit.exchange.ports.memory`, only pages that are touched cost
-    anything. So what counts is the ranges that a plan writes: all gradients and
-    parameters of a worker, those that others hold, slots where parameters are updated,
-    gradients that are kept, and what comes from other hosts and is kept apart.
-
-    `overwrites`: the next parameters are where the gradients were; `stays`: there are
-    no next ones, and the agreed ones stay.
-    """
-    ranges: dict[tuple[int, int], set[Range]] = {}
-    for whose, region, part in set(_touched(plan, layout, group, member, n_slots)):
-        for parity in (0, 1):
-            buffer = physical(region, parity, overwrites, stays)
-            ranges.setdefault((whose, buffer), set()).add(part)
-    return sum(part.size for parts in ranges.values() for part in merge(parts))
-
-
-def _touched(
-    plan: Plan, layout: Layout, group: Group, member: int, n_slots: int
-) -> Iterator[Touched]:
-    if member in group.workers:
-        whole = Range(0, layout.n_bytes)
-        yield from ((SELF, region, whole) for region in (GRAD, NOW))
-    here = group.host(member)
-    for op in plan.ops:
-        match op:
-            case Send():
-                yield SELF, op.region, op.range
-            case Receive():
-                far = group.host(op.source) != here
-                if far and is_apart(op.region) and op.kind != TransferKind.GATHER:
-                    yield op.source, op.region, op.range
-            case Add():
-                yield SELF, op.into, op.range
-            case Copy():
-                yield SELF, op.into, op.range
-            case Apply():
-                slots = (SLOT + slot for slot in range(n_slots))
-                for region in (NOW, NEXT, *slots):
-                    yield SELF, region, op.range
 
 
 def in_row(found: CommunicationSchedule, group: Group) -> int:

@@ -20,15 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
-from kit.exchange.layout import Layout
+from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import Add, Apply, Op, Plan, Receive, Send
 from kit.trace.log import Rows
 from kit.trace.traffic import TOTAL
 
 Array = npt.NDArray[Any]
-Row = tuple[int, int, int, int]  # as in `Columns`
+# What to do, with whom, why, and with how many arrays of which range.
+Row = tuple[int, int, int, int, Range]
 READY, SEND, RECEIVE, ADD, APPLY = range(5)  # what a row is
-MOST_ROWS = 8_000_000  # some 500 MB with their times
+MOST_ROWS = 8_000_000  # some 600 MB with their times
+MOST_PLANNED = 3_000_000  # each made and read as an object, which takes some 10 s
 
 
 class Columns(NamedTuple):
@@ -75,9 +77,8 @@ class CommunicationSchedule:
         """The rows that take a message which holds anything, as their numbers."""
         return np.flatnonzero((self.rows.code == RECEIVE) & (self.rows.amount > 0))
 
-    @cached_property
     def totals(self) -> Rows:
-        """What a step moves on each link, by kind, as the rows of a trace; exact."""
+        """Return what a step moves on each link, by kind, as in a trace; exact."""
         rows = self.taken
         source = self.rows.peer[rows].astype(np.int64)
         target = self.number[self.owner[rows]].astype(np.int64)
@@ -91,21 +92,18 @@ class CommunicationSchedule:
 
 
 def build_schedule(
-    plans: Iterable[tuple[int, Plan]], layout: Layout, name: str
+    rows_of_members: Iterable[tuple[int, Columns]], layout: Layout, name: str
 ) -> CommunicationSchedule:
-    """Return the step that members do by their plans, which are asked for one by one.
+    """Return the step of members, whose rows are asked for one by one.
 
-    The plans are as they are carried out, with their buckets woven together; `name` is
-    the topology's, for messages. Raises `InvalidArgumentError` when the plans do not
-    fit together, `ResourceExhaustedError` when they are too many operations. Takes
-    about 3 microseconds for an operation.
+    `name` is the topology's, for messages. Raises `InvalidArgumentError` when the plans
+    do not fit together, `ResourceExhaustedError` when they are too many operations.
     """
     members, parts, total = [], [], 0
-    for member, plan in plans:
-        part = _columns(plan)
+    for member, part in rows_of_members:
         total += len(part.code)
         if total > MOST_ROWS:
-            raise too_many(name, layout)
+            raise too_many(name, layout, MOST_ROWS)
         members.append(member)
         parts.append(part)
     if not members:
@@ -119,11 +117,11 @@ def build_schedule(
     return replace(schedule, message=message, n_messages=n_messages)
 
 
-def too_many(name: str, layout: Layout) -> ResourceExhaustedError:
-    """Return the error for a step that has more than `MOST_ROWS` operations."""
+def too_many(name: str, layout: Layout, most: int) -> ResourceExhaustedError:
+    """Return the error for a step that has more than `most` operations."""
     return ResourceExhaustedError(
         f"a step of topology {name!r} with {layout.n_chunks} workers and "
-        f"{len(layout.buckets)} buckets has more than {MOST_ROWS:,} operations, too "
+        f"{len(layout.buckets)} buckets has more than {most:,} operations, too "
         f"many to play. Rehearse fewer tasks, a smaller model, or larger buckets with "
         f"settings(bucket_bytes=...)."
     )
@@ -132,16 +130,20 @@ def too_many(name: str, layout: Layout) -> ResourceExhaustedError:
 _NONE = np.zeros(0, np.int32)
 
 
-def _columns(plan: Plan) -> Columns:
+def columns_of(plan: Plan) -> Columns:
+    """Return the rows of a plan as it is carried out, with its buckets woven together.
+
+    Takes about 3 microseconds for an operation.
+    """
     code, peer, kind, amount = (list[int]() for _ in range(4))
-    for what, whom, why, size in _rows(plan):
+    for what, whom, why, times, part in rows_of(plan):
         if what == ADD and code[-1] == ADD:
-            amount[-1] += size
+            amount[-1] += times * part.size
             continue
         code.append(what)
         peer.append(whom)
         kind.append(why)
-        amount.append(size)
+        amount.append(times * part.size)
     return Columns(
         np.array(code, np.uint8),
         np.array(peer, np.uint16),
@@ -150,24 +152,25 @@ def _columns(plan: Plan) -> Columns:
     )
 
 
-def _rows(plan: Plan) -> Iterator[Row]:
+def rows_of(plan: Plan) -> Iterator[Row]:
+    """Yield what a plan does, one addition after the other."""
     for bucket, ops in enumerate(plan.reduce):
-        yield READY, 0, 0, bucket
+        yield READY, 0, 0, 1, Range(0, bucket)
         yield from _of(ops)
-    yield READY, 0, 0, max(0, len(plan.reduce) - 1)
+    yield READY, 0, 0, 1, Range(0, max(0, len(plan.reduce) - 1))
     yield from _of(plan.finish)
 
 
 def _of(ops: tuple[Op, ...]) -> Iterator[Row]:
     for op in ops:
         if isinstance(op, Send):
-            yield SEND, op.to, op.kind, op.range.size
+            yield SEND, op.to, op.kind, 1, op.range
         elif isinstance(op, Receive):
-            yield RECEIVE, op.source, op.kind, op.range.size
+            yield RECEIVE, op.source, op.kind, 1, op.range
         elif isinstance(op, Add):
-            yield ADD, 0, 0, (len(op.terms) - 1) * op.range.size
+            yield ADD, 0, 0, len(op.terms) - 1, op.range
         elif isinstance(op, Apply):
-            yield APPLY, 0, 0, op.range.size
+            yield APPLY, 0, 0, 1, op.range
 
 
 def _paired(schedule: CommunicationSchedule, name: str) -> tuple[Array, int]:

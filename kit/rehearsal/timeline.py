@@ -52,7 +52,7 @@ class RowCollector:
     def trace(self, tasks: Sequence[str], topology: str, link: str) -> Trace:
         """Return all of it as the trace of a training."""
         n_steps = len(self._steps)
-        totals = self.schedule.totals.copy()
+        totals = self.schedule.totals()
         totals["epoch"] = EPOCH
         totals["bytes"] *= n_steps
         totals["messages"] *= n_steps

@@ -187,6 +187,19 @@ class Updating(Gossip):
         return plan and plan._replace(finish=(Apply(layout.buckets[0].range),))
 
 
+class Lopsided(Ring):
+    """Workers that hand out what they have summed up in orders of their own."""
+
+    turns = True
+
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        plan = super().plan(layout, group, member)
+        if plan is None or member != group.workers[-1]:
+            return plan
+        *ops, last = plan.reduce[0]
+        return plan._replace(reduce=((*ops, last, last), *plan.reduce[1:]))
+
+
 class Boastful(Ring):
     def traffic(self, layout: Layout, group: Group) -> Traffic:
         return {key: n + 4 for key, n in super().traffic(layout, group).items()}
@@ -233,6 +246,7 @@ def is_send(op: Op) -> bool:
         (Famous(), "worker:0 weighs 2 in all means together, not 1"),
         (Lonely(), "2 of 3 workers never hear of the first one"),
         (Updating(), "owners and plans disagree about whether worker:0 updates byte"),
+        (Lopsided(), "does something else than worker:0 would do in its place"),
         (Boastful(), "traffic says 68 of REDUCE from worker:0 to worker:1.* 64 bytes"),
         (Modest(), "n_messages is 1, and the plans send 24"),
         (Cheap(), r"loads says moved=\d+ of all tasks; the plans have"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kit
@@ -15,9 +15,13 @@ from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.layout import Layout, Range, Spec
 from kit.exchange.plan import GRAD, Apply, Group, Plan, Receive, Send
 from kit.exchange.topologies import topology as topologies
+from kit.exchange.topologies.mesh import Mesh
+from kit.exchange.topologies.ring import Ring
+from kit.exchange.topologies.ring_whole import WholeRing
 from kit.exchange.topologies.time_model import Rates
 from kit.exchange.topologies.topology import Topology, by_name
 from kit.rehearsal import schedule as schedules
+from kit.rehearsal.rehearsal import Rehearsal
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.trace.traffic import Phase, TransferKind
 from tests.cases import for_each
@@ -117,6 +121,64 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     replay = play(result.job, seconds | dict.fromkeys(range(n_ps), 0.0), rates, n_steps)
     for row in steps:
         assert row["end"] == replay[row["step"]][row["task"]]
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Ring, Mesh, WholeRing])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    models(4),
+    st.integers(1, 6),
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from(["gradient_descent", "adam"]),
+    st.sampled_from(COMPRESSORS),
+)
+def test_what_one_plan_tells_of_all_workers_is_what_their_own_plans_say(
+    kind: type[Topology],
+    specs: list[Spec],
+    n: int,
+    hosts: int | None,
+    optimizer: str,
+    compress: str | None,
+) -> None:
+    derived = type("Derived", (kind,), {"name": "derived"})  # its plans are all made
+    topologies.register(derived())
+
+    def rehearsed(name: str) -> Rehearsal:
+        with kit.settings(bucket_bytes=64):
+            return kit.rehearse(
+                *(arrays(specs), name),
+                worker=n,
+                hosts=hosts and min(hosts, n),
+                link="1mbit,1ms",
+                optimizer=optimizer,
+                compress=compress,
+                rates=Rates(1e-4, 2e-5, 3e-6, 1.7e-6),
+            )
+
+    by_one, by_each = rehearsed(kind.name), rehearsed("derived")
+    assert by_one.memory == by_each.memory
+    assert by_one.trace.steps.tobytes() == by_each.trace.steps.tobytes()
+    assert by_one.trace.transfers.tobytes() == by_each.trace.transfers.tobytes()
+    assert by_one.trace.totals.tobytes() == by_each.trace.totals.tobytes()
+
+
+def test_all_workers_of_a_ring_need_one_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, plan = list[int](), Ring.plan
+
+    def counted(self: Ring, layout: Layout, group: Group, member: int) -> Any:
+        made.append(member)
+        return plan(self, layout, group, member)
+
+    monkeypatch.setattr(Ring, "plan", counted)
+    with kit.settings(bucket_bytes=4000):
+        result = kit.rehearse(4000, "ring", worker=100, rates=FREE)
+
+    assert result.n_messages == 2 * 99 * 100
+    assert len(made) <= 2  # and one that tells how large the step is
 
 
 @for_each("n", [2, 3, 8])

@@ -49,6 +49,7 @@ class Mesh(ReduceGather):
 
     name = "mesh"
     title = "Mesh all-reduce"
+    turns = True
     hue = 2
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:

@@ -46,6 +46,7 @@ class Ring(ReduceGather):
 
     name = "ring"
     title = "Ring all-reduce"
+    turns = True
     hue = 1
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:

@@ -41,6 +41,7 @@ class WholeRing(Topology):
 
     name = "ring-whole"
     title = "Ring of whole gradients"
+    turns = True
     hue = 3
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:

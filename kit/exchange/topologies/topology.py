@@ -62,6 +62,11 @@ class Topology(ABC):
         steps are not carried out by the plan: workers push to each server what it
         holds, and pull it, as in `ps`. So each server must own what it holds, and
         nobody else may own anything.
+    turns : bool, default False
+        Whether workers differ by their places alone: what the k-th one does is what the
+        first one does, with all workers and chunks moved on by k places on a circle. A
+        thousand of them are then rehearsed from one plan. Not inherited: a class that
+        is derived from it says so itself.
     hue : int, optional
         The number of its colour in the palette of the figures; by default the next one
         that is free.
@@ -80,6 +85,7 @@ class Topology(ABC):
     agrees: bool = True
     may_be_asynchronous: bool = False
     may_have_backups: bool = False
+    turns: bool = False
     hue: int | None = None
 
     @property

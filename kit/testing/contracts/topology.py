@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 from typing import Any, NoReturn
 
 import numpy as np
@@ -94,7 +94,7 @@ def check_topology(
     * where not all agree, nobody updates, every worker ends with the sum of its
       `neighbourhood` in that order, and the mean of all workers stays what it was;
     * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
-      names members of the group.
+      names members of the group; `turns`, if it says so, holds.
 
     Parameters
     ----------
@@ -228,6 +228,7 @@ class _Trial:
             carry_messages(self.plans)
         except AssertionError as error:
             self.fail(str(error))
+        self._check_turns()
         self._check_owners()
         self._check_served()
         self._check_formulas()
@@ -291,6 +292,40 @@ class _Trial:
         for region in _regions(op):
             if not 0 <= region < SPARE + self.layout.n_chunks:
                 self.fail(f"{name} does {op}: there is no region {region}.")
+
+    def _check_turns(self) -> None:
+        n_chunks = len(self.layout.buckets) * self.layout.n_chunks
+        is_full = self.layout.n_full_chunks == n_chunks  # else chunks look alike
+        if not (is_full and vars(type(self.topology)).get("turns", False)):
+            return
+        workers = self.group.workers
+        first, *others = (self._seen_from(seat) for seat in range(len(workers)))
+        for worker, seen in zip(workers[1:], others, strict=True):
+            if seen != first:
+                self.fail(
+                    f"{self.name(worker)} does something else than "
+                    f"{self.name(workers[0])} would do in its place; leave out turns."
+                )
+
+    def _seen_from(self, seat: int) -> list[Any]:
+        """Return a worker's operations, with others and chunks counted from it."""
+        workers = self.group.workers
+        plan, n = self.plans.get(workers[seat]), len(workers)
+        chunks = {
+            part: (number, (chunk - seat) % n)
+            for number, bucket in enumerate(self.layout.buckets)
+            for chunk, part in enumerate(bucket.chunks)
+        }
+        seen = [
+            (
+                type(op).__name__,
+                [(workers.index(who) - seat) % n for who in _partners(op)],
+                str(chunks.get(op.range, op.range)),
+            )
+            for op in (plan.ops if plan is not None else ())
+        ]
+        runs = groupby(seen, key=lambda row: row[0] == Add.__name__)
+        return [sorted(run) if adds else [*run] for adds, run in runs]
 
     def _check_owners(self) -> None:
         owned = self.topology.owners(self.layout, self.group)
