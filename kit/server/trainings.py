@@ -388,22 +388,31 @@ class Trainings:
         run: str,
         deadline: float,
         attempt_s: float = math.inf,
+        *,
+        saves: bool = False,
     ) -> Link:
         """Dial a member; one that does not listen yet may be about to start.
 
         All servers listen before a later generation begins: there, one that refuses has
         ended, and one that is silent is given up when it would count as dead.
+        `saves`: the coordinator, which listens, is dialled for a checkpoint; also when
+        the training has failed, as a save under way may still succeed.
         """
         member = self.find(run)
+
+        def check() -> None:
+            if member.is_over or not saves:
+                member.check()
+
         job = member.job
         if address := job.address(job.tasks.index(task)):
             deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
         return self._directory().reach(
             *(task, self.task, role, run),
             address=address,
-            listens=bool(address),
+            listens=bool(address) or saves,
             deadline=deadline,
-            check=member.check,
+            check=check,
             attempt_s=attempt_s,
         )
 
@@ -465,11 +474,12 @@ class Trainings:
         """Return the way to the coordinator, once that has begun."""
         if coordinator is not None:
             return CoordinatorClient(SameProcess(coordinator, me))
+        to = job.tasks[job.coordinator]  # also where a stand-in answers for it
         limit_s = job.settings.redial_after_s  # then another attempt
 
-        def dial(deadline: float) -> Caller:
-            to = job.tasks[job.coordinator]  # also where a stand-in answers for it
-            return Caller(self._dial(to, Role.CONTROL, job.run, deadline, limit_s))
+        def dial(deadline: float, *, saves: bool = False) -> Caller:
+            about = to, Role.CONTROL, job.run, deadline, limit_s
+            return Caller(self._dial(*about, saves=saves))
 
         way = OverLinks(job.run, me, dial, job.settings)
         try:

@@ -22,7 +22,7 @@ from kit.training.core.questions import HeartbeatReply
 from kit.training.features.checkpointing import writer as checkpoint_writer
 from kit.training.features.checkpointing.resume import FolderLock
 from tests.training.saved import MANY, MOMENTUM, Patient, is_saved, names, train
-from tests.training.toy import quick_cluster, replayed, same_bits
+from tests.training.toy import fit, quick_cluster, replayed, same_bits
 
 Write = Callable[[Path, Any], Any]
 
@@ -186,6 +186,35 @@ def test_failed_step_ends_the_training_but_not_the_save_before_it(
     run = train(cluster, tmp_path, MANY, every=3, step=stumble)
     with pytest.raises(kit.errors.StepFailed):
         run.wait(10)
+
+    assert names(tmp_path) == ["step-3"]
+
+
+def test_a_shard_is_handed_in_by_a_writer_that_had_not_dialled_before_the_failure(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_writer, "LAST_WORDS_S", 30.0)
+    beside = checkpoint_writer.CheckpointWriter.beside
+
+    def all_failed() -> bool:
+        members = [server.trainings.member for server in cluster.servers]
+        return all(member is not None and member.error for member in members)
+
+    def afterwards(writer: Any, do: Callable[..., None], *values: Any) -> None:
+        beside(writer, until, all_failed, 10)
+        beside(writer, do, *values)
+
+    monkeypatch.setattr(checkpoint_writer.CheckpointWriter, "beside", afterwards)
+    number = iter(range(1000))
+
+    def stumble(params: Any, batch: Any) -> Any:
+        if next(number) >= 8:
+            raise ValueError("no")
+        return fit(params, batch)
+
+    run = train(cluster, tmp_path, MANY, every=3, step=stumble)
+    with pytest.raises(kit.errors.StepFailed, match="ValueError: no"):
+        run.wait(20)
 
     assert names(tmp_path) == ["step-3"]
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kit.arithmetic import MOST_THREADS
@@ -262,17 +263,22 @@ class OverLinks:
         self,
         run: str,
         member: int,
-        dial: Callable[[float], Caller],
+        dial: Callable[..., Caller],
         settings: Settings,
     ) -> None:
-        """`dial` reaches the coordinator before a point of the monotonic clock."""
+        """`dial` reaches the coordinator before a point of the monotonic clock.
+
+        With `saves`, also when the training has failed.
+        """
         self._about = {"run": run, "member": member}
         self.threads = 0
         self._deadline_s = settings.dead_after_s
         self._control = ReconnectingCaller(dial, settings.redial_after_s)
         # A large block may rightly take long, so this line is not dialled anew as soon;
         # its deadline leaves time for a second attempt.
-        self._checkpoints = ReconnectingCaller(dial, self._deadline_s)
+        self._checkpoints = ReconnectingCaller(
+            partial(dial, saves=True), self._deadline_s
+        )
 
     def has_begun(self, deadline: float) -> bool:
         """Ask whether the coordinator has begun; tasks begin one after the other.
