@@ -69,6 +69,8 @@ class Invariants:
     def begins(self, values: dict[str, Any]) -> None:
         """A generation is to begin with the newest copies, all of one run."""
         job, machines = values["job"]["job"], self.world.machines
+        if {*job.generation.processes} <= self.world.leaving:
+            self.world.leaving.clear()  # nobody else is left
         moment = CopyPoint(*values["moment"])
         here = [machines[name] for name in job.generation.processes]
         held = {

@@ -125,9 +125,11 @@ class Run:
         world, host = self.world, member.host
         for name in sorted({*self.places}):
             machine = world.machines[name]
-            here = [value for value in self.members.values() if value.host is machine]
-            # Nobody listens there, or what has begun there is over already.
-            if machine.is_lost or any(item.is_over for item in here):
+            here = [item for item in self.members.values() if item.host.name == name]
+            # Nobody listens there, or what has begun there is over already; with its
+            # process, if another one of that task is there by now.
+            is_new = any(item.host is not machine for item in here)
+            if machine.is_lost or is_new or any(item.is_over for item in here):
                 self.tell_others(machine)
         if len(self.members) < len(self.job.tasks):
 

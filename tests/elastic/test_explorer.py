@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kit.errors import LinkLost, NotFoundError
+from kit.errors import (
+    DeadlineExceededError,
+    KitError,
+    LinkLost,
+    NotFoundError,
+    PeerLost,
+    UnavailableError,
+)
 from kit.server.elastic import succession
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
 from kit.training.features.elastic import generation as rules
 from kit.training.features.elastic.asking import Ask, Pause
+from tests.elastic.coroutines import SETTINGS
 from tests.elastic.explorer import Bound, explore, play, wander
 from tests.elastic.invariants import Violation
 from tests.elastic.world import World
@@ -234,3 +243,57 @@ def test_each_member_begins_with_the_rows_of_its_steps_wherever_it_was_hosted() 
     begun = [member.beginning for member in last.members.values()]
     assert len(begun) == 3
     assert all(beginning and beginning.report for beginning in begun)
+
+
+def test_who_was_silent_gives_its_copies_when_those_after_it_are_lost() -> None:
+    # It had let go of them as soon as it heard of a generation without itself.
+    history = play(
+        Bound(4, losses=3, kinds=("kill", "stop")),
+        ("step", "copy 0"),
+        ("copy 3", "step"),
+        ("step", "copy 0"),
+        ("copy 3", "stop worker:1"),
+        ("stop worker:1", "stop worker:3"),
+        ("worker:0 is told by worker:2: begin", "kill worker:0"),
+    )
+
+    left = [history.world.machines[f"worker:{n}"].training.now for n in (1, 2, 3)]
+    assert [now.error for now in left] == 3 * [None]
+    assert {now.generation.processes for now in left} == {
+        ("worker:1", "worker:2", "worker:3")
+    }
+
+
+def test_a_copy_is_not_lost_with_a_link_that_ends_however_late_that_is() -> None:
+    world = play(Bound(3)).world
+    training = world.machines["worker:0"].training
+    training.now.noticed = world.clock, "worker:2 is gone."
+
+    def lead(other: KitError) -> KitError | None:
+        coroutine = training._succession._lead()
+        wanted = next(coroutine)
+        assert isinstance(wanted, Ask)
+        mine = training.claim(wanted.values["number"], wanted.values["after"])
+        gone = {"worker:1": other, "worker:2": UnavailableError("refused")}
+        with suppress(PeerLost, StopIteration):
+            coroutine.send({"worker:0": mine, **gone})
+        error: KitError | None = training.now.error
+        return error
+
+    assert lead(DeadlineExceededError("silent")) is None
+    world.clock += 2 * SETTINGS.dead_after_s
+    assert lead(LinkLost("ended")) is None
+    assert "only copies" in str(lead(DeadlineExceededError("silent")))
+
+
+def test_who_is_to_leave_stays_when_all_others_are_lost() -> None:
+    history = play(
+        Bound(3, standby=1, losses=3, kinds=("kill", "leave")),
+        ("copy 2", "leave worker:1"),
+        ("worker:0 is told by worker:2: note", "kill worker:2"),
+        ("kill worker:2", "kill worker:0"),
+    )
+
+    left = history.world.machines["worker:1"].training.now
+    assert left.error is None
+    assert left.generation.processes == ("worker:1",)

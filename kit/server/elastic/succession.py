@@ -7,7 +7,7 @@ asks it. So tests can play all histories of a few processes without threads or l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -60,12 +60,8 @@ _ENDS_S: Final = 1.0
 class Succession:
     """One process's part in finding the next generation."""
 
-    def __init__(
-        self, standing: Standing, processes: OtherProcesses, forget: Callable[[], None]
-    ) -> None:
-        """`forget` releases the copies that the process holds."""
+    def __init__(self, standing: Standing, processes: OtherProcesses) -> None:
         self.now, self._processes = standing, processes
-        self._forget = forget
         # A generation that has not begun here: which, and when it was heard of.
         self._heard_of = 0, 0.0
         self._lacks_since = inf  # there is no whole copy on those that answer
@@ -139,12 +135,11 @@ class Succession:
         """Ask to take part in a training whose newest generation is that of `job`.
 
         This process was lost, or taken for lost: it was stopped, and wakes up. The
-        copies that it holds are too old to be of use.
+        copies that it holds are old, but the others may lose what has followed them.
         """
         with self.now.changed:
             self.now.job, self.now.noticed = job, None
             self.now.has_begun = False
-            self._forget()
             self.now.changed.notify_all()
         self._processes.run(f"kit-join-{self.now.me}", self._ask_to_join())
 
@@ -250,6 +245,8 @@ class Succession:
         number = rules.number_after(newest, self.now.me)
         asked_at = self.now.clock()
         asked = {*self._replicas, *self.now.joining}
+        if self._lacks_since < inf:  # those that were silent may hold older copies
+            asked |= {*old.known}
         values = {"number": number, "after": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
         replies = yield Ask(
@@ -268,20 +265,25 @@ class Succession:
         if not self._may_go_on(stay, [*ended, *fresh]):
             raise self._too_few(lost, stay, began[1])
         steps = [good[n]["step"] for n in stay]
-        copy = self._newest(good, max(steps))
+        # What others hold, who were lost on the way, counts where nothing else is left.
+        mine = {n: reply for n, reply in good.items() if n in self._replicas}
+        copy = self._newest(mine, max(steps)) or self._newest(good, max(steps))
         # Without a whole copy, all begin anew with the initial values. A process that
         # has let go of these knew of a whole copy, which must be somewhere then.
         if copy is None and not all(good[n]["may_begin_anew"] for n in stay):
-            has_all = len(good) + len(ended) == len(asked)
+            has_all = {*good, *ended} >= {*asked, *old.known}
             self._lacks_since = min(self._lacks_since, now := self.now.clock())
-            if has_all or now - self._lacks_since > job.settings.dead_after_s:
+            is_late = now - self._lacks_since > job.settings.dead_after_s
+            # One whose link has just ended may answer over another.
+            may_answer = any(isinstance(reply, LinkLost) for reply in replies.values())
+            if has_all or (is_late and not may_answer):
                 self.now.fail(_no_copy(lost))
                 return
             raise _no_copy(lost)  # a silent process may hold one: `_go_on` asks again
         self._lacks_since = inf
         moment, holders = copy or (CopyPoint(0), {})
         log = yield from self._log(good, holders)
-        placing = _placing(old, log, fresh)
+        placing = _placing(old, log, fresh, [*good])
         # If the generation was still repeating steps, only those that it did count.
         reached = max(moment.step, *steps)
         is_paused = log is not None and log.now.is_paused
@@ -493,17 +495,22 @@ def _held(reply: Plain) -> list[Held]:
 
 
 def _placing(
-    before: Generation, log: DecisionLog | None, fresh: Sequence[str]
+    before: Generation,
+    log: DecisionLog | None,
+    fresh: Sequence[str],
+    here: Sequence[str],
 ) -> Placing:
     """Return how members are spread now that some processes have joined.
 
-    Where the number of workers is limited, a new one raises the limit by one.
+    Where the number of workers is limited, a new one raises the limit by one. Who is to
+    leave stays all the same when nobody else is here any more.
     """
     newest = before.placing
     if log is not None and log.now.placing is not None:
         newest = max(newest, log.now.placing, key=lambda placing: placing.number)
     new = [task for task in fresh if task not in before.known and not is_server(task)]
     left = tuple(task for task in newest.left if task not in fresh)
+    left = () if {*here} <= {*left} else left
     workers = newest.workers + len(new) if newest.workers else 0
     if (workers, left) == (newest.workers, newest.left):
         return newest

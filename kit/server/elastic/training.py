@@ -69,9 +69,7 @@ class ElasticTraining:
         self._name = f"{own.task.short} {secrets.token_hex(8)}"
         self.now = standing = Standing(own.task.short, job, clock)
         self._processes = processes(standing, neighbours, self._answer)
-        self._succession = Succession(
-            standing, self._processes, lambda: self.copies.drop_after(-1)
-        )
+        self._succession = Succession(standing, self._processes)
         self._begun_here = neighbours.begun_here(self.origin)
         self._work = work and replace(work)
         self._first_copy: int | None = None  # of which step

@@ -86,8 +86,10 @@ when not all could begin.
 
 *Who wakes up.* A process that was stopped finds its links closed, asks the others, and
 hears of a generation that it is not part of. It is fenced: it ends its members, and
-nothing that it sends is taken, because its frames name an older run. One that stands by
-has no links; it asks the one that leads now and then.
+nothing that it sends is taken, because its frames name an older run. It keeps its old
+copies until it begins again: those that went on without it may be lost before they have
+a whole one. Only then do they ask it, and all that have ever taken part. One that
+stands by has no links; it asks the one that leads now and then.
 """
 
 from __future__ import annotations
