@@ -14,7 +14,7 @@ export PYTHON
 # Hundreds of processes import the package; each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo lab test test-fast test-arm check format docs bench clean
+.PHONY: help demo lab test test-fast test-arm test-torch check format docs bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ test-fast: .venv/ready-test ## run the tests that are not marked slow
 
 test-arm: .venv/ready-test ## run tests of the core on an emulated ARM, as root
 	@.ci/arm -m "not slow" -n $$(nproc) tests/exchange tests/wire $(ARGS)
+
+test-torch: .venv/ready-test ## run the tests that need torch, with one of their own
+	@.ci/torch $(ARGS)
 
 check: .venv/ready-dev ## lint, format and types
 	$(PY) -m ruff check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 
 _MOST_LIKE = 200  # characters of a description in an error
@@ -29,7 +30,7 @@ class Signature:
     like: str = ""
     options: tuple[tuple[str, object], ...] = ()
 
-    @property
+    @cached_property
     def text(self) -> str:
         """How errors show it: `all_reduce(float32[10], op='sum')`."""
         like = self.like
@@ -39,15 +40,23 @@ class Signature:
         arguments += [f"{name}={value!r}" for name, value in self.options]
         return f"{self.what}({', '.join(arguments)})"
 
-    @property
+    @cached_property
     def strict(self) -> str:
         """Everything."""
         return f"{self.what}|{self.like}|{self.options}"
 
-    @property
-    def loose(self) -> str:
-        """Everything but the value."""
-        return f"{self.what}|{self.options}"
+    @cached_property
+    def digests(self) -> tuple[int, int]:
+        """What is compared: of everything, and of everything but the value."""
+        return digest(self.strict), digest(f"{self.what}|{self.options}")
+
+
+@lru_cache(1000)  # a loop makes the same few calls
+def signature_of(
+    what: str, like: str = "", options: tuple[tuple[str, object], ...] = ()
+) -> Signature:
+    """Return the signature of a call."""
+    return Signature(what, like, options)
 
 
 @dataclass(frozen=True)

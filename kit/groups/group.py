@@ -17,7 +17,7 @@ from kit.errors import (
     MemberMismatch,
 )
 from kit.groups import scope
-from kit.groups.calls import CallSeen, Signature, differ, digest
+from kit.groups.calls import CallSeen, Signature, differ, signature_of
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
 from kit.groups.history import CallNote
 from kit.groups.messages import GroupMessage, Messages, Pending
@@ -101,7 +101,6 @@ class TaskGroup:
             self.size, self.rank, members.hosts, members.settings.bucket_bytes
         )
         self._messages = Messages(state)
-        self._digests: dict[str, int] = {}
         # What nobody holds any more is closed; the state does not know this object.
         self._end = finalize(self, state.close)
 
@@ -144,7 +143,7 @@ class TaskGroup:
         check_room(room, leaves(taken_value.form), "all_reduce", op)
         options = [("op", op)] if op != "sum" else []
         options += [("algorithm", topology.name)] if algorithm else []
-        signature = Signature("all_reduce", taken_value.text, tuple(options))
+        signature = signature_of("all_reduce", taken_value.text, tuple(options))
 
         def recipe(_: Forms) -> Recipe:
             return self._recipes.all_reduce(taken_value.form, topology, ufunc)
@@ -171,10 +170,10 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`; on the root alone.
         """
-        self._check_rank("reduce", "root", root)
+        root = self._rank("reduce", "root", root)
         taken_value = taken(value, "reduce")
         ufunc = ufunc_of("reduce", op, taken_value)
-        signature = Signature("reduce", taken_value.text, (("root", root), ("op", op)))
+        signature = signature_of("reduce", taken_value.text, (("root", root), ("op", op)))
         room = room_of(out if self.rank == root else None, "reduce")
         check_room(room, leaves(taken_value.form), "reduce", op)
 
@@ -205,7 +204,7 @@ class TaskGroup:
         """
         taken_value = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
         ufunc = ufunc_of("reduce_scatter", op, taken_value)
-        signature = Signature("reduce_scatter", taken_value.text, (("op", op),))
+        signature = signature_of("reduce_scatter", taken_value.text, (("op", op),))
         forms = taken_value.form["list"]
 
         def recipe(_: Forms) -> Recipe:
@@ -231,9 +230,9 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        self._check_rank("broadcast", "root", root)
+        root = self._rank("broadcast", "root", root)
         taken_value = self._maybe_taken(value, "broadcast", is_needed=self.rank == root)
-        signature = Signature("broadcast", _like(taken_value), (("root", root),))
+        signature = signature_of("broadcast", _like(taken_value), (("root", root),))
         shown = Value([], _NONE, []) if self.rank != root else taken_value
 
         def recipe(forms: Forms) -> Recipe:
@@ -271,11 +270,11 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        self._check_rank("scatter", "root", root)
+        root = self._rank("scatter", "root", root)
         is_root = self.rank == root
         wanted = self._one_each("scatter", values) if is_root else None
         taken_value = self._maybe_taken(wanted, "scatter", is_needed=is_root)
-        signature = Signature("scatter", _like(taken_value), (("root", root),))
+        signature = signature_of("scatter", _like(taken_value), (("root", root),))
 
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.scatter(forms[root]["list"], root)
@@ -300,7 +299,7 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`; on the root alone.
         """
-        self._check_rank("gather", "root", root)
+        root = self._rank("gather", "root", root)
         return self._gathered("gather", value, root, out)
 
     def all_gather(self, value: Any, *, out: Any = None) -> list[Any]:
@@ -328,7 +327,7 @@ class TaskGroup:
             As in `all_reduce`.
         """
         taken_value = taken(self._one_each("all_to_all", values), "all_to_all")
-        signature = Signature("all_to_all", taken_value.text)
+        signature = signature_of("all_to_all", taken_value.text)
 
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.all_to_all([form["list"] for form in forms])
@@ -345,7 +344,7 @@ class TaskGroup:
 
     def barrier(self) -> None:
         """Return when all tasks have called it."""
-        self._collective(Signature("barrier"), Value([], _NONE, []), None)
+        self._collective(signature_of("barrier"), Value([], _NONE, []), None)
 
     def split(self, color: Any, key: int | None = None) -> TaskGroup:
         """Return a group of those tasks that give the same color, as in MPI.
@@ -388,7 +387,7 @@ class TaskGroup:
         tag : int, default 0
             By which `receive` can tell it from others.
         """
-        self._check_rank("send", "to", to)
+        to = self._rank("send", "to", to)
         taken_value = taken(value, "send")
         call = self._call(f"send({taken_value.text}, to={to})")
         with self._state.in_call(call):
@@ -416,8 +415,7 @@ class TaskGroup:
         source, tag : int, optional
             As in `receive`.
         """
-        if source is not None:
-            self._check_rank("receive", "source", source)
+        source, tag = self._wanted("receive", source, tag)
         text = f"receive({'' if source is None else f'source={source}'})"
         call = self._call(text)
         call.receives, call.source, call.tag = True, source, tag
@@ -432,7 +430,7 @@ class TaskGroup:
         value, to, tag
             As in `send`; the value may be changed at once.
         """
-        self._check_rank("isend", "to", to)
+        to = self._rank("isend", "to", to)
         self._state.check()
         self._state.shows()
         return self._messages.begin_send(taken(value, "isend"), to, tag_of(tag))
@@ -445,8 +443,7 @@ class TaskGroup:
         source, tag : int, optional
             As in `receive`.
         """
-        if source is not None:
-            self._check_rank("irecv", "source", source)
+        source, tag = self._wanted("irecv", source, tag)
         return Pending(
             lambda: self.receive(source, tag),
             lambda: self._messages.has(source, tag),
@@ -473,7 +470,7 @@ class TaskGroup:
         source, tag : int, optional
             As in `receive`.
         """
-        return self._messages.probe(source, tag)
+        return self._messages.probe(*self._wanted("probe", source, tag))
 
     # -- what was counted ------------------------------------------------------
 
@@ -588,21 +585,13 @@ class TaskGroup:
         own: bool,
     ) -> Forms:
         number = call.number
-        strict = self._digest(signature.strict) ^ number
-        loose = self._digest(signature.loose) ^ number if own else strict
+        strict, loose = signature.digests
+        loose = loose if own else strict
         try:
-            forms = links.compare(number, strict, loose, form)
+            forms = links.compare(number, strict ^ number, loose ^ number, form)
         except CallsDiffer:
             raise self._mismatch(call) from None
         return [form] * self.size if forms is None else forms
-
-    def _digest(self, text: str) -> int:
-        result = self._digests.get(text)
-        if result is None:
-            if len(self._digests) > 1000:
-                self._digests.clear()
-            result = self._digests[text] = digest(text)
-        return result
 
     def _mismatch(self, call: CallUnderWay) -> MemberMismatch:
         calls: dict[str, CallSeen] = self._watch.calls_of(
@@ -644,7 +633,7 @@ class TaskGroup:
         def recipe(forms: Forms) -> Recipe:
             return self._recipes.gather(forms, root)
 
-        signature = Signature(what, taken_value.text, options)
+        signature = signature_of(what, taken_value.text, options)
         arrays, forms = self._collective(
             signature, taken_value, recipe, own=True, room=room
         )
@@ -679,13 +668,23 @@ class TaskGroup:
             )
         return list(values)
 
-    def _check_rank(self, what: str, name: str, rank: int) -> None:
+    def _wanted(
+        self, what: str, source: int | None, tag: int | None
+    ) -> tuple[int | None, int | None]:
+        """Return of whom and which message is wanted; None is any."""
+        if source is not None:
+            source = self._rank(what, "source", source)
+        return source, None if tag is None else tag_of(tag)
+
+    def _rank(self, what: str, name: str, rank: Any) -> int:
+        """Return a rank as Python's own number; refuse what is none."""
         is_whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
         if not is_whole or not 0 <= rank < self.size:
             ranks = ", ".join(f"{n} {task.short}" for n, task in enumerate(self.tasks))
             raise InvalidArgumentError(
                 f"{what}() got {name}={rank!r}; the ranks of this group are {ranks}."
             )
+        return int(rank)
 
 
 # What users know as `kit.Group`; here that is the name of who takes part in a plan.

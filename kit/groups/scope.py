@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FrameType, TracebackType
 from typing import Any
 from uuid import uuid4
@@ -88,6 +89,7 @@ def words_for(filename: str, line: int) -> str:
     return f"{filename.rpartition('/')[2]}, line {line}"
 
 
+@lru_cache(1000)  # asked in each call of a group, of the same few files
 def _is_ours(filename: str) -> bool:
     return any(part in filename for part in _OURS + _NOT_THEIRS)
 

@@ -251,19 +251,24 @@ def ufunc_of(what: str, op: str, given: Value) -> np.ufunc:
             f"{what}() got op={op!r}; there are {', '.join(OPS)}."
         )
     for array in given.arrays:
-        empty = np.empty(0, array.dtype)
-        try:
-            fits = OPS[op](empty, empty).dtype == array.dtype
-        except TypeError:
-            fits = False
-        if op == "mean":
-            fits = fits and kind_of(array.dtype) in "iufc"
-        if not fits or (op in ("sum", "mean", "prod") and array.dtype.kind == "b"):
+        if not _suits(op, array.dtype):
             raise InvalidArgumentError(
                 f"{what}() cannot make the {op} of {array.dtype}; convert it first, "
                 f"for example x.astype(np.int64)."
             )
     return OPS[op]
+
+
+@cache
+def _suits(op: str, dtype: np.dtype[Any]) -> bool:
+    empty = np.empty(0, dtype)
+    try:
+        fits = OPS[op](empty, empty).dtype == dtype
+    except TypeError:
+        fits = False
+    if op == "mean":
+        fits = fits and kind_of(dtype) in "iufc"
+    return fits and (dtype.kind != "b" or op in ("max", "min"))
 
 
 def tag_of(tag: int) -> int:

@@ -168,6 +168,8 @@ def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
         refused(lambda: group.broadcast(1, root=True), "root=True")
         refused(lambda: group.scatter([1]), "each of the 2 tasks")
         refused(lambda: group.send(1, to=1, tag=-1), "tag=-1")
+        refused(lambda: group.receive(1, tag=-1), "tag=-1")  # any, in MPI
+        refused(lambda: group.probe(2), "source=2", "0 worker:0, 1 worker:1")
         refused(lambda: group.all_reduce(2**70), "64 bits")
         refused(lambda: group.all_reduce(np.ones(2), out=[0, 0]), "numpy array")
         refused(lambda: group.all_reduce(np.ones(2), out=np.ones(3)), "float64[3]")
@@ -183,6 +185,25 @@ def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
         group.barrier()
     with pytest.raises(FailedPreconditionError, match="%%on worker"):
         kit.group()
+
+
+@pytest.mark.slow
+def test_ranks_and_tags_of_numpy_are_those_of_python() -> None:
+    with scene(2) as stage:
+
+        def program(group: kit.Group) -> Any:
+            one: Any = np.int64(1) if group.rank else 1
+            other, tag = np.int32(1 - group.rank), np.uint8(3)
+            pending = group.irecv(other, tag)
+            group.send(group.rank, to=other, tag=tag)
+            return group.broadcast(7 if group.rank else None, one), pending.wait()
+
+        def stuck(group: kit.Group) -> Any:
+            return group.receive(np.int64(1 - group.rank), np.int64(4))
+
+        assert stage.play(program) == [(7, 1), (7, 0)]
+        for error in stage.errors(stuck):
+            assert "deadlock: worker:0 is in receive(source=1)" in str(error)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from kit.exchange.ports.memory import Memory, is_apart
 from kit.exchange.ports.port import Expected
 from kit.trace.traffic import Meter, TransferKind
 
+Scripts = dict[int, list[list[Expected]]]  # of each member, by parity of the step
 _FINISH, _WHOLE = -1, -2  # parts of a plan that are run at once, beside the buckets
 
 
@@ -68,6 +69,7 @@ class Program:
             endpoint, memory, update, n_slots, plan, layout=layout, combine=combine
         )
         self._plan, self._once = plan, once
+        self._scripts: dict[tuple[object, ...], Scripts] = {}
         self.waited_ns = 0
         if expects:
             self.expect()
@@ -104,11 +106,17 @@ class Program:
 
     def expect(self) -> None:
         """Tell the ports which messages are the next ones."""
+        stamp = self._endpoint.stamp
+        key = stamp.parity, stamp.overwrites, stamp.stays, *self._endpoint.ports
+        scripts = self._scripts.get(key)
+        if scripts is None:
+            scripts = self._scripts[key] = self._scripted(stamp.parity)
+        self._endpoint.expect(scripts, stamp.parity)
+
+    def _scripted(self, first: int) -> Scripts:
         # Regions change places with each step, so each port gets two scripts, one for
         # steps of each parity, and takes them in turn.
-        scripts: dict[int, list[list[Expected]]] = {
-            member: [[], []] for member in self._endpoint.ports
-        }
+        scripts: Scripts = {member: [[], []] for member in self._endpoint.ports}
         stamp = self._endpoint.stamp
         for op in self._plan.ops:
             if isinstance(op, Receive):
@@ -118,13 +126,12 @@ class Program:
                     # is still needed lies there.
                     is_separate = is_apart(op.region) and op.kind != TransferKind.GATHER
                     script.append(Expected(region, op.range, is_separate))
-        first = stamp.parity
         # An empty script is no step to a port: it stops reading after the only one, and
         # leaves on the socket what belongs to the program after this.
         for pair in scripts.values():
             if self._once:
                 pair[1 - first] = []
-        self._endpoint.expect(scripts, first)
+        return scripts
 
     def _bind(self, ops: Iterable[Op], parity: int) -> list[Executor]:
         bound = [item for op in ops for item in self._binder.bind(op, parity)]

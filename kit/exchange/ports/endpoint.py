@@ -92,10 +92,12 @@ class Endpoint:
         self._poll = select.poll()
         self._poll.register(self.doorbell.fd, select.POLLIN)
         self._by_fd: dict[int, Port] = {}
+        self._watched: list[int] | None = None  # members; some may have ended since
 
     def add(self, port: Port) -> None:
         """Take a port in."""
         self.ports[port.peer] = port
+        self._watched = None
         if not port.shared:
             self._carriers.append(port)
 
@@ -106,14 +108,18 @@ class Endpoint:
 
         A link without messages is not watched: its peer may rightly be gone.
         """
+        for peer, pair in scripts.items():
+            self.ports[peer].expect(pair, first)
+        watched = [peer for peer, pair in scripts.items() if any(pair)]
+        if watched == self._watched:
+            return  # as in each call of a group
+        self._watched = watched
         for fd in self._by_fd:
             self._poll.unregister(fd)
         self._by_fd = {}
-        for peer, pair in scripts.items():
-            port = self.ports[peer]
-            port.expect(pair, first)
+        for port in map(self.ports.__getitem__, watched):
             fd = port.fileno()  # none of a port that holds its messages
-            if any(pair) and not port.lost and fd >= 0:
+            if not port.lost and fd >= 0:
                 self._by_fd[fd] = port
                 self._poll.register(fd, select.POLLIN)
 
@@ -214,6 +220,7 @@ class Endpoint:
     def forget(self, member: int) -> None:
         """Go on without a member: messages that it has not taken are dropped."""
         self.lost |= {member}
+        self._watched = None
         port = self.ports.pop(member)
         if port in self._carriers:
             self._carriers.remove(port)
