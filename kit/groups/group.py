@@ -173,7 +173,9 @@ class TaskGroup:
         root = self._rank("reduce", "root", root)
         taken_value = taken(value, "reduce")
         ufunc = ufunc_of("reduce", op, taken_value)
-        signature = signature_of("reduce", taken_value.text, (("root", root), ("op", op)))
+        signature = signature_of(
+            "reduce", taken_value.text, (("root", root), ("op", op))
+        )
         room = room_of(out if self.rank == root else None, "reduce")
         check_room(room, leaves(taken_value.form), "reduce", op)
 

@@ -193,13 +193,15 @@ def test_ranks_and_tags_of_numpy_are_those_of_python() -> None:
 
         def program(group: kit.Group) -> Any:
             one: Any = np.int64(1) if group.rank else 1
-            other, tag = np.int32(1 - group.rank), np.uint8(3)
+            other: Any = np.int32(1 - group.rank)
+            tag: Any = np.uint8(3)
             pending = group.irecv(other, tag)
             group.send(group.rank, to=other, tag=tag)
             return group.broadcast(7 if group.rank else None, one), pending.wait()
 
         def stuck(group: kit.Group) -> Any:
-            return group.receive(np.int64(1 - group.rank), np.int64(4))
+            other: Any = np.int64(1 - group.rank)
+            return group.receive(other, tag=4)
 
         assert stage.play(program) == [(7, 1), (7, 0)]
         for error in stage.errors(stuck):
