@@ -111,6 +111,11 @@ with features.if_there():
     from kit.exchange.topologies.tree import Tree as _Tree  # noqa: F401
 with features.if_there():
     from kit.exchange.compression.clipping import ClipByNorm as ClipByNorm
+    from kit.exchange.compression.gathering import Gathered as Gathered
+    from kit.exchange.compression.gathering import Krum as Krum
+    from kit.exchange.compression.gathering import MajorityVote as MajorityVote
+    from kit.exchange.compression.gathering import Median as Median
+    from kit.exchange.compression.gathering import TrimmedMean as TrimmedMean
     from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
     from kit.exchange.compression.top_k import TopK as TopK
 with features.if_there():
@@ -158,11 +163,15 @@ __all__ = [
     "DeviceSpec",
     "Elastic",
     "Flight",
+    "Gathered",
     "GradientDescent",
     "Graph",
     "Group",
     "Groups",
+    "Krum",
     "Lion",
+    "MajorityVote",
+    "Median",
     "Momentum",
     "OneCycle",
     "Op",
@@ -181,6 +190,7 @@ __all__ = [
     "Tensor",
     "TopK",
     "Trace",
+    "TrimmedMean",
     "Variable",
     "WarmUp",
     "attach",

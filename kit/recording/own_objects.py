@@ -17,6 +17,12 @@ from typing import Any, Final
 from kit.errors import FailedPreconditionError
 from kit.exchange.compression.clipping import ClipByNorm
 from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.gathering import (
+    Krum,
+    MajorityVote,
+    Median,
+    TrimmedMean,
+)
 from kit.exchange.compression.power_sgd import PowerSGD
 from kit.exchange.compression.quantization import Float16, Int8
 from kit.exchange.compression.top_k import TopK
@@ -42,7 +48,10 @@ from kit.training.optimizers.rule import Optimizer, Slot
 OPTIMIZER: Final = "optimizer"
 OUTER: Final = "outer"
 COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
-_OURS: Final = (TopK, PowerSGD, Float16, Int8, ClipByNorm)
+_OURS: Final = (
+    *(TopK, PowerSGD, Float16, Int8, ClipByNorm),
+    *(Krum, MajorityVote, Median, TrimmedMean),
+)
 _INF: Final = float("inf")
 _MOST_TOLD: Final = 1000
 FIELD: Final[Field] = table_of(

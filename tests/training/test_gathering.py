@@ -1,0 +1,140 @@
+"""Exchanges with the gradients of all workers at hand: medians, votes, one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.exchange import Compressor
+from kit.exchange.topologies.topology import registered
+from kit.testing import check_compressor
+from tests.cases import for_each
+from tests.training.toy import DATA, Params, fit, gradients, initial, quick_cluster
+
+N, STEPS, RATE = 5, 4, 0.05
+TOPOLOGIES = [topology for topology in registered() if topology.agrees]
+Reduce = Callable[[list[np.ndarray[Any, Any]]], np.ndarray[Any, Any]]
+
+
+class Smallest(kit.Gathered):
+    """A reduction of one's own: of each element the one nearest to zero."""
+
+    def reduce(self, gradients: Any) -> Any:
+        return {name: timid([*rows]) for name, rows in gradients.items()}
+
+
+def timid(rows: list[Any]) -> Any:
+    stack = np.stack(rows)
+    return np.take_along_axis(stack, np.abs(stack).argmin(0)[None], 0)[0]
+
+
+def middle(rows: list[Any]) -> Any:
+    return np.sort(np.stack(rows), axis=0)[len(rows) // 2]
+
+
+def without_ends(rows: list[Any]) -> Any:
+    inner = np.sort(np.stack(rows), axis=0)[1:-1]
+    return sum(inner[1:], start=inner[0]) / inner.dtype.type(len(inner))
+
+
+def vote(rows: list[Any]) -> Any:
+    return np.sign(sum(np.sign(row) for row in rows)).astype(rows[0].dtype)
+
+
+def faulty(params: Params, batch: Any) -> Any:
+    """Compute the gradients, and make those of some mini-batches huge."""
+    loss, own = fit(params, batch)
+    if batch[1][0] > 2:
+        own = {name: value * value.dtype.type(-1000) for name, value in own.items()}
+    return loss, own
+
+
+def replayed(reduce: Callable[[list[Params]], Params]) -> Params:
+    params = initial()
+    for step in range(STEPS):
+        rows = gradients(params, step, N, function=faulty)
+        mean = reduce(rows)
+        params = {k: v - v.dtype.type(RATE) * mean[k] for k, v in params.items()}
+    return params
+
+
+def each(reduce: Reduce) -> Callable[[list[Params]], Params]:
+    return lambda rows: {name: reduce([row[name] for row in rows]) for name in rows[0]}
+
+
+def nearest(rows: list[Params]) -> Params:
+    """Return Krum's choice with one faulty worker, by the paper."""
+    flat = [np.concatenate([v.ravel() for v in row.values()]) for row in rows]
+    scores = [
+        sum(
+            sorted(float(((one - other) ** 2).sum()) for other in flat)[: N - 1 - 2 + 1]
+        )
+        for one in flat
+    ]
+    return rows[int(np.argmin(scores))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda item: item.name)
+@pytest.mark.parametrize(
+    ("compress", "reduce"),
+    [
+        (kit.Median(), each(middle)),
+        (kit.TrimmedMean(1), each(without_ends)),
+        (kit.Krum(1), nearest),
+        (kit.MajorityVote(), each(vote)),
+        (Smallest(), each(timid)),
+    ],
+    ids=lambda item: type(item).__name__ if isinstance(item, Compressor) else "",
+)
+def test_parameters_are_those_of_the_reduction_of_all_gradients_in_numpy(
+    topology: Any, compress: Compressor, reduce: Callable[[list[Params]], Params]
+) -> None:
+    with quick_cluster(int(topology.needs_ps), N) as cluster:
+        run = kit.train(
+            *(faulty, initial(), DATA),
+            compress=compress,
+            optimizer=kit.GradientDescent(RATE),
+            topology=topology.name,
+            steps=STEPS,
+            batch=10,
+            cluster=cluster,
+        ).wait(60)
+        traffic = [str(row) for row in run.traffic]
+
+    for name, wanted in replayed(reduce).items():
+        np.testing.assert_allclose(run.params[name], wanted, rtol=1e-6, atol=1e-7)
+    assert all("as by formula" in row for row in traffic)
+
+
+@for_each(
+    "compress",
+    [kit.Median(), kit.TrimmedMean(0), kit.MajorityVote(), Smallest()],
+    ids=lambda item: type(item).__name__,
+)
+def test_they_keep_the_contract_of_compressors(compress: Compressor) -> None:
+    check_compressor(compress)
+
+
+def test_krum_keeps_the_contract_of_compressors() -> None:
+    check_compressor(kit.Krum(0), workers=(3, 5))
+
+
+@for_each(
+    ("make", "said"),
+    [
+        (lambda: kit.TrimmedMean(-1), "whole number from 0"),
+        (lambda: kit.Krum(True), "whole number from 0"),
+        (lambda: kit.TrimmedMean(1).check(2), "at least 3 workers"),
+        (lambda: kit.Krum(1).check(4), "at least 5 workers"),
+        (lambda: kit.MajorityVote().stages([], 128), "127 workers"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        make()
