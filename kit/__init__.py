@@ -116,6 +116,7 @@ with features.if_there():
     from kit.exchange.compression.gathering import MajorityVote as MajorityVote
     from kit.exchange.compression.gathering import Median as Median
     from kit.exchange.compression.gathering import TrimmedMean as TrimmedMean
+    from kit.exchange.compression.loss_scale import LossScale as LossScale
     from kit.exchange.compression.power_sgd import PowerSGD as PowerSGD
     from kit.exchange.compression.top_k import TopK as TopK
 with features.if_there():
@@ -170,6 +171,7 @@ __all__ = [
     "Groups",
     "Krum",
     "Lion",
+    "LossScale",
     "MajorityVote",
     "Median",
     "Momentum",

@@ -67,12 +67,14 @@ FEATURES: Final = (
         "compression",
         "kit.exchange.compression.feedback kit.exchange.compression.top_k "
         "kit.exchange.compression.clipping kit.exchange.compression.gathering "
+        "kit.exchange.compression.loss_scale "
         "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
         "kit.training.features.compressed_steps kit.testing.contracts.compressor",
         "training/test_compression.py training/test_compression_refusals.py "
-        "training/test_clipping.py training/test_gathering.py",
-        "ClipByNorm Gathered Krum MajorityVote Median PowerSGD TopK TrimmedMean "
-        "testing.check_compressor",
+        "training/test_clipping.py training/test_gathering.py "
+        "training/test_loss_scale.py",
+        "ClipByNorm Gathered Krum LossScale MajorityVote Median PowerSGD TopK "
+        "TrimmedMean testing.check_compressor",
     ),
     Feature(
         "hooks in trainings",

@@ -106,7 +106,7 @@ class _Bucket:
         step: int,
         group: TaskProcessGroup,
     ) -> None:
-        self.kept, self.step = kept, step
+        self.kept, self.step, self._compressor = kept, step, compressor
         self._names = [spec.name for spec in specs]
         task = group.calls.tasks[group.rank()].short
         self._feedback = Feedback(compressor, specs, stages, kept, task)
@@ -121,7 +121,14 @@ class _Bucket:
         exchanged = next(stages)
         for _ in range(self._n_stages):
             sums = group.summed(list(exchanged.values()))
-            exchanged = following(stages, dict(zip(exchanged, sums, strict=True)))
+            mean = following(stages, dict(zip(exchanged, sums, strict=True)))
+            if mean is None:
+                raise InvalidArgumentError(
+                    f"{self._compressor} wants no update in step {self.step}, and an "
+                    f"optimizer of torch cannot be told so; scale the loss by torch's "
+                    f"own GradScaler, or train with kit.train."
+                )
+            exchanged = mean
         for name, target in own.items():
             target[...] = exchanged[name]
         self.step += 1

@@ -53,8 +53,10 @@ def step(
         first. Pays on slow links, for models with more than one bucket
         (`kit.settings(bucket_bytes=2**20)`).
     autocast : torch.dtype, optional
-        `torch.bfloat16` computes the loss in mixed precision, as `torch.autocast`
-        does. Parameters, their gradients and the optimizer keep their dtype.
+        `torch.bfloat16` or `torch.float16` computes the loss in mixed precision, as
+        `torch.autocast` does. Parameters, their gradients and the optimizer keep their
+        dtype. With float16 the loss is scaled, by a scale that is in `run.frame()` as
+        `loss_scale`: give `kit.train` the argument `compress=kit.LossScale()`.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def step(
     ------
     InvalidArgumentError
         The model has no parameters that can be trained here, or `autocast` is another
-        dtype: gradients of float16 become 0 unless the loss is scaled.
+        dtype.
 
     Notes
     -----
@@ -103,11 +105,12 @@ class ModuleStep:
             )
         self.model, self._loss, self._measures = model, loss, measures
         self._overlap, self._autocast = overlap, autocast
-        if autocast not in (None, torch.bfloat16):
+        if autocast not in (None, torch.bfloat16, torch.float16):
             raise InvalidArgumentError(
-                f"autocast is {autocast!r}; give torch.bfloat16, which needs no scaled "
-                f"loss, or nothing."
+                f"autocast is {autocast!r}; give torch.bfloat16 or torch.float16, or "
+                f"nothing."
             )
+        self._scales = autocast is torch.float16
         trained = _trained(model)
         wrong = {
             name: f"{parameter.dtype} on {parameter.device}"
@@ -138,8 +141,12 @@ class ModuleStep:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What a training gives to the step: `state` only if there are buffers."""
+        """What a training gives to the step.
+
+        `state` only if there are buffers, `scale` only if it scales its loss.
+        """
         names = ["params", "batch", "grads", "rng", *(["state"] if self._keeps else [])]
+        names += ["scale"] if self._scales else []
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
@@ -150,10 +157,11 @@ class ModuleStep:
         grads: Mapping[str, Any],
         rng: np.random.Generator,
         state: dict[str, Any] | None = None,
+        scale: float = 1.0,
     ) -> Any:
         """Compute a step; see `kit.train`."""
         compute = self._in_turn if self._overlap else self._at_once
-        return compute(params, batch, grads, rng, state)
+        return compute(params, batch, grads, rng, state, scale)
 
     def evaluate(
         self, params: Mapping[str, Any], data: Any, state: Any = None
@@ -199,7 +207,7 @@ class ModuleStep:
     # -- one step ----------------------------------------------------------------
 
     def _at_once(
-        self, params: Any, batch: Any, grads: Any, rng: Any, state: Any
+        self, params: Any, batch: Any, grads: Any, rng: Any, state: Any, scale: float
     ) -> Any:
         replica = self._replica()
         replica.begin(replica.views(params), state)
@@ -207,12 +215,12 @@ class ModuleStep:
         with own_chance():
             torch.manual_seed(int(rng.integers(2**63)))
             loss, measured = self._forward(replica, _tensors(batch))
-        loss.backward()
+        self._scaled(loss, scale, measured).backward()
         replica.keep(state)
         return float(loss.detach()), None, measured
 
     def _in_turn(
-        self, params: Any, batch: Any, grads: Any, rng: Any, state: Any
+        self, params: Any, batch: Any, grads: Any, rng: Any, state: Any, scale: float
     ) -> Generator[Any, None, Any]:
         """Yield each gradient's name as soon as it is there."""
         replica = self._replica()
@@ -226,7 +234,8 @@ class ModuleStep:
         replica.ready.tell = ready.put
         # Beside this thread, which hands over what is ready: the backward pass is one
         # call that releases the interpreter.
-        thread = threading.Thread(target=_backward, args=(loss, ready), daemon=True)
+        scaled = self._scaled(loss, scale, measured)
+        thread = threading.Thread(target=_backward, args=(scaled, ready), daemon=True)
         thread.start()
         while (item := ready.get()) is not None:
             if isinstance(item, BaseException):
@@ -251,6 +260,12 @@ class ModuleStep:
                 for name, call in self._measures.items()
             }
         return loss, measured
+
+    def _scaled(self, loss: Any, scale: float, measured: dict[str, float]) -> Any:
+        if not self._scales:
+            return loss
+        measured["loss_scale"] = scale
+        return loss.float() * scale
 
     def _replica(self) -> Replica:
         replica: Replica | None = getattr(self._replicas, "mine", None)

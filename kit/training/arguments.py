@@ -18,7 +18,7 @@ from kit.training.optimizers import rules
 from kit.training.optimizers.averaged import Averaged
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Optimizer, Rule
-from kit.training.worker.worker import OFFERED, requested
+from kit.training.worker.worker import OFFERED, SCALE, requested
 
 
 def whole(name: str, value: SupportsIndex) -> int:
@@ -63,6 +63,30 @@ def checked_sync(sync: object) -> bool:
 def check_step(step: Any) -> None:
     """Refuse what cannot be called as a step function (`InvalidArgumentError`)."""
     check_function("step", step, ("params", "batch"), "(loss, gradients)", OFFERED)
+
+
+def check_scale(step: Any, compressor: Any, local_steps: object) -> None:
+    """Refuse a step that scales its loss without `kit.LossScale`, or not with it.
+
+    Raises `InvalidArgumentError`.
+    """
+    scales, is_scaled = SCALE in requested(step), hasattr(compressor, "scale_of")
+    if scales and not is_scaled:
+        raise InvalidArgumentError(
+            f"step() asks for {SCALE!r}, by which it multiplies its loss; give "
+            f"compress=kit.LossScale(), which divides the mean gradient by it."
+        )
+    if is_scaled and not scales:
+        raise InvalidArgumentError(
+            f"compress={compressor} divides the mean gradient by a scale; write def "
+            f"step(params, batch, {SCALE}), and multiply the loss by it before the "
+            f"gradients are computed."
+        )
+    if is_scaled and local_steps is not None:
+        raise InvalidArgumentError(
+            f"compress={compressor} unscales what all workers have added up, and with "
+            f"local_steps={local_steps} each makes updates of its own; leave one out."
+        )
 
 
 def check_function(

@@ -27,6 +27,10 @@ checkpoint holds it for each worker, so a training that resumes needs the same w
 `kit.load_checkpoint(folder).states["worker:0"]` is that of one. The slots of an
 optimizer of `local_steps` are kept in the same way, under "optimizer/momentum/w".
 
+A parameter called `scale` gets the number by which the step multiplies its loss before
+it computes gradients, and not the loss that it returns; `compress=kit.LossScale()`
+gives it, and bears gradients that are infinite.
+
 A loss that is a tensor is the mean over the examples. Each worker computes it and its
 gradients by itself, wherever the graph places them. `{(x, y): batches}` takes all kinds
 of data. Variables begin as they say, drawn with `seed`, or as in `session`;
@@ -54,6 +58,7 @@ from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.training.arguments import (
+    check_scale,
     check_step,
     checked_params,
     checked_sync,
@@ -189,9 +194,10 @@ def train(
         `step(params, batch)` returns the loss, the mean over its split of the
         mini-batch, and the gradients: a dict by name, or a list in the order of
         `params`; arrays of numpy, cupy, torch, jax or tensorflow. It may also be a
-        generator, fill a parameter called `grads`, draw from one called `rng`, or carry
-        something on in one called `state`. A tensor is a loss whose variables are
-        trained; give `kit.train(loss, {x: images, y: labels})` then.
+        generator, fill a parameter called `grads`, draw from one called `rng`, carry
+        something on in one called `state`, or scale its loss by one called `scale`. A
+        tensor is a loss whose variables are trained; give `kit.train(loss, {x: images,
+        y: labels})` then.
         All forms are described in `kit.training.train`.
     params : dict of str to array, or callable
         The initial values, float32 or float64 and finite, or a function that returns
@@ -241,7 +247,9 @@ def train(
     compress : str or Compressor, optional
         Send gradients in fewer bytes: "float16", "int8", `kit.TopK(0.01)`,
         `kit.PowerSGD(4)`, or an object of your own class of `kit.exchange.Compressor`.
-        `kit.ClipByNorm(1.0)` sends them whole and clips their mean.
+        `kit.ClipByNorm(1.0)` sends them whole and clips their mean;
+        `kit.LossScale()` is for steps that compute in float16 (`scale`), and
+        `kit.Median()` and the like take something else than the mean.
         What a gradient loses by it is added to the worker's next one. Each worker then
         updates all parameters. Needs `sync` and the gradients of all workers.
     link : str, default ""
@@ -337,6 +345,7 @@ def train(
         checkpoints = load(f"{adapters}:with_savers")(checkpoints, work.hooks)
     compressor_of = "kit.exchange.compression.quantization:compressor_of"
     work.compressor = _made(compressor_of, compress)
+    check_scale(work.step, work.compressor, local_steps)
     return _launch(
         running() if cluster is None else checked_cluster(cluster),
         work,

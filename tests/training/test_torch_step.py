@@ -91,6 +91,43 @@ def test_a_module_in_mixed_precision_trains_as_with_torch_alone(overlap: bool) -
         assert not np.allclose(run.params[name], exact[name], atol=1e-6), name
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_module_in_float16_trains_as_with_the_scaler_of_torch(overlap: bool) -> None:
+    model, data = mlp().float(), (X.astype(np.float32), Y)
+    step = kit_torch.step(model, loss, autocast=torch.float16, overlap=overlap)
+    first = 2.0**20  # too large: it is halved before the first update
+
+    with local_cluster(ps=0, worker=1) as cluster:
+        run = kit.train(
+            *(step, step.params, data),
+            compress=kit.LossScale(first, growth_interval=3, dtype="float32"),
+            optimizer=kit.GradientDescent(0.5),
+            topology="ring",
+            steps=12,
+            batch=len(X),
+            cluster=cluster,
+        ).wait(30)
+
+    alone, scales = copy.deepcopy(model), list[float]()
+    optimizer = torch.optim.SGD(alone.parameters(), 0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=first, growth_interval=3)
+    for number in range(12):
+        order = torch.from_numpy(shuffled(len(X), 0, number))
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            value = loss(
+                alone(torch.from_numpy(data[0])[order]), torch.from_numpy(Y)[order]
+            )
+        scales.append(scaler.get_scale())
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert run.frame()["loss_scale"].tolist() == scales
+    assert len({*scales}) > 2
+    for name, item in alone.named_parameters():
+        assert np.allclose(run.params[name], item.detach().numpy(), atol=1e-6), name
+
+
 @pytest.mark.parametrize(
     ("how", "overlap"),
     [
@@ -207,6 +244,13 @@ def test_what_cannot_be_trained_is_refused(model: Any, said: str) -> None:
         kit_torch.step(model, loss)
 
 
-def test_mixed_precision_that_needs_a_scaled_loss_is_refused() -> None:
+def test_another_dtype_of_mixed_precision_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"give torch\.bfloat16"):
-        kit_torch.step(mlp(), loss, autocast=torch.float16)
+        kit_torch.step(mlp(), loss, autocast=torch.float64)
+
+
+def test_float16_without_a_scale_of_all_workers_is_refused() -> None:
+    step = kit_torch.step(mlp(), loss, autocast=torch.float16)
+
+    with pytest.raises(InvalidArgumentError, match=r"compress=kit\.LossScale\(\)"):
+        train(step)

@@ -40,13 +40,14 @@ class Exchanged(NamedTuple):
 
     Attributes:
         mean: What the optimizer takes for the mean gradient. Made of sums alone, so
-            that it has the same bits at every worker.
+            that it has the same bits at every worker. None: no update is made in this
+            step, at any worker.
         own: This worker's gradients as the others have received them: the mean of these
             over all workers is `mean`, up to rounding. What they lack is added to the
             next step's gradients (error feedback). None: nothing is added.
     """
 
-    mean: Mapping[str, Array]
+    mean: Mapping[str, Array] | None
     own: Mapping[str, Array] | None = None
 
 

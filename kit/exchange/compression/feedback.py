@@ -31,7 +31,8 @@ from kit.exchange.ports.memory import Array
 
 RESIDUAL: Final = "residual/"  # and the parameter's name: what has not been sent yet
 STATE: Final = "state/"  # and a name that the compressor chose
-StageSums: TypeAlias = Generator[Arrays, Arrays, Arrays]
+# The mean at the end; None where no update is to be made.
+StageSums: TypeAlias = Generator[Arrays, Arrays, Arrays | None]
 
 
 class Feedback:
@@ -55,6 +56,8 @@ class Feedback:
 
     def exchange(self, gradients: Mapping[str, Array], turn: Turn) -> StageSums:
         """Yield the arrays of each stage, to get their sums; return the mean gradient.
+
+        None is returned where the step makes no update.
 
         `gradients` are this worker's of the step, and only read. Raises
         `GradientMismatch`, `NotFinite` or `StepFailed`, which name the compressor,
@@ -128,18 +131,23 @@ class Feedback:
 
     def _finished(
         self, result: Exchanged, corrected: Arrays, state: Arrays, turn: Turn
-    ) -> Arrays:
-        specs = tuple(self._specs.values())
-        mean = self._checked("as mean", result.mean, specs, turn)
-        own = corrected if result.own is None else result.own
-        own = self._checked("as own", own, specs, turn)
+    ) -> Arrays | None:
+        specs, mean = tuple(self._specs.values()), None
+        if result.mean is not None:
+            mean = self._checked("as mean", result.mean, specs, turn)
+        own = {}
+        if result.own is not None:
+            own = self._checked("as own", result.own, specs, turn)
         # All is checked before anything is kept, so a step that fails leaves the state
         # as it was.
         states = {name: self._plain(name, value, turn) for name, value in state.items()}
+        owed = {k: v for k, v in self._kept.items() if k.startswith(RESIDUAL)}
         self._kept.clear()
+        if mean is None:
+            self._kept.update(owed)  # nothing of it was used
         self._kept.update({STATE + name: value for name, value in states.items()})
-        for name, whole in corrected.items() if result.own is not None else ():
-            self._kept[RESIDUAL + name] = np.asarray(whole - own[name])
+        for name, sent in own.items():
+            self._kept[RESIDUAL + name] = np.asarray(corrected[name] - sent)
         return mean
 
     def _plain(self, name: object, value: Any, turn: Turn) -> Array:
@@ -192,12 +200,12 @@ class Feedback:
         )
 
 
-def following(stages: StageSums, sums: Arrays) -> Arrays:
+def following(stages: StageSums, sums: Arrays) -> Arrays | None:
     """Return the next stage's arrays, or the mean after the last stage."""
     try:
         return stages.send(sums)
     except StopIteration as end:
-        mean: Arrays = end.value
+        mean: Arrays | None = end.value
         return mean
 
 

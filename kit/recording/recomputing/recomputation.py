@@ -169,6 +169,7 @@ class Recomputation:
             self._places[worker] = TrainingWorker(
                 *(job, worker, self.work),
                 *(context.memory, context.endpoint, context.state),
+                compression=context.compression,
             )
         self.step = step
         # Of configurations that begin at the same step, the last one is in force.

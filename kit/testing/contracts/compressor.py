@@ -268,5 +268,5 @@ def _result(running: Any, sums: Arrays) -> Arrays:
     try:
         running.send(sums)
     except StopIteration as end:
-        return {name: np.array(value) for name, value in end.value.items()}
+        return {name: np.array(value) for name, value in (end.value or {}).items()}
     raise AssertionError("an exchange went on after its last stage.")

@@ -15,7 +15,7 @@ from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.pickling import dumps, parts
 from kit.training.worker import kept_state
-from kit.training.worker.worker import GRADS, RNG, STATE, generator, requested
+from kit.training.worker.worker import GRADS, RNG, SCALE, STATE, generator, requested
 
 _DIRECTIONS = 3
 Computed = tuple[float, dict[str, Any]]
@@ -210,6 +210,8 @@ def _called(
         more[RNG] = generator(seed, 0, 0) if rng is None else rng
     if STATE in asked:
         more[STATE] = {} if state is None else state
+    if SCALE in asked:
+        more[SCALE] = 1.0
     arrays = tuple(np.array(part) for part in batch)
     try:
         result = step(copies, arrays, **more)

@@ -70,6 +70,7 @@ class EpochRunner:
                 *(context.job, context.me, work),
                 *(context.memory, context.endpoint, context.state),
                 context.own_part,
+                context.compression,
             )
             context.data_reports = self._worker.reports
             callbacks = (MeasuresToMeter(context, self._worker), *callbacks)

@@ -17,6 +17,7 @@ from functools import partial
 
 from kit.exchange.compression.compressor import Arrays, Turn
 from kit.exchange.compression.feedback import Feedback, StageSums, following, put
+from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
 from kit.training.core.part import PartRole, SyncWorker
@@ -44,7 +45,7 @@ class CompressedWorker(SyncWorker):
         update = Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
         self._update = context.program(update, MeanUpdate(job.optimizer, 1))
         self._stages: StageSums | None = None
-        self._given: Arrays = {}
+        self._given: Arrays | None = {}
 
     def exchange(self, step: int) -> None:
         """Exchange stage by stage, and update."""
@@ -62,6 +63,7 @@ class CompressedWorker(SyncWorker):
             stages = self._feedback.exchange(self._gradients, turn)
             self._stages = stages
             self._given = self._timed(step, lambda: next(stages))
+        assert self._given is not None, "each stage has arrays"
         put(self._given, context.memory.stage(stamp.where(GRAD), stage))
 
     def take(self, step: int, stage: int) -> None:
@@ -70,17 +72,23 @@ class CompressedWorker(SyncWorker):
         assert self._stages is not None, "the first stage was offered"
         sums = context.memory.stage(context.endpoint.stamp.where(NEXT), stage)
         self._given = self._timed(step, partial(following, self._stages, sums))
-        if stage + 1 == len(context.job.payload.stages):
-            put(self._given, self._gradients)
-            context.reach("exchange.reduced", step)
-            self._update.finish()
+        if stage + 1 < len(context.job.payload.stages):
+            return
+        context.reach("exchange.reduced", step)
+        if self._given is None:
+            memory, stamp = context.memory, context.endpoint.stamp
+            whole = Range(0, context.job.layout.n_bytes)
+            memory.raw(stamp.where(NEXT), whole)[:] = memory.raw(context.now, whole)
+            return
+        put(self._given, self._gradients)
+        self._update.finish()
 
     @property
     def _gradients(self) -> Arrays:
         context = self._context
         return context.memory.leaves(context.endpoint.stamp.where(GRAD))
 
-    def _timed(self, step: int, call: Callable[[], Arrays]) -> Arrays:
+    def _timed(self, step: int, call: Callable[[], Arrays | None]) -> Arrays | None:
         """Note what it takes to compress and to decode as computing."""
         clock = self._context.endpoint.clock
         begin = clock()

@@ -36,7 +36,9 @@ class Accumulation:
         self._compute, self._n, self._places = compute, n_pieces, places
         self._memory = Memory(places.memory.layout)
         self._piece = GradientBuffer(
-            self._memory, places.task, GRAD, native=places.native
+            *(self._memory, places.task, GRAD),
+            native=places.native,
+            may_overflow=places.may_overflow,
         )
         self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
 

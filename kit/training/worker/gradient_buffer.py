@@ -82,13 +82,20 @@ class GradientPiece(NamedTuple):
 class GradientBuffer:
     """Where a worker's gradients of one step go: a physical region of its memory.
 
-    `weight` makes up for splits of unequal size: n_workers * examples / batch.
+    `weight` makes up for splits of unequal size: n_workers * examples / batch. With
+    `may_overflow` gradients may be infinite or NaN.
     """
 
     def __init__(
-        self, memory: Memory, task: str, region: int = GRAD, *, native: bool = True
+        self,
+        memory: Memory,
+        task: str,
+        region: int = GRAD,
+        *,
+        native: bool = True,
+        may_overflow: bool = False,
     ) -> None:
-        self._task = task
+        self._task, self._may_overflow = task, may_overflow
         self._places = memory.leaves(region)
         self._given = GradientViews(self._places)
         self._flat = {name: target.ravel() for name, target in self._places.items()}
@@ -222,7 +229,7 @@ class GradientBuffer:
         The sum of squares is finite only if all values are. It may overflow although
         they are: then `is_finite` decides.
         """
-        return bool(np.dot(flat, flat) < _INF)
+        return self._may_overflow or bool(np.dot(flat, flat) < _INF)
 
     def _check_written(self, left: Sequence[str]) -> None:
         if left:

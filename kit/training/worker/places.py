@@ -15,9 +15,16 @@ class Places:
     """
 
     def __init__(
-        self, memory: Memory, stamp: Stamp, task: str, *, native: bool = True
+        self,
+        memory: Memory,
+        stamp: Stamp,
+        task: str,
+        *,
+        native: bool = True,
+        may_overflow: bool = False,
     ) -> None:
         self.memory, self.stamp, self.task, self.native = memory, stamp, task, native
+        self.may_overflow = may_overflow
         self._parameters: dict[int, dict[str, Array]] = {}
         self._gradients: dict[int, GradientBuffer] = {}
 
@@ -36,6 +43,8 @@ class Places:
         region = self.stamp.where(GRAD)
         if region not in self._gradients:
             self._gradients[region] = GradientBuffer(
-                self.memory, self.task, region, native=self.native
+                *(self.memory, self.task, region),
+                native=self.native,
+                may_overflow=self.may_overflow,
             )
         return self._gradients[region]

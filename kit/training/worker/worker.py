@@ -11,6 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -96,6 +97,9 @@ def _wrong(kind: type[KitError], task: str, step: int, text: str) -> KitError:
 # A function with a parameter called `state` gets a dict of its worker's own, for what
 # it carries from step to step (`kit.training.worker.kept_state`).
 #
+# A function with a parameter called `scale` multiplies its loss by it before gradients
+# are computed, which may then be infinite (`kit.LossScale`).
+#
 # `(loss, gradients, {"accuracy": 0.9})` gives more numbers of the step; a generator
 # returns `(loss, {...})` to do so, and a function with `grads` `(loss, None, {...})`.
 
@@ -104,7 +108,13 @@ Ready = Callable[[int], None]
 GRADS: Final = "grads"
 RNG: Final = "rng"
 STATE: Final = "state"
-OFFERED: Final = (GRADS, RNG, STATE)  # to a step function that has such a parameter
+SCALE: Final = "scale"
+OFFERED: Final = (
+    GRADS,
+    RNG,
+    STATE,
+    SCALE,
+)  # to a step function that has such a parameter
 _NUMBER: Final = "_number"  # of the mini-batch and the piece: for what a graph draws
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -112,7 +122,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 def requested(step: Any) -> frozenset[str]:
     """Return which parameters a step function has besides `params` and `batch`.
 
-    Of `grads`, `rng` and `state`, those that can be given by name.
+    Of `grads`, `rng`, `state` and `scale`, those that can be given by name.
 
     >>> sorted(requested(lambda params, batch, rng, grads: 0))
     ['grads', 'rng']
@@ -158,12 +168,13 @@ class Compute:
         draw: Callable[[int, int], np.random.Generator],
         state: dict[str, Any],
         nan_loss: bool = False,
+        scale: Callable[[], float] = lambda: 1.0,
     ) -> None:
         """Look nothing up yet: where a step reads and writes is asked in each step.
 
         `draw` makes the generator for the mini-batch with a number, and a piece of it;
         `state` is what the function keeps from step to step; `nan_loss` whether its
-        loss may be NaN.
+        loss may be NaN; `scale` gives what its loss is multiplied by.
         """
         self._nan_loss = nan_loss
         self._function, self._task = step, task
@@ -173,6 +184,7 @@ class Compute:
         self._writes, self._draws, self._draw = GRADS in asked, RNG in asked, draw
         self._keeps, self._state = STATE in asked, state
         self._is_numbered = _NUMBER in asked
+        self._scale = scale if SCALE in asked else None
 
     def __call__(
         self,
@@ -206,6 +218,8 @@ class Compute:
             more[RNG] = self._draw(number, piece)
         if self._keeps:
             more[STATE] = self._state
+        if self._scale is not None:
+            more[SCALE] = self._scale()
         result = self._run(step, self._function, params, batch, **more)
         self._is_generator = isinstance(result, Generator)
         if self._is_generator:
@@ -338,10 +352,12 @@ class TrainingWorker:
         endpoint: Endpoint,
         state: dict[str, Any],
         own_part: OwnPart | None = None,
+        compression: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Open the data; raises what the source refuses.
 
-        `state` is what the step function has kept so far, `own_part` times the steps.
+        `state` is what the step function has kept so far, `own_part` times the steps,
+        and `compression` is what the compressor has kept.
         """
         self._own_part, self.compressor = own_part, work.compressor
         n, batch = len(job.workers), job.batch
@@ -365,12 +381,22 @@ class TrainingWorker:
         def draw(number: int, piece: int) -> np.random.Generator:
             return generator(job.seed, number, rank, piece)
 
-        places = Places(memory, endpoint.stamp, str(task), native=job.settings.native)
+        scaling: Any = work.compressor if SCALE in requested(step) else None
+
+        def scale() -> float:
+            return float(scaling.scale_of(compression))
+
+        places = Places(
+            *(memory, endpoint.stamp, str(task)),
+            native=job.settings.native,
+            may_overflow=scaling is not None,
+        )
         own: OwnGradient = load(job.own_work.by)(job, places, state)
         self._own = own
         compute = Compute(
             *(step, own.params, places.gradients, str(task), draw, own.kept),
             job.settings.nan_loss,
+            scale,
         )
         self._compute: Compute | Accumulation = compute
         if job.own_work.n_pieces > 1:
