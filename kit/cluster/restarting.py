@@ -23,8 +23,8 @@ from kit.training.core.job import Work
 
 _CHECK_S = 0.01
 SHOW_AGAIN = (
-    " Its handle is run = kit.current_cluster().run, and TrafficBoard(run), from "
-    "widgets, shows its board again."
+    " Its handle is run = kit.current_cluster().run; a cell that ends with run shows "
+    "its board."
 )
 
 

@@ -32,9 +32,11 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
 
 from kit.cluster.cells.calls import CallInterrupted
-from kit.errors import KitError
+from kit.errors import ClusterBusy, KitError
+from kit.magics import running
 from kit.task import Task
 from kit.training.client.run import WaitInterrupted
 
@@ -112,7 +114,16 @@ def _show(
         return []
     shown = short(error, frames, shell)
     shell._showtraceback(kind, error, shown)
+    if isinstance(error, ClusterBusy):
+        _show_board_again()
     return shown
+
+
+def _show_board_again() -> None:
+    """Show the board of the training that runs: a cell run twice has removed it."""
+    cluster = running.find()
+    if cluster is not None and cluster.run is not None and not cluster.run.done:
+        display(cluster.run)  # type: ignore[no-untyped-call]
 
 
 def _paused(error: asyncio.CancelledError) -> WaitInterrupted | None:

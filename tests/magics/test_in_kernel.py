@@ -245,6 +245,7 @@ def test_a_running_training_is_looked_into_switched_and_protected(
 
     looked = notebook.run("%%on worker:1\nprint('still here')")
     switched = notebook.run("%topology ring")
+    again = notebook.run(TRAIN.removeprefix("%%cluster\n"))
     other = notebook.run("%%cluster --worker 1")
     restart = notebook.run("%cluster restart worker:1")
     notebook.run("run.stop()\nrun.wait()")
@@ -253,6 +254,8 @@ def test_a_running_training_is_looked_into_switched_and_protected(
     assert re.match(
         r"ring since step \d+, running at step \d+ of 1000", switched.printed
     )
+    assert again.traceback.startswith("ClusterBusy: /job:worker/task:0 is at step ")
+    assert "ring" in again.shown[-1]["text/plain"]  # the board that was there before
     assert other.traceback.startswith(
         "ClusterBusy: a training runs on the cluster with"
     )

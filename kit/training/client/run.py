@@ -907,8 +907,9 @@ class Run:
         """
         if not self._has_ended:
             raise FailedPreconditionError(
-                "the traffic account is complete when the training is over; use "
-                "run.wait() first, or look at run.trace."
+                "the traffic account is complete when the training is over. Wait for "
+                "its end with run.wait(), or end it now with run.stop() and "
+                "run.wait(). What was counted so far is in run.trace."
             )
         return account(self.job, self.trace, self.step, self.source.n_steps())
 
