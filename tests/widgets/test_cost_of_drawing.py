@@ -13,6 +13,7 @@ import pytest
 from bokeh.core.json_encoder import serialize_json
 from bokeh.core.serialization import Deserializer
 from bokeh.document import Document
+from bokeh.models import LinearScale, LogScale
 
 from kit.trace.trace import Trace
 from tests.widgets.live import as_sent, figures, tell, tree
@@ -152,6 +153,36 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
 
     stage.view.log.value = True  # the scale is another model
     agree_with_bokeh(stage)
+    for model, plot in zip(stage.models, stage.plots, strict=True):
+        tell(
+            model, plot.figure, "name", "light 0.5"
+        )  # the page has a view: all is sent
+    agree_with_bokeh(stage)
+
+
+def test_a_loss_that_has_fallen_far_is_on_a_logarithmic_scale_until_a_reader_wants_none(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    looks = []
+    for steps in (20, 600, 601):
+        stage.draw(replace(beat_of(make_trace(("ps",), steps=steps)), n_rows=steps))
+        looks.append(type(stage.view.loss.figure.y_scale))
+        stage.view.log.value = stage.view.log.value and steps < 600
+
+    assert looks == [LinearScale, LogScale, LinearScale]
+
+
+def test_a_page_that_was_building_its_view_gets_the_logarithmic_scale_too(
+    stage: Stage, make_trace: MakeTrace
+) -> None:
+    page = as_sent(stage.models[0])
+    stage.draw(beat_of(make_trace(("ps",), steps=600)))  # which the page drops
+    stage.sent.clear()
+
+    tell(stage.models[0], stage.view.loss.figure, "name", "light 0.5")
+    page.document.apply_json_patch(json.loads(stage.sent[2]["payload"]))
+
+    assert isinstance(page.y_scale, LogScale)
 
 
 def test_links_have_one_scale_until_a_reader_wants_one_for_each(

@@ -18,6 +18,7 @@ from bokeh.core.serialization import BytesRep, Serializer
 from bokeh.document import Document
 from bokeh.document.events import ColumnDataChangedEvent, ModelChangedEvent
 from bokeh.document.json import PatchJson
+from bokeh.model import Model
 from bokeh.models import CustomJS
 from bokeh.protocol.messages.patch_doc import patch_doc
 from jupyter_bokeh import BokehModel
@@ -73,12 +74,18 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         written again, into what was written before.
         """
         models = self._model.document.models
-        # Models that were added since then are not in the old text.
-        if {model.id for model in models} != self._known:
+        values = {
+            (model, attr): model.lookup(attr).get_value(model)
+            for model, attr in self._newer
+        }
+        # Models that were added since then are not in the old text, and others stand in
+        # it where they are first named: a value that holds any may be that place.
+        is_known = {model.id for model in models} == self._known
+        if not is_known or any(map(_holds_models, values.values())):
             self._take(self._model_to_traits(self._model))
+            return self.written
         writer = _Writer(references=set(models))
-        for model, attr in self._newer:
-            value = model.lookup(attr).get_value(model)
+        for (model, attr), value in values.items():
             self._attributes[model.id][attr] = writer.encode(value)
         self._newer.clear()
         return self.written
@@ -114,9 +121,8 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         # As `Protocol.create` does, but with the numbers in the text: as a buffer, each
         # array would be two more messages.
         models = events[0].document.models
-        writer = _Writer(references=models.synced_references)
-        content = PatchJson(events=writer.encode(events))
-        models.flush_synced(lambda model: not writer.has_ref(model))
+        known = {model for model in models if model.id in self._known}
+        content = PatchJson(events=_Writer(references=known).encode(events))
         patch = patch_doc(patch_doc.create_header(), {}, content)
         for part in (patch.header_json, patch.metadata_json, patch.content_json):
             self.send({"msg": "patch", "payload": part})
@@ -125,6 +131,11 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         if content.get("attr") == "name":
             page_draws()
             self._told(self, str(content.get("new")))
+
+
+def _holds_models(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(item, Model) for item in values)
 
 
 def _attributes(plain: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -118,6 +118,7 @@ class LiveView:
         self.own_scales = ipw.Checkbox(
             description="a scale for each link", indent=False, layout=wide
         )
+        self._has_fallen = False
         self.log.observe(self._on_scale, "value")
         self.smooth.observe(self._on_looks, "value")
         self.own_scales.observe(self._on_looks, "value")
@@ -310,6 +311,8 @@ class LiveView:
         links = curves.links(strips.thinned(history.links()), switches)
         if not self._is_of_group:
             self.loss.show(loss, self._theme)
+            if loss.is_log and not self._has_fallen:
+                self._has_fallen = self.log.value = True  # once: a reader may uncheck
         has_own_scales = self.own_scales.value
         self.links.show(links, self._theme, has_own_scales=has_own_scales)
         width *= history.width

@@ -62,7 +62,9 @@ def curves_figure(
 ) -> figure:
     """Draw curves in one frame, on the shaded regions behind them."""
     room = DataRange1d(range_padding=0.16)  # for the names of the regions
-    fig = canvas(theme, chart.x.label, chart.y.label, height=330, y_range=room)
+    kind = "log" if chart.is_log else "linear"
+    size = {"height": 330, "y_range": room, "y_axis_type": kind}
+    fig = canvas(theme, chart.x.label, chart.y.label, **size)
     _shade(fig, chart.regions, theme)
     pairs = zip(chart.series, sources or sources_of(chart), strict=True)
     drawn = {item.label: curve(fig, item, data) for item, data in reversed([*pairs])}

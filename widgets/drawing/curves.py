@@ -20,6 +20,7 @@ from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
 VALIDATION = "validation_"  # the prefix of measures on held-out data
 _FEW = 3  # regions: their names have room for the step too
+_FALL = 20.0  # of the loss: a linear scale would show only how it began
 
 
 class Axis(NamedTuple):
@@ -184,13 +185,17 @@ def _loss(
     steps = series[0].data["step"]
     last = max([0, *regions["right"][-1:], *steps[-1:]])
     finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    newest = series[0].data[series[0].y][-1:]
+    is_log = low > 0 and any(high > _FALL * value for value in newest)
     return Chart(
         f"Loss over {last:,.0f} steps",
         Axis("step", 0, last or 1),
-        Axis("loss", min(0.0, *finite), max(finite) or 1.0),
+        Axis("loss", low if is_log else min(0.0, low), high or 1.0),
         series,
         regions=_regions(regions),
         right=right,
+        is_log=is_log,
     )
 
 

@@ -21,7 +21,6 @@ from bokeh.models import (
     LinearAxis,
     LinearScale,
     LogScale,
-    LogTicker,
     NoOverlap,
     Range1d,
 )
@@ -42,6 +41,7 @@ from widgets.drawing.bokeh_figures import (
 from widgets.drawing.canvas import canvas, dress, fit, legend
 from widgets.drawing.curves import Chart, Series, Timeline
 from widgets.drawing.figure_data import Columns
+from widgets.drawing.svg_charts import Scale
 from widgets.drawing.theme import ARROWS, FLIGHT, FONT, LIGHT, TEXT_PX, Theme
 
 PANE_PX, LOSS_PX = 320, 286  # heights in a tab: all of it, and below a row of options
@@ -117,7 +117,9 @@ class LossPlot:
         axis.formatter = BasicTickFormatter(use_scientific=False)
         linear = self.figure.y_scale, AdaptiveTicker(mantissas=[1, 2, 5])
         axis.ticker = linear[1]
-        return linear, (LogScale(), LogTicker(mantissas=[1, 2, 5]))
+        log = LogScale(), FixedTicker()
+        self.figure.tags = [*linear, *log]  # so that every page knows all of them
+        return linear, log
 
     def scale(self, *, is_log: bool) -> None:
         """Make the loss axis logarithmic, without 0, or linear."""
@@ -150,6 +152,9 @@ class LossPlot:
             for label, dots in self._dots.items():
                 colour = self._curves[label].glyph.line_color
                 dots.glyph.update(fill_color=colour, line_color=None)
+        lows = [low for low in chart.series[1].data["low"] if low > 0]
+        scale = Scale(min(lows, default=0.1), chart.y.high, 0, 1, is_log=True)
+        self._scales[True][1].ticks = scale.ticks(5)
         _put(self._regions, strips.named(chart.regions, theme))
         _put(self._again, strips.again(chart))
         _put(self._changes, strips.marks(chart))
