@@ -51,7 +51,9 @@ class Curves:
         return "\n".join(said)
 
     def _repr_html_(self) -> str:
-        return f'<style>{style()}</style><div class="ps-board">{self.svg()}</div>'
+        return (
+            f'<style>{style()}</style><div class="ps-board ps-wide">{self.svg()}</div>'
+        )
 
     def svg(self) -> str:
         """Return the picture alone; its colours are variables of the page."""

@@ -45,6 +45,18 @@ CUT_OFF = """live => {
 }"""
 
 
+# Names and legends of the board that have less room than they need.
+SQUEEZED = """live => [
+    ...[...live.querySelectorAll('label, .lm-TabBar-tabLabel')]
+        .filter(label => label.getClientRects().length
+            && label.scrollWidth > label.clientWidth + 1)
+        .map(label => label.textContent),
+    ...[...Bokeh.index.roots].filter(view => live.contains(view.el)
+            && view.el.getClientRects().length)
+        .flatMap(view => view.model.above.map(box => Bokeh.index.find_one(box)))
+        .filter(view => view && view.model.type === 'Legend' && view.bbox.left < 0)
+        .map(view => view.model.items.map(item => item.label.value).join()),
+]"""
 # The models that BokehJS draws from, without what it computes or reports.
 FIGURES = """live => {
     const own = new Set(['id', 'name', 'inner_width', 'inner_height', 'outer_width',
@@ -121,6 +133,11 @@ def small_texts(board: Locator) -> list[str]:
 
 def cut_off(board: Locator) -> list[str]:
     result: list[str] = board.evaluate(CUT_OFF)
+    return result
+
+
+def squeezed(board: Locator) -> list[str]:
+    result: list[str] = board.evaluate(SQUEEZED)
     return result
 
 

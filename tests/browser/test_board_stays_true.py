@@ -311,15 +311,15 @@ def test_the_board_is_whole_on_a_phone(room: Room) -> None:
     resize(room.page, 390, 844)
     room.page.wait_for_timeout(1000)  # it is laid out, and drawn
     cut_off = {}
-    for name in ("Timeline", "Links", "Table", "Loss"):
+    for name in ("Commands", "Timeline", "Links", "Table", "Loss"):
         boards.open_tab(room.board, name)
         room.page.wait_for_timeout(300)
-        cut_off[name] = boards.cut_off(room.board)
+        cut_off[name] = boards.cut_off(room.board) + boards.squeezed(room.board)
         screenshot(room.board, f"board-{name.lower()}-390")
     resize(room.page, 1280, 720)
     room.page.wait_for_timeout(1000)
 
-    assert [*cut_off.values()] == 4 * [[]], cut_off
+    assert [*cut_off.values()] == 5 * [[]], cut_off
 
 
 def test_a_board_whose_kernel_is_gone_says_so_and_is_a_still_picture_when_loaded_again(

@@ -39,6 +39,17 @@ const tell = () => {
 new MutationObserver(tell).observe(document.body,
   {attributes: true, attributeFilter: ["data-jp-theme-light"]});
 tell();
+const box = figure.above.find((one) => one.type === "Legend");
+let wide = null;  // the looks of a legend that a phone has no room for
+const fold = () => {
+  const isNarrow = figure.inner_width < 300;
+  if (!box || isNarrow === (wide !== null)) return;
+  const {ncols, glyph_width} = box;
+  box.setv(isNarrow ? {ncols: 2, glyph_width: 14} : wide);
+  wide = isNarrow ? {ncols, glyph_width} : null;
+};
+figure.properties.inner_width.change.connect(fold);
+fold();
 """
 
 # Runs in the page once a second, for all boards there: a kernel that is gone cannot

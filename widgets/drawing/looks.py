@@ -101,7 +101,9 @@ _STYLE = """
 .ps-board .ps-numbers b { display: block; font-size: 17px; line-height: 1.3;
   font-weight: 500; white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media (max-width: 700px) { .ps-board .ps-numbers span { white-space: normal; }
-  .ps-live .ps-mean { display: none; } }
+  .ps-live .ps-mean { display: none; }
+  .ps-live code { overflow-wrap: anywhere; }
+  .ps-live .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { padding: 0 3px; } }
 .ps-board details summary { cursor: pointer; }
 .ps-board summary:focus-visible { outline: 3px solid var(--ps-accent); }
 .ps-pictures { display: flex; flex-wrap: wrap; gap: 12px 24px; }
@@ -115,7 +117,9 @@ _STYLE = """
 .ps-live .jupyter-widget-tab > .widget-tab-contents { padding: 2px 4px; }
 .ps-live .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 1 auto;
   min-width: 0; }
+.ps-live .lm-TabBar-tabLabel { overflow: visible; }
 .ps-live .widget-radio { display: flex; align-items: center; gap: 8px; }
+.ps-live .widget-radio > .widget-label { flex: none; }
 .ps-live .widget-checkbox label { display: flex; align-items: center; gap: 6px; }
 .ps-live .widget-radio .widget-radio-box { flex-flow: row wrap; gap: 0 12px;
   margin: 0 !important; }
