@@ -124,8 +124,8 @@ class Prediction:
         """Raise `FailedPreconditionError` if there is no guess yet."""
         if self._value is None:
             raise FailedPreconditionError(
-                f"predict first: {self.question} Lock in your guess above, then run "
-                f"this cell again."
+                f"predict first: {self._asked} Lock in your guess above, then run this "
+                f"cell again."
             )
 
     def reveal(
@@ -213,8 +213,13 @@ class Prediction:
 
     def __repr__(self) -> str:
         if self._value is not None:
-            return f"{self.question} Locked in: {self.told(self._value)}."
-        return f"{self.question} Answer {self.expected}, with .lock(answer)."
+            return f"{self._asked} Locked in: {self.told(self._value)}."
+        return f"{self._asked} Answer {self.expected}, with .lock(answer)."
+
+    @property
+    def _asked(self) -> str:
+        """The question, with dots if the answer is the end of its sentence."""
+        return self.question if self.question.endswith("?") else f"{self.question} ..."
 
     def form(self) -> PredictionForm:
         """Return its form, made once; raise `ImportError` without ipywidgets."""

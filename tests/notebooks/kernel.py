@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,9 +99,16 @@ def lesson_with_answers(name: str) -> nbformat.NotebookNode:
     return lesson
 
 
-def run(name: str, runtime: Path) -> nbformat.NotebookNode:
-    """Run a lesson; exercises are open, solutions right, and nothing is left."""
+def run(name: str, runtime: Path, *again: str) -> nbformat.NotebookNode:
+    """Run a lesson; exercises are open, solutions right, and nothing is left.
+
+    The cells `again` are run once more before the last one, with "-again" in their ids.
+    """
     lesson = lesson_with_answers(name)
+    twice = [deepcopy(cell) for cell in lesson.cells if cell.id in again]
+    for cell in twice:
+        cell.id += "-again"
+    lesson.cells[-1:-1] = twice
     execute(lesson, runtime)
     for exercise, cell in pairwise(lesson.cells):
         if "solution" in cell.metadata.get("tags", []):

@@ -103,11 +103,13 @@ def test_lesson_on_switching_makes_the_server_the_bottleneck_within_a_gigabyte(
     tmp_path: Path,
 ) -> None:
     with most_memory() as most:
-        lesson = run("04_switch_it", tmp_path)
+        lesson = run("04_switch_it", tmp_path, "train", "switch", "stop-run", "reveal")
 
     assert 1 << 27 < most[0] < MEMORY
     assert re.search(r"ring since step \d+", printed(lesson, "switch"))
     assert "S times 4.00, and S times 1.50" in printed(lesson, "reveal")
+    # Also when the training is begun again after others, on more workers.
+    assert "S times 4.00, and S times 1.50" in printed(lesson, "reveal-again")
     assert "Stopped after step" in printed(lesson, "board")
     rows = re.findall(r"^ *([\d,]+) +(.*[\d.])$", printed(lesson, "slow"), re.M)
     server = {mbit: [float(number) for number in row.split()] for mbit, row in rows}

@@ -30,6 +30,14 @@ def test_nothing_is_revealed_before_a_guess() -> None:
         assert str(measured) not in result.value.message
 
 
+def test_a_question_that_its_answer_completes_ends_with_dots() -> None:
+    prediction = Prediction("A worker sends", "bytes")
+
+    assert repr(prediction).startswith("A worker sends ... Answer a number bytes")
+    with pytest.raises(FailedPreconditionError, match=r"sends \.\.\. Lock in your"):
+        prediction.required()
+
+
 def test_guess_stays_as_it_was_locked() -> None:
     prediction = asked().lock("70 kB")
 
