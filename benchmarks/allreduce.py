@@ -11,6 +11,7 @@ the table has medians over all rounds. How to read it: see README.md beside this
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -25,13 +26,14 @@ _QUICK_SIZES = [1 << 12, 1 << 18, 1 << 20, 1 << 24]
 _LEAST, _BUDGET_BYTES = 3, 1 << 25  # repeats a round: at least; together so many bytes
 _MOST = 200
 OURS = ("ring", "mesh", "ring-step", "ps")
-MEMORY, TCP = "memory", "tcp"  # what an exchange goes over
-STREAMS = (TCP, "aes-gcm", "tls")
+MEMORY, TCP, MPI = "memory", "tcp", "mpi"  # what an exchange goes over
+STREAMS = (TCP, "aes-gcm", "tls", MPI)
 BESIDE_TCP = ("ring", "ring-step")  # whose times are divided by those over TCP
 STREAMED = (  # what goes over streams; "bytes" are those of a ring, unsummed
     *("bytes tcp", "ring tcp", "mesh tcp", "ring-step tcp"),
     *("bytes aes-gcm", "ring aes-gcm", "ring-step aes-gcm"),
     *("bytes tls", "ring tls"),
+    *("ring mpi", "ring-step mpi"),
 )
 
 
@@ -40,7 +42,8 @@ def _start(
     system: str, n: int, peers: dict[str, Peer], checksum: bool
 ) -> Iterator[RankGroup]:
     """Give the rank group of a system; a parameter server is one process more."""
-    peer = peers.get(system)
+    is_over_mpi = system.endswith(f" {MPI}")
+    peer = own_mpi(peers) if is_over_mpi else peers.get(system)
     launcher = peer.launcher(n) if peer else None
     if peer is None or launcher is None:
         python = {"python": peer.python} if peer else {}
@@ -51,9 +54,18 @@ def _start(
             yield started
         return
     with RankGroup(system, n) as started:
-        started.start([*launcher, peer.python, "-m", _RANK, "-1", str(n), "mpi"])
+        name = system if is_over_mpi else MPI
+        started.start([*launcher, peer.python, "-m", _RANK, "-1", str(n), name])
         started.gather()
+        if is_over_mpi:
+            introduce(started, TCP, checksum=checksum)
         yield started
+
+
+def own_mpi(peers: dict[str, Peer]) -> Peer | None:
+    """Return the MPI of this interpreter, over which our ring can go; None without."""
+    own = (peer for peer in peers.values() if peer.python == sys.executable)
+    return next((peer for peer in own if peer.name in PEERS[1:]), None)
 
 
 def _values(system: str, n: int) -> list[float]:
@@ -97,6 +109,8 @@ def compare(
     result: dict[int, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         systems = ["copy", *OURS, *streamed, *peers]
+        if own_mpi(peers) is None:
+            systems = [name for name in systems if not name.endswith(f" {MPI}")]
         groups = [
             stack.enter_context(_start(name, n, peers, checksum)) for name in systems
         ]
@@ -213,8 +227,9 @@ def table(rows: list[tuple[str, ...]], peers: dict[str, Peer], checksum: bool) -
             "copies its array once, all together.",
             "Over tcp, aes-gcm and tls: as between hosts, on the loopback interface, "
             f"{frames} over tcp. There limit sends the bytes of a ring through the "
-            "same streams, bare, and sums nothing. Gloo always uses TCP without TLS; "
-            "MPI was given memory, so it has no place there.",
+            "same streams, bare, and sums nothing. Over mpi: the same frames, as "
+            "messages of MPI. Gloo always uses TCP without TLS; MPI's own sum was "
+            "given memory, so it has no place there.",
             f"Peers found: {versions or 'none'}. The last seven columns are ratios of "
             "times of this run.",
         ),

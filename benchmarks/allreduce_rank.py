@@ -111,14 +111,17 @@ class Ours:
     ) -> None:
         """Join the others in shared memory, or through the `door` if there is one."""
         from benchmarks.bare_member import BareMember, paired
+        from kit.wire.mpi import over_mpi
 
-        plan, _, _ = system.partition(" ")
+        plan, _, over = system.partition(" ")
         topology = plan.removesuffix("-step")
         self._n = n_ranks if topology == plan != "ps" else 0
         if door is None:
             streams = paired([int(fd) for fd in os.environ["BENCH_PEERS"].split(",")])
         else:
             streams = door.open()
+        if over == "mpi":
+            streams = {peer: over_mpi(link, 5.0) for peer, link in streams.items()}
         self._member = BareMember(
             topology,
             rank,
@@ -184,7 +187,7 @@ class Rank:
 
 def main() -> None:
     rank, n_ranks, system = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    if system == "mpi":
+    if system == "mpi" or system.endswith(" mpi"):
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.Get_rank()

@@ -110,6 +110,11 @@ FEATURES: Final = (
         needs=("checkpoints", "elastic trainings"),
     ),
     Feature(
+        "transport over MPI",
+        "kit.wire.mpi kit.server.rank",
+        "server/test_ranks.py server/rank_programs.py",
+    ),
+    Feature(
         "checkpoints",
         "kit.training.features.checkpointing",
         "training/test_checkpoints.py training/test_save_coordinator.py",

@@ -28,7 +28,7 @@ from kit.handles import handle
 
 Value: TypeAlias = bool | int | float | str
 
-TRANSPORTS = ("auto", "unix", "tcp")
+TRANSPORTS = ("auto", "unix", "tcp", "mpi")
 ENCRYPTIONS = ("aes-gcm", "tls")
 _CHOICES = {"transport": TRANSPORTS, "encryption": ENCRYPTIONS}
 _LEAST = {"bucket_bytes": 0, "digest_every": 0, "trace_rows": 1}
@@ -84,8 +84,10 @@ class Settings:
     lease_s : float, default 15.0
         How long tasks go on without a sign of life from the process that started them,
         before they save their state and end.
-    transport : {"auto", "unix", "tcp"}
+    transport : {"auto", "unix", "tcp", "mpi"}
         How tasks on one machine are linked; "auto" takes the best that both ends have.
+        With "mpi" gradients and parameters travel over MPI, between all tasks: each
+        must be a rank of mpiexec, and nothing of it is encrypted.
     insecure : bool, default False
         Allow TCP without TLS on addresses that other machines can reach. Anybody on the
         network can then read and change everything and act as this user in every task:

@@ -86,6 +86,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "google": ("kit/tf1/summary/messages.py",),  # protobuf, which TensorBoard brings
     "cupy": ("kit/arrays.py",),
     "ml_dtypes": ("kit/bfloat16.py",),
+    "mpi4py": ("kit/wire/mpi.py",),
     "jax": ("kit/jax/*",),
     "torch": ("kit/torch/*",),
     "html": (),  # it escapes where one thinks of it; `kit.markup` everywhere

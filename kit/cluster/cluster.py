@@ -73,6 +73,7 @@ from kit.training.arguments import whole
 from kit.training.client.run import Run
 from kit.training.core.job import Job, Work
 from kit.wire.shaping import LinkSettings
+from kit.wire.stream import MPI
 
 
 @handle
@@ -90,8 +91,10 @@ class Cluster:
         Workers.
     jobs : dict of str to int, optional
         More jobs by name, and how many tasks each has.
-    transport : {"auto", "unix", "tcp"}
-        How tasks are linked. "auto" is the best that both ends have.
+    transport : {"auto", "unix", "tcp", "mpi"}
+        How tasks are linked. "auto" is the best that both ends have. With "mpi", which
+        needs `launcher=kit.launchers.MPI()`, each task is a rank, and gradients and
+        parameters travel over MPI.
     insecure : bool, default False
         No TLS on TCP. Anybody on the network can then act as you; see `Settings`.
     lease_s : float, default 15
@@ -156,7 +159,7 @@ class Cluster:
         chosen = launcher_for(launcher)
         if chosen is not None:
             chosen.n_processes(len(tasks))  # raises when they cannot be placed
-            _check_transport(transport)
+        _check_transport(transport, chosen)
         checked = Settings(transport=transport, insecure=insecure)
         options = ClusterOptions(
             tasks,
@@ -818,6 +821,12 @@ class Cluster:
         changes = self._life.ready()[0].changes
         ending = [*changes.of(TaskChange.REMOVE), *changes.of(TaskChange.RESTART)]
         changes.check(*ending, what_waits="cannot begin a training: ")
+        if job.is_elastic and self.options.transport == MPI:
+            raise InvalidArgumentError(
+                "elastic=True needs tasks that may be lost and come back, and a lost "
+                "rank of MPI does not, and may end all others. Leave it out, or start "
+                "the cluster without transport='mpi'."
+            )
         if not job.link:
             job = replace(job, link=self.options.link)
         if self._run is not None and self._run.state == "failed":
@@ -965,8 +974,13 @@ class Cluster:
         )
 
 
-def _check_transport(transport: str) -> None:
-    if transport == "unix":
+def _check_transport(transport: str, launcher: Launcher | None) -> None:
+    if transport == MPI and not (launcher and launcher.starts_ranks):
+        raise InvalidArgumentError(
+            "transport='mpi' needs tasks that mpiexec starts, each as a rank: "
+            "kit.Cluster(launcher=kit.launchers.MPI(), transport='mpi')."
+        )
+    if transport == "unix" and launcher is not None:
         raise InvalidArgumentError(
             "transport='unix' links tasks of one host only; leave it out for tasks on "
             "other hosts: those of one host are linked by unix sockets all the same."

@@ -283,8 +283,9 @@ class StartMagics(Magics):
         ),
         option(
             "--transport",
-            choices=["auto", "unix", "tcp"],
-            help="how tasks are linked (default: auto, the best that both ends have)",
+            choices=["auto", "unix", "tcp", "mpi"],
+            help="how tasks are linked (default: auto, the best that both ends have; "
+            "mpi needs --launcher mpi)",
         ),
         option(
             "--insecure",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kit.features import load
 from kit.server.arrivals import announce
 from kit.wire.link import Link
-from kit.wire.stream import Stream
+from kit.wire.stream import MPI, Stream
 
 
 def open_streams(
@@ -18,11 +19,12 @@ def open_streams(
     dial: Callable[[int], Link],
     arrived: Callable[[int], Link],
     deadline_s: float,
+    transport: str,
 ) -> dict[int, Stream]:
     """Return a stream to each member that we dial, and from each that dials us.
 
     All are there, or none; raises what `dial` and `arrived` raise. A first word on what
-    was dialled may take `deadline_s`.
+    was dialled may take `deadline_s`. With `transport` "mpi" they are messages of MPI.
     """
     streams: dict[int, Stream] = {}
     try:
@@ -34,6 +36,10 @@ def open_streams(
             announce(link, deadline_s)
         for peer in awaited:
             streams[peer] = arrived(peer).stream
+        if transport == MPI:
+            over_mpi = load("kit.wire.mpi:over_mpi")
+            for peer, stream in streams.items():
+                streams[peer] = over_mpi(stream, deadline_s)
     except BaseException:
         for stream in streams.values():
             stream.close()  # their other ends would wait for our arena

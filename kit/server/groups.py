@@ -198,8 +198,9 @@ class TaskGroups:
                     )
             return link
 
-        limit_s = directory.settings.connect_deadline_s
-        return open_streams(dialled, awaited, dial, arrived, limit_s)
+        settings = directory.settings
+        limits = settings.connect_deadline_s, settings.transport
+        return open_streams(dialled, awaited, dial, arrived, *limits)
 
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its group asks for it."""

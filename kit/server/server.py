@@ -22,6 +22,7 @@ from kit.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
+from kit.features import load
 from kit.handles import handle
 from kit.server.at_exit import close_at_exit, watch_for_sigterm
 from kit.server.directory import Directory, default_runtime_dir
@@ -47,6 +48,7 @@ from kit.wire.listening.acceptor import Acceptor
 from kit.wire.listening.address import Address, TcpAddress, UnixAddress, parse_address
 from kit.wire.listening.listener import Listener, listen
 from kit.wire.rpc import Handler, serve
+from kit.wire.stream import MPI
 
 _log = logging.getLogger("kit.server")
 _STOP_S = 5.0
@@ -160,15 +162,16 @@ class Server:
         """Return the server of this process's task, as the environment names it.
 
         Reads `TF_CONFIG`, which Kubeflow's TFJob and Vertex AI write, and without it
-        the variables that Slurm's `srun` sets.
+        the variables that Slurm's `srun` sets. With `transport="mpi"` it reads neither:
+        the ranks that mpiexec or srun has started tell each other where they are.
 
         Parameters
         ----------
         environment : mapping of str to str, optional
             The variables; by default those of this process.
         ps : int, default 1
-            With Slurm: how many of the first tasks are parameter servers; all others
-            are workers. `TF_CONFIG` says that itself.
+            With Slurm and MPI: how many of the first tasks are parameter servers; all
+            others are workers. `TF_CONFIG` says that itself.
         port : int, default 2222
             With Slurm: the port of the first task of each node; the next one there
             takes the next port.
@@ -199,6 +202,9 @@ class Server:
                     kit.train(step, params, data, cluster=server).wait()
         """
         variables = os.environ if environment is None else environment
+        if (options.get("settings") or current()).transport == MPI:
+            server: Server = load("kit.server.rank:server_of_rank")(cls, ps, **options)
+            return server
         return cls(*task_from_environment(variables, ps=ps, port=port), **options)
 
     def start(self) -> None:
@@ -227,6 +233,8 @@ class Server:
         """
         if self.address is not None:
             return
+        if self.settings.transport == MPI:
+            load("kit.wire.mpi:world")()  # before anybody can open a data link
         wanted = parse_address(self.spec.task_address(self.task.job, self.task.index))
         self._listeners, self.address = self._listen(wanted)
         for listener in self._listeners:

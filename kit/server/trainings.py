@@ -379,6 +379,7 @@ class Trainings:
             lambda peer: self._dial(job.tasks[peer], Role.DATA, job.run, deadline),
             lambda peer: self._await(job.run, job.tasks[peer], deadline),
             job.settings.connect_deadline_s,
+            self._directory().settings.transport,
         )
 
     def _dial(

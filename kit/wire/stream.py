@@ -22,6 +22,7 @@ from kit.wire.frame import Buffer
 Clock = Callable[[], float]
 
 AES_GCM: Final = "aes-gcm"
+MPI: Final = "mpi"
 ENCRYPTED: Final = ("tls", AES_GCM)
 OVER_TCP: Final = ("tcp", *ENCRYPTED)  # kinds of streams
 
@@ -42,7 +43,7 @@ class Stream(Protocol):
 
     @property
     def kind(self) -> str:
-        """One of `unix`, `tcp`, `tls`, `aes-gcm`, `memory`."""
+        """One of `unix`, `tcp`, `tls`, `aes-gcm`, `mpi`, `memory`."""
 
     @property
     def peer(self) -> str:

@@ -22,7 +22,6 @@ from traitlets.config import Config
 from kit.cluster.dask_workers import plugin
 from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
 from kit.cluster.loop import together
-from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.forks import HOST_ENGINE
 from kit.cluster.processes.launched_hosts import FarHost, LaunchedHosts, host_options
@@ -89,20 +88,6 @@ class DaskHosts(LaunchedHosts):
     async def _meet(self, engine: int) -> None:
         await super()._meet(engine)
         await self._share_folder(self._hosts[-1])
-
-    async def _share_folder(self, host: FarHost) -> None:
-        """Let all tasks of a machine have their sockets in one folder.
-
-        They find each other's unix sockets only there.
-        """
-        facts = host.facts
-        for other in self._hosts:
-            sibling = other.facts
-            if sibling.machine != facts.machine or other.is_lost:
-                continue
-            if await host.ask(host_calls.has_folder, sibling.folder):
-                host.shares_with = other.shares_with or other
-                return
 
     # -- watch -------------------------------------------------------------------
 

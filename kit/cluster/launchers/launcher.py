@@ -41,6 +41,7 @@ class Launcher(ABC):
     address: str = ""
     python: str = sys.executable
     launches: ClassVar[str] = ""  # ipyparallel's name of the launcher
+    starts_ranks: ClassVar[bool] = False  # whether its processes are ranks of MPI
     socket: ClassVar[str] = ""  # the longest name of its own in the cluster's folder
 
     def __post_init__(self) -> None:

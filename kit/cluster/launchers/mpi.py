@@ -19,7 +19,8 @@ class MPI(Launcher):
     """Start the tasks with mpiexec, which has one rank for each of them.
 
     The Python environment must be the same on all hosts. The tasks are forks of the
-    first rank on each host, so mpiexec does not notice when a task is lost.
+    first rank on each host, so mpiexec does not notice when a task is lost. With
+    `kit.Cluster(transport="mpi")` each task is a rank of its own.
 
     Parameters
     ----------
@@ -42,6 +43,7 @@ class MPI(Launcher):
     args: Sequence[str] = field(default=(), kw_only=True)
     command: Sequence[str] = field(default=("mpiexec",), kw_only=True)
     launches: ClassVar[str] = "mpi"
+    starts_ranks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

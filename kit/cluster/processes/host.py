@@ -11,7 +11,8 @@ gone. The host's own engine is not a task: the notebook runs calls about the hos
 others end with it.
 
 If a launcher starts several processes on a host, the first of them does this for all,
-and the others wait until it ends.
+and the others wait until it ends. Where tasks are linked by MPI, each process is as a
+host of its own with one task, which so has the place of a rank in mpiexec's job.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="psring host", description=__doc__)
     parser.add_argument("--label", default="", help="what the launcher calls the host")
     parser.add_argument("--slots", type=int, help="tasks that it may hold")
+    parser.add_argument("--ranks", action="store_true", help="each rank has a task")
     parser.add_argument("--connection", type=Path, help="file in place of the variable")
     parser.add_argument("--mpi", action="store_true", help="ipyparallel's; not used")
     parser.add_argument(
@@ -108,10 +110,11 @@ def main() -> None:
     arguments = _arguments()
     if arguments.parent is not None:
         _end_with(arguments.parent)
-    if number_in(LOCAL_RANKS, 0) > 0:
+    if number_in(LOCAL_RANKS, 0) > 0 and not arguments.ranks:
         _wait_for_first_process(arguments.deadline)
         return
-    slots = arguments.slots or launched_here()
+    n_here = launched_here()
+    slots = 1 if arguments.ranks else arguments.slots or n_here
     folder = launch_folder(Path(os.environ.get("IPP_PROFILE_DIR", "")))
     connection = connection_file(folder, "engine")
     connection.touch(mode=0o600)  # before the key is in it
@@ -120,7 +123,8 @@ def main() -> None:
         if arguments.connection
         else os.environ.pop(_CONNECTION)
     )
-    cores = arguments.cores or machine.physical_cores()
+    share = n_here if arguments.ranks else 1  # of the cores, for each rank
+    cores = arguments.cores or max(1, machine.physical_cores() // share)
     facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
     # It watches this process by pid and start time, and execve keeps both.

@@ -37,6 +37,7 @@ from kit.cluster.processes.log_bound import LogBound
 from kit.cluster.processes.processes import why
 from kit.cluster.runtime import tail, tail_of, threads_per_engine
 from kit.errors import DeadlineExceededError, StartFailed, UnavailableError
+from kit.wire.stream import MPI
 
 # --------------------------------------------------------------------------------------
 # Differences between the hosts of a cluster that are errors, or change the last bits.
@@ -252,6 +253,8 @@ class LaunchedHosts(Hosts):
         options, config = self._engines.options, Config()
         program = [self._launcher.python, "-P", "-m", "kit.cluster.processes.host"]
         options_of_host = host_options(options.start_deadline_s, self.threads)
+        if self._has_ranks:
+            options_of_host.append("--ranks")
         if self._shared is not None:
             options_of_host.append(f"--connection={self._shared / _CONNECTION}")
         make = partial(
@@ -372,9 +375,35 @@ class LaunchedHosts(Hosts):
             k: launcher for items in launched for k, launcher in items if k not in met
         }
 
+    @property
+    def _has_ranks(self) -> bool:
+        return self._engines.options.transport == MPI
+
     async def _meet(self, engine: int) -> None:
         facts = await ask(self._engines, engine, host_calls.survey, self._reached_at)
-        self._hosts.append(FarHost(self._engines, engine, facts))
+        self._hosts.append(host := FarHost(self._engines, engine, facts))
+        if self._has_ranks:
+            await self._share_folder(host)
+
+    async def _share_folder(self, host: FarHost) -> None:
+        """Let all tasks of a machine have their sockets in one folder.
+
+        They find each other's unix sockets only there.
+        """
+        facts = host.facts
+        for other in self._hosts:
+            sibling = other.facts
+            if sibling.machine != facts.machine or other.is_lost or other is host:
+                continue
+            if await host.ask(host_calls.has_folder, sibling.folder):
+                host.shares_with = other.shares_with or other
+                return
+
+    def why_no_fork(self, index: int) -> str:
+        """Return why engine `index` cannot get a new process; empty if it can."""
+        if self._has_ranks:
+            return "it is a rank of MPI, and that takes in no other process for one"
+        return super().why_no_fork(index)
 
     def _place(self) -> None:
         """Give each host as many tasks as it has slots: as launched, else by rank."""

@@ -36,6 +36,8 @@ from kit.system import Bell, ring
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
+# Where no descriptor shows what comes: how long to yield before naps, and of a nap.
+_SPIN_NS, _NAP_S = 2_000_000, 1e-4
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _DEAR_NS, _DEAR_WAITS = 200_000, 300  # as in hops.c
 GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
@@ -75,6 +77,7 @@ class Endpoint:
         self.clock = clock
         self.ports: dict[int, Port] = {}
         self._carriers: list[Port] = []  # the ports that have bytes to move
+        self._naps, self._yield_ns = False, _YIELD_NS
         self.line_in: LineIn | None = None
         self.doorbell = Bell()
         self.asleep = asleep if asleep is not None else memoryview(bytearray(8))
@@ -100,6 +103,8 @@ class Endpoint:
         self._watched = None
         if not port.shared:
             self._carriers.append(port)
+        if port.silent:
+            self._naps, self._yield_ns = True, _SPIN_NS
 
     def expect(
         self, scripts: Mapping[int, Sequence[Sequence[Expected]]], first: int
@@ -286,7 +291,7 @@ class Endpoint:
             if now > give_up and not lost_at:
                 raise self._late(port)
             if not moved:
-                yields = now - start < _YIELD_NS and not sleeps
+                yields = now - start < self._yield_ns and not sleeps
                 if self.waits_for is None and not yields:
                     self.waits_for = Wait(self._peers(port), start)
                 self._rest(ready, yields=yields)
@@ -327,7 +332,9 @@ class Endpoint:
             # Check again, after the word is set: a message may have come before its
             # sender could see us asleep, and then nobody rings.
             if not ready():
-                self._answer(self._poll.poll(_SLICE_MS))
+                self._answer(self._poll.poll(0 if self._naps else _SLICE_MS))
+                if self._naps:
+                    time.sleep(_NAP_S)
         finally:
             self.asleep[0] = 0
 

@@ -86,6 +86,7 @@ class Port(Protocol):
     peer: int
     lost: bool  # the other side closed the link
     shared: bool  # reads the peer's memory in place; nothing to pump
+    silent: bool  # its descriptor does not show what comes: pump it often
     line_out: LineOut | None  # how fast we send, None for full speed
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:

@@ -73,7 +73,7 @@ class Control:
 class SharedPort:
     """The data link to a member whose arena is mapped here."""
 
-    shared = True
+    shared, silent = True, False
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from kit.exchange.ports.memory import Array, Memory, Mirror, region_bytes
 from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Stamp, named
 from kit.wire import frame
 from kit.wire.shaping import LineOut
-from kit.wire.stream import Stream
+from kit.wire.stream import MPI, Stream
 
 _DATA = int(frame.FrameKind.DATA)
 _VECTORS = 64  # buffers handed to one system call
@@ -49,7 +49,7 @@ class StreamPort:
         checksum: bool = True,
     ) -> None:
         """`memory` is our own; what comes from the peer is written into it."""
-        self.peer, self.lost = peer, False
+        self.peer, self.lost, self.silent = peer, False, stream.kind == MPI
         self.line_out: LineOut | None = None
         self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
         self._mirror = Mirror(memory.layout)  # for what is kept apart

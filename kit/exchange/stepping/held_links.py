@@ -56,6 +56,7 @@ class HeldPort:
     """One member's end of a link; see `kit.exchange.ports.port.Port`."""
 
     shared = True  # there are no bytes to pump
+    silent = False
     line_out: LineOut | None = None
 
     def __init__(
