@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sys
+from contextlib import closing
+from doctest import DocTestParser, DocTestRunner
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit import puzzles
 from kit.__main__ import main
 from kit.demo.grading import Grade, grade, write
 from kit.errors import FailedPreconditionError, NotFoundError
 from tests.notebooks.kernel import ROOT
+from tests.puzzles.programs import program
 
 pytestmark = pytest.mark.slow
 
@@ -287,3 +292,23 @@ def test_a_grade_is_written_as_it_is(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "g.json").read_text())[0]["words"] == each.words
     with (tmp_path / "g.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.reader(file))[1][-1] == "'+1, \u201cyes\u201d\n\\ud800"
+
+
+def test_the_examples_for_other_graders_pass_a_right_program_and_fail_a_wrong_one() -> (
+    None
+):
+    page = (ROOT / "docs/instructors.md").read_text("utf-8")
+    for_nbgrader, for_otter = re.findall(r"^```py\n(.*?)^```$", page, re.S | re.M)
+    shown: dict[str, Any] = {}
+    exec(for_otter, shown)
+    (case,) = shown["test"]["suites"][0]["cases"]
+    right, wrong = program(CHAIN.strip()), program("def broadcast(task):\n    pass\n")
+    with closing(puzzles):
+        exec(for_nbgrader, {"puzzles": puzzles, "broadcast": right})
+        with pytest.raises(FailedPreconditionError, match="Not yet"):
+            exec(for_nbgrader, {"puzzles": puzzles, "broadcast": wrong})
+        for broadcast, n_failed in ((right, 0), (wrong, 1)):
+            names = {"broadcast": broadcast}
+            test = DocTestParser().get_doctest(case["code"], names, "otter", None, None)
+            runner = DocTestRunner(verbose=False)
+            assert runner.run(test, out=lambda text: None).failed == n_failed
