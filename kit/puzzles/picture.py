@@ -273,6 +273,8 @@ def _open_waits(
 
 def _style() -> Html:
     plain = (
+        # On a phone it is moved sideways: made as narrow, its words could not be read.
+        f".kit-puzzle{{min-width:{0.75 * _WIDTH:.0f}px}}"
         f".kit-puzzle text{{font:{TEXT_PX}px {FONT}}}"
         ".kit-puzzle .title{font-weight:600}"
         f".kit-puzzle .detail,.kit-puzzle .on-work,.kit-puzzle .on-arrow"
