@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import kit
-from kit.errors import PeerLost, StartFailed
+from kit.errors import PeerLost, PermissionDeniedError, StartFailed
 from kit.testing.task_process import until
 from tests.cluster.engine_training import begin, replayed
 from tests.hosts import uses
@@ -196,3 +196,29 @@ exit 1
 
     with pytest.raises(StartFailed, match=r"(?s)attempt to run as root.*--allow-run-"):
         kit.Cluster(ps=0, worker=2, launcher=launcher).start()
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_gradients_between_hosts_travel_over_mpi_if_they_need_no_encryption(
+    hosts: TwoHosts, insecure: bool
+) -> None:
+    pytest.importorskip("mpi4py")
+    made = kit.Cluster(
+        ps=0,
+        worker=2,
+        launcher=launcher(hosts, slots=1),
+        transport="mpi",
+        insecure=insecure,
+    )
+    with made as cluster:
+        assert cluster.call("all", platform.node) == ["nodea", "nodeb"]
+        if not insecure:
+            with pytest.raises(PermissionDeniedError, match="insecure=True"):
+                begin(cluster, steps=20, topology="ring").wait(30)
+            return
+
+        training = begin(cluster, steps=20, topology="ring").wait(30)
+
+        for name, value in replayed(20).items():
+            np.testing.assert_array_equal(training.params[name], value)
+        assert all(entry.agrees for entry in training.traffic)

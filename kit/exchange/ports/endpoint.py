@@ -36,8 +36,7 @@ from kit.system import Bell, ring
 from kit.wire.shaping import LineIn
 
 _SLICE_MS = 20  # the most that a lost ring of the doorbell costs
-# Where no descriptor shows what comes: how long to yield before naps, and of a nap.
-_SPIN_NS, _NAP_S = 2_000_000, 1e-4
+_MOST_NAP_S = 1e-3  # where no descriptor shows what comes
 _YIELD_NS = 60_000  # about the price of a wake-up: yield that long before sleeping
 _DEAR_NS, _DEAR_WAITS = 200_000, 300  # as in hops.c
 GRACE_S = 1.5  # a report of why a peer is lost explains more than its closed link
@@ -77,7 +76,7 @@ class Endpoint:
         self.clock = clock
         self.ports: dict[int, Port] = {}
         self._carriers: list[Port] = []  # the ports that have bytes to move
-        self._naps, self._yield_ns = False, _YIELD_NS
+        self._naps = False  # instead of sleeping until a descriptor has news
         self.line_in: LineIn | None = None
         self.doorbell = Bell()
         self.asleep = asleep if asleep is not None else memoryview(bytearray(8))
@@ -103,8 +102,7 @@ class Endpoint:
         self._watched = None
         if not port.shared:
             self._carriers.append(port)
-        if port.silent:
-            self._naps, self._yield_ns = True, _SPIN_NS
+        self._naps = self._naps or port.silent
 
     def expect(
         self, scripts: Mapping[int, Sequence[Sequence[Expected]]], first: int
@@ -291,10 +289,10 @@ class Endpoint:
             if now > give_up and not lost_at:
                 raise self._late(port)
             if not moved:
-                yields = now - start < self._yield_ns and not sleeps
+                yields = now - start < _YIELD_NS and not sleeps
                 if self.waits_for is None and not yields:
                     self.waits_for = Wait(self._peers(port), start)
-                self._rest(ready, yields=yields)
+                self._rest(ready, now - start, yields=yields)
         self.waits_for = None
 
     def _peers(self, port: Port | None) -> tuple[int, ...]:
@@ -311,7 +309,7 @@ class Endpoint:
                 moved = True
         return moved
 
-    def _rest(self, ready: Callable[[], bool], *, yields: bool) -> None:
+    def _rest(self, ready: Callable[[], bool], waited_ns: int, *, yields: bool) -> None:
         if yields and not self._dear:
             before = self.clock()
             os.sched_yield()
@@ -333,8 +331,8 @@ class Endpoint:
             # sender could see us asleep, and then nobody rings.
             if not ready():
                 self._answer(self._poll.poll(0 if self._naps else _SLICE_MS))
-                if self._naps:
-                    time.sleep(_NAP_S)
+                if self._naps:  # so that no wait becomes longer by more than an eighth
+                    time.sleep(min(waited_ns / 8e9, _MOST_NAP_S))
         finally:
             self.asleep[0] = 0
 
