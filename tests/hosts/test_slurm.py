@@ -323,3 +323,29 @@ def test_servers_that_srun_starts_train_to_the_bits_of_one_process(
         *("worker:0 nodea True", "worker:1 nodeb True", "worker:2 nodeb True"),
     ], output
     until(lambda: slurm.queue == "", 30)
+
+
+RANK = f"""{TRAIN}
+settings = kit.Settings(transport="mpi", insecure=True)
+with kit.Server.from_environment(ps=0, settings=settings) as server:
+    params = begin(server).wait(60).params
+    print(server.task.short, platform.node(), is_replay(params, 60), flush=True)
+"""
+
+
+def test_ranks_that_srun_starts_train_over_mpi_to_the_bits_of_one_process(
+    slurm: Slurm,
+) -> None:
+    pytest.importorskip("mpi4py")
+
+    # The addresses of MPICH's other way, UCX, are too long for this Slurm's PMI-2.
+    way = ["env", "MPIR_CVAR_CH4_NETMOD=ofi", "FI_PROVIDER=tcp"]
+    output = slurm.run(
+        *("srun", "--ntasks=3", "--distribution=block", "--kill-on-bad-exit"),
+        *("--mpi=pmi2", *way, *slurm.program(RANK)),
+    )
+
+    assert sorted(output.splitlines()) == [
+        *("worker:0 nodea True", "worker:1 nodea True", "worker:2 nodeb True"),
+    ], output
+    until(lambda: slurm.queue == "", 30)
