@@ -73,6 +73,7 @@ ALL_SLOW = re.compile(
     rb"^pytestmark = (\[[^\]]*?|[^\[\n]*)(pytest\.mark\.slow|IN_A_BROWSER)\b", re.M
 )
 
+zygote.leave_out_what_is_slow()
 if "PYTEST_XDIST_WORKER" in os.environ:  # numpy is not loaded yet
     # Each core has a worker: threads that spin while they wait for BLAS take its time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

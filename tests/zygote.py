@@ -186,6 +186,14 @@ def read_early(env: Mapping[str, str]) -> dict[str, str]:
 zygote = Zygote()
 
 
+def leave_out_what_is_slow() -> None:
+    """Have jsonschema do without a package that loads for a second of a processor.
+
+    With it jsonschema can tell IRIs, for which no schema here asks.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+
 @contextmanager
 def forking() -> Iterator[None]:
     """Fork each program of Python that is started inside."""
@@ -481,6 +489,7 @@ def run(orders: socket.socket, path: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     own = python_path(os.environ)
+    leave_out_what_is_slow()
     for module in PRELOADED:
         importlib.import_module(module)
     show(sys.orig_argv, os.environ)  # fails here where the system does not allow it
