@@ -166,7 +166,7 @@ def table_of(field: Field, most: int = 2**16) -> Field:
     return Field(f"values by name, at most {most}, each {field.expected}", read)
 
 
-def record(fields: Fields) -> Field:
+def object_of(fields: Fields) -> Field:
     """Return the field of values by name, each with its own field."""
 
     def read(value: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def read_as(field: Field, read: Callable[[Any], Any]) -> Field:
 
 
 ERROR: Final = read_as(
-    record(
+    object_of(
         {
             "type": text(100),
             "message": text(),

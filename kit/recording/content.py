@@ -36,8 +36,8 @@ from kit.message_fields import (
     list_of,
     maybe,
     number,
+    object_of,
     optional,
-    record,
     row_of,
     table_of,
     text,
@@ -66,10 +66,10 @@ from kit.training.core.job import Job
 _MOST: Final = 2**31
 _SHARD: Final = {"shard": table_of(anything())}
 _NAMES: Final = list_of(text(1000))
-_ARRAY: Final = record(
+_ARRAY: Final = object_of(
     {"shape": list_of(whole(0)), "dtype": text(100), "sha256": text(64)}
 )
-_STEP: Final = record(
+_STEP: Final = object_of(
     {
         **dict.fromkeys(("python", "bytecode", "source", "module", "name"), text(1000)),
         "importable": flag(),
@@ -81,7 +81,7 @@ _FIELDS: Final[Mapping[str, Fields]] = {
         "versions": table_of(text(100)),
         "at": number(0, 1e12),
         "step": maybe(_STEP),
-        "data": maybe(record({"kind": text(200), "arrays": list_of(_ARRAY)})),
+        "data": maybe(object_of({"kind": text(200), "arrays": list_of(_ARRAY)})),
         "own": optional(own_objects.FIELD),
     },
     "DATA": _SHARD,
@@ -244,7 +244,7 @@ def read_content(folder: str | Path) -> Content:
     if not log.exists() and not log.is_symlink():
         raise NotFoundError(
             f"there is no recording in {path}; give the folder that kit.train(..., "
-            f"record=folder) has written, which holds a file {LOG_NAME}."
+            f"object_of=folder) has written, which holds a file {LOG_NAME}."
         )
     try:
         return _read(path, log)

@@ -34,11 +34,11 @@ from kit.message_fields import (
     flag,
     list_of,
     maybe,
+    object_of,
     row_of,
     table_of,
     text,
 )
-from kit.message_fields import record as record_of
 from kit.recording.facts import PYTHON, Facts, digest_of_object, referred
 from kit.training.core.axes import LocalTraining, OwnWork
 from kit.training.core.job import Job, Work
@@ -56,7 +56,7 @@ _OURS: Final = (
 _INF: Final = float("inf")
 _MOST_TOLD: Final = 1000
 FIELD: Final[Field] = table_of(
-    record_of(
+    object_of(
         {
             **dict.fromkeys(("python", "bytecode", "source", "module"), text(1000)),
             "name": text(1000),

@@ -21,7 +21,7 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.testing.cluster import LocalCluster
 from kit.training.worker.accumulation import Accumulation
-from kit.training.worker.places import Places
+from kit.training.worker.gradient_buffer import StepArrays
 from kit.training.worker.worker import Compute, generator
 from tests.cases import for_each
 from tests.training.toy import (
@@ -241,17 +241,17 @@ def test_the_weights_of_pieces_make_the_mean_of_all_examples(
 
 def added_up(numbers: Any, pieces: int) -> float:
     memory = Memory(lay_out([Spec("w", (), "float64")], n_workers=1))
-    places = Places(memory, Stamp(), "worker:0")
+    arrays = StepArrays(memory, Stamp(), "worker:0")
 
     def step(params: Any, batch: Any) -> Any:
         return 0.0, {"w": np.asarray(batch[0].mean())}
 
     compute = Compute(
-        *(step, places.params, places.gradients, "worker:0"),
+        *(step, arrays.params, arrays.gradients, "worker:0"),
         lambda number, piece: generator(0, number, 0, piece),
         {},
     )
-    Accumulation(compute, pieces, places)(
+    Accumulation(compute, pieces, arrays)(
         0, (numbers,), 1.0, lambda bucket: None, number=0
     )
     return float(memory.gradients()["w"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.graph.node import Edge, Node
-from kit.training.features.graph_step.step import GraphStage, cut, grouped
+from kit.training.features.graph_step.step import GraphSection, cut, grouped
 
 
 def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:
@@ -16,7 +16,7 @@ def node(name: str, *inputs: str, control: tuple[str, ...] = ()) -> Node:
     return Node(name, "AddN", edges, control, {}, "", (), "", "")
 
 
-def names(stage: GraphStage) -> list[str]:
+def names(stage: GraphSection) -> list[str]:
     return [item.name for item in stage.nodes]
 
 

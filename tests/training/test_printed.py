@@ -16,8 +16,7 @@ import kit
 from kit.exchange.layout import specs_of
 from kit.progress import Line, NotebookLine, PlainLines, TerminalLine
 from kit.task import Task
-from kit.training.client.task_lines import task_lines
-from kit.training.client.watched import Watched
+from kit.training.client.watched import Watched, task_lines
 from kit.training.core import printed as module
 from kit.training.core.job import Job
 from kit.training.core.printed import MOST_A_SECOND, PrintedLines

@@ -10,8 +10,8 @@ from kit.message_fields import (
     Fields,
     anything,
     list_of,
+    object_of,
     optional,
-    record,
     row_of,
     table_of,
     text,
@@ -38,7 +38,7 @@ _HOLDERS: Final = {
     "requests": table_of(anything()),
 }
 _ARENA: Final = optional(row_of(whole(0), whole(1), whole(0)))
-_ABOUT: Final = record(
+_ABOUT: Final = object_of(
     {
         "moment": _MOMENT,
         "member": whole(0),

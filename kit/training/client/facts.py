@@ -24,17 +24,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kit.errors import KitError
+from kit.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    KitError,
+)
 from kit.task import Task
 from kit.trace.log import Rows, rows
 from kit.trace.named_rows import Change, EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, STEP
 from kit.trace.window import MeasureTable, Thinned, Thinning, Window
+from kit.training.client.ending import StuckTasks, hosts_of
 from kit.training.client.flight_recorder import Flight, flight
-from kit.training.client.requests import not_over, over
 from kit.training.client.statement import versions_here
-from kit.training.client.stuck_tasks import StuckTasks, hosts_of
 from kit.training.client.watched import News, Teller, Watched, gone
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
@@ -325,3 +329,31 @@ class TrainingFacts:
     def final(self) -> bytearray | None:
         """Return the flat parameters with which it ended, None if nobody had them."""
         return None
+
+
+# --------------------------------------------------------------------------------------
+# What is said to those who ask too late, or wait too short.
+
+
+def over() -> FailedPreconditionError:
+    """Return what a command to a training that is over is refused with."""
+    return FailedPreconditionError(
+        "the training is over; start another one with kit.train()."
+    )
+
+
+def not_over(step: int, steps: int, timeout: float | None) -> DeadlineExceededError:
+    """Return what a wait for the end ends with after `timeout` seconds."""
+    return DeadlineExceededError(
+        f"the training is at step {step} of {steps} after {timeout:g} s; it goes on. "
+        f"Wait longer, or end it with run.stop(); run.flight() shows who waits for "
+        f"whom."
+    )
+
+
+def closed(run: str, step: int) -> CancelledError:
+    """Return what is raised for a training that was to be watched no more."""
+    return CancelledError(
+        f"run.close() ended the watching of the training {run[:8]} at step {step}; it "
+        f"goes on in its tasks. Take the run of kit.attach(...) to watch it again."
+    )

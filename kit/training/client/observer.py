@@ -23,25 +23,19 @@ from kit.errors import (
     InvalidArgumentError,
     KitError,
     UnavailableError,
+    to_plain,
 )
 from kit.features import load
 from kit.training.client.ending import Ending, note_silent
-from kit.training.client.facts import TrainingFacts
-from kit.training.client.requests import (
-    Dial,
-    Newest,
-    closed,
-    dial_in,
-    over,
-    tell_of,
-)
-from kit.training.client.task_lines import task_lines
+from kit.training.client.facts import TrainingFacts, closed, over
+from kit.training.client.newest import Dial, Newest, dial_in
 from kit.training.client.watched import (
     Once,
     Teller,
     Watched,
     cause,
     take_gathered,
+    task_lines,
     unwatchable,
 )
 from kit.training.core.job import Job
@@ -395,8 +389,11 @@ class Observer(TrainingFacts):
             # No second attempt once it is over: it knows then why it ended.
             coordinator = self.coordinator
             way = self._reach(job.coordinator, "", lambda: coordinator.is_over)
+            lost = member if watched.state == "lost" else None
+            values = {"run": job.run, "member": member, "lost": lost}
+            values["error"] = to_plain(error)
             with closing(way) as caller:
-                tell_of(caller, job, member, watched, error)
+                caller.call("run.fail", job.settings.connect_deadline_s, values)
         except KitError:
             return  # the coordinator is gone too: its own watcher says so
 

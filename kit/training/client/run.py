@@ -34,8 +34,8 @@ from kit.training.client.metrics import (
     once_only,
     records,
 )
+from kit.training.client.newest import Dial
 from kit.training.client.observer import Observer
-from kit.training.client.requests import Dial
 from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.statement import environment_of, statement
 from kit.training.client.step_wait import StepWait

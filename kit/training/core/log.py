@@ -56,8 +56,8 @@ from kit.message_fields import (
     list_of,
     maybe,
     number,
+    object_of,
     optional,
-    record,
     row_of,
     shown,
     table_of,
@@ -185,7 +185,7 @@ class Decisions:
     """
 
     # Each field with what a message may hold for it.
-    requested: Annotated[Epoch, record(fields_of(Epoch))]
+    requested: Annotated[Epoch, object_of(fields_of(Epoch))]
     later: Annotated[
         tuple[tuple[int, Mapping[str, Any]], ...],
         list_of(row_of(whole(0), table_of(anything()))),

@@ -345,23 +345,23 @@ class Member:
             self.meets_since = context.endpoint.clock()
             if context.schedule.in_step:  # else no two members hold the same parameters
                 context.digests.note(context.step, context.now)
-            answer = self._ask_until(number, context.step)
-            if answer.verdict is Verdict.FINISH:
+            reply = self._ask_until(number, context.step)
+            if reply.verdict is Verdict.FINISH:
                 if self.hooks is not None:
                     self.hooks.end()
                 return
             number += 1
-            if answer.verdict is Verdict.PREPARE and answer.epoch is not None:
-                self._change(context, runner, number - 1, answer.epoch)
+            if reply.verdict is Verdict.PREPARE and reply.epoch is not None:
+                self._change(context, runner, number - 1, reply.epoch)
                 continue  # no step yet: the training may be paused
-            if answer.verdict in self._sinks:
-                self._sinks[answer.verdict].take_part(answer.step, number)
+            if reply.verdict in self._sinks:
+                self._sinks[reply.verdict].take_part(reply.step, number)
                 continue
             # This also forgets the halt that led here: it would end the next stretch of
             # steps before it began.
-            context.endpoint.stamp.halt = answer.halt
+            context.endpoint.stamp.halt = reply.halt
             self.meets_since = 0
-            runner.run(answer.step)
+            runner.run(reply.step)
 
     def _leave(self) -> None:
         # All have agreed on the end, so the coordinator may be gone already.
@@ -388,11 +388,11 @@ class Member:
             # Of whatever kind: nothing has changed yet, and the others wait for a word.
             refusal = f"{self.task.short}: {error}"
         context.reach("epoch.prepared", epoch.first_step)
-        answer = self._talk().prepared(number, refusal)
-        while answer.verdict is Verdict.WAIT:
+        reply = self._talk().prepared(number, refusal)
+        while reply.verdict is Verdict.WAIT:
             self.check()
-            answer = self._talk().prepared(number, refusal)
-        if answer.verdict is Verdict.COMMIT:
+            reply = self._talk().prepared(number, refusal)
+        if reply.verdict is Verdict.COMMIT:
             # The ports first: what moves as the epoch begins travels over them.
             links.adopt(deadline_in(patience_s))
             runner.adopt(epoch)
@@ -416,9 +416,9 @@ class Member:
             # Before we arrive: when all are there the coordinator judges the digests,
             # and must have those of everybody.
             self._tell()
-            answer = self._talk().arrive(number, step)
-            if answer.verdict is not Verdict.WAIT:
-                return answer
+            reply = self._talk().arrive(number, step)
+            if reply.verdict is not Verdict.WAIT:
+                return reply
 
     def _tell(self) -> HeartbeatReply:
         """Send a heartbeat with all that is to be reported, in order."""

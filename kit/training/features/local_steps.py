@@ -34,8 +34,8 @@ from kit.exchange.ports.memory import Array
 from kit.training.core.axes import LocalTraining
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.accumulation import Accumulation, Means
+from kit.training.worker.gradient_buffer import StepArrays
 from kit.training.worker.own_gradient import Measured, OwnGradient, Read
-from kit.training.worker.places import Places
 
 if TYPE_CHECKING:
     from kit.training.core.job import Job
@@ -49,15 +49,15 @@ OWN: Final = "parameters/"  # of those under which a worker's parameters are kep
 class LocalSteps(OwnGradient):
     """A worker's own parameters, its optimizer's slots, and the steps on them."""
 
-    def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
+    def __init__(self, job: Job, arrays: StepArrays, state: dict[str, Any]) -> None:
         """`state` holds the slots and `kept` together between two exchanges.
 
         It is read in the first step: what a checkpoint holds is put there before that.
         """
-        super().__init__(job, places, state)
+        super().__init__(job, arrays, state)
         work, layout = job.own_work, job.layout
         assert isinstance(work, LocalTraining), "a job with local steps has it"
-        self._places, self._state, self._n_steps = places, state, work.n_steps
+        self._arrays, self._state, self._n_steps = arrays, state, work.n_steps
         self._own = np.zeros(layout.n_bytes, np.uint8)
         self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in work.optimizer.slots]
         update = MeanUpdate(work.optimizer, 1)
@@ -104,7 +104,7 @@ class LocalSteps(OwnGradient):
 
     def take_mean(self, n: int) -> None:
         """See `OwnGradient`: the sum of these workers is in NEXT."""
-        memory, region = self._places.memory, self._places.stamp.where(NEXT)
+        memory, region = self._arrays.memory, self._arrays.stamp.where(NEXT)
         for part in memory.layout.stretches:
             dtype = memory.layout.dtype_at(part.lo)
             own, total = _typed(self._own, part, dtype), memory.typed(region, part)
@@ -114,12 +114,12 @@ class LocalSteps(OwnGradient):
 
     def _set_out(self) -> None:
         """Be where this worker is: at what all have agreed on, or what it has kept."""
-        state, memory = self._state, self._places.memory
+        state, memory = self._state, self._arrays.memory
         # Taken out: they are kept exactly while they differ from the agreed ones.
         held = {name: state.pop(name) for name in [*state] if name.startswith(OWN)}
         if not held:
             whole = Range(0, memory.layout.n_bytes)
-            self._own.data[:] = memory.raw(self._places.stamp.where(NOW), whole)
+            self._own.data[:] = memory.raw(self._arrays.stamp.where(NOW), whole)
             return
         shapes_now, shapes = (
             {name: np.shape(value) for name, value in some.items()}
@@ -127,7 +127,7 @@ class LocalSteps(OwnGradient):
         )
         if shapes_now != shapes:
             raise InvalidArgumentError(
-                f"{self._places.task}: this worker's own parameters were kept as "
+                f"{self._arrays.task}: this worker's own parameters were kept as "
                 f"{', '.join(sorted(shapes_now))}, and the model has "
                 f"{', '.join(sorted(shapes))}; go on with the same model, or begin in "
                 f"another folder."
@@ -144,7 +144,7 @@ class LocalSteps(OwnGradient):
         """
         step = self._updates if self._named else number
         self._updates += 1
-        memory, region = self._places.memory, self._places.stamp.where(GRAD)
+        memory, region = self._arrays.memory, self._arrays.stamp.where(GRAD)
         for part, update in self._moves:
             dtype = memory.layout.dtype_at(part.lo)
             now = _typed(self._own, part, dtype)
@@ -157,11 +157,11 @@ class LocalSteps(OwnGradient):
 
         Where workers do not agree, write the parameters as they are.
         """
-        places, memory = self._places, self._places.memory
-        is_apart = places.stamp.stays
-        buffer = places.gradients()
+        arrays, memory = self._arrays, self._arrays.memory
+        is_apart = arrays.stamp.stays
+        buffer = arrays.gradients()
         buffer.begin(step, 1.0 if is_apart else weight)
-        now, to = (places.stamp.where(region) for region in (NOW, GRAD))
+        now, to = (arrays.stamp.where(region) for region in (NOW, GRAD))
         with np.errstate(all="ignore"):  # what is not finite is refused below, by name
             for part in memory.layout.stretches:
                 own = _typed(self._own, part, memory.layout.dtype_at(part.lo))
@@ -186,7 +186,7 @@ class LocalSteps(OwnGradient):
                 ", ".join(sorted(some)) or "nothing" for some in (held, shapes)
             )
             raise InvalidArgumentError(
-                f"{self._places.task}: the optimizer of the local steps has kept "
+                f"{self._arrays.task}: the optimizer of the local steps has kept "
                 f"{there}, and this one keeps {here}; go on with the same optimizer "
                 f"and model, or begin in another folder."
             )
@@ -202,7 +202,7 @@ class LocalSteps(OwnGradient):
     def _keep(self, step: int) -> None:
         for name in self.kept:
             if name.startswith((PREFIX, OWN)):
-                task = self._places.task
+                task = self._arrays.task
                 raise StepFailed(
                     f"{task}, step {step}: state[{name!r}] has a name that is kept for "
                     f"what the local steps carry on; call it something that does not "

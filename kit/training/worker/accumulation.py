@@ -21,8 +21,7 @@ from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Memory
 from kit.training.data.dask_source import Batch
 from kit.training.data.splits import split_bounds
-from kit.training.worker.gradient_buffer import GradientBuffer
-from kit.training.worker.places import Places
+from kit.training.worker.gradient_buffer import GradientBuffer, StepArrays
 
 if TYPE_CHECKING:
     from kit.training.worker.worker import Compute
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
 class Accumulation:
     """Calls a step function for each piece and adds its gradients up."""
 
-    def __init__(self, compute: Compute, n_pieces: int, places: Places) -> None:
-        """Compute in `n_pieces` pieces; the sum is where `places` wants gradients."""
-        self._compute, self._n, self._places = compute, n_pieces, places
-        self._memory = Memory(places.memory.layout)
+    def __init__(self, compute: Compute, n_pieces: int, arrays: StepArrays) -> None:
+        """Compute in `n_pieces` pieces; the sum is where `arrays` wants gradients."""
+        self._compute, self._n, self._arrays = compute, n_pieces, arrays
+        self._memory = Memory(arrays.memory.layout)
         self._piece = GradientBuffer(
-            *(self._memory, places.task, GRAD),
-            native=places.native,
-            may_overflow=places.may_overflow,
+            *(self._memory, arrays.task, GRAD),
+            native=arrays.native,
+            may_overflow=arrays.may_overflow,
         )
         self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
 
@@ -87,9 +86,9 @@ class Accumulation:
 
     def _add(self, bucket: int) -> None:
         """Add what the piece has of a bucket to the sum."""
-        memory, places = self._memory, self._places
+        memory, arrays = self._memory, self._arrays
         part = memory.layout.buckets[bucket].range
-        whole = places.memory.typed(places.stamp.where(GRAD), part)
+        whole = arrays.memory.typed(arrays.stamp.where(GRAD), part)
         np.add(whole, memory.typed(GRAD, part), out=whole)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.training.data.dask_source import Batch
 from kit.training.worker.accumulation import Accumulation
-from kit.training.worker.places import Places
+from kit.training.worker.gradient_buffer import StepArrays
 
 if TYPE_CHECKING:
     from kit.training.core.job import Job
@@ -25,9 +25,9 @@ class OwnGradient:
         kept: What the step function keeps from step to step.
     """
 
-    def __init__(self, job: Job, places: Places, state: dict[str, Any]) -> None:
+    def __init__(self, job: Job, arrays: StepArrays, state: dict[str, Any]) -> None:
         """`state` holds what stays with the worker between two exchanges."""
-        self.params, self.kept = places.params, state
+        self.params, self.kept = arrays.params, state
         self._n = len(job.workers)
 
     def run(

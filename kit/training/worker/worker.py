@@ -28,10 +28,9 @@ from kit.training.data.sources import Reported, make_source
 from kit.training.data.splits import check_seed
 from kit.training.worker import kept_state
 from kit.training.worker.accumulation import Accumulation
-from kit.training.worker.gradient_buffer import GradientBuffer
+from kit.training.worker.gradient_buffer import GradientBuffer, StepArrays
 from kit.training.worker.own_gradient import Measured, OwnGradient
 from kit.training.worker.own_part import OwnPart
-from kit.training.worker.places import Places
 
 # --------------------------------------------------------------------------------------
 # What a step function returns besides its loss: numbers by name, such as its accuracy.
@@ -386,21 +385,21 @@ class TrainingWorker:
         def scale() -> float:
             return float(scaling.scale_of(compression))
 
-        places = Places(
+        arrays = StepArrays(
             *(memory, endpoint.stamp, str(task)),
             native=job.settings.native,
             may_overflow=scaling is not None,
         )
-        own: OwnGradient = load(job.own_work.by)(job, places, state)
+        own: OwnGradient = load(job.own_work.by)(job, arrays, state)
         self._own = own
         compute = Compute(
-            *(step, own.params, places.gradients, str(task), draw, own.kept),
+            *(step, own.params, arrays.gradients, str(task), draw, own.kept),
             job.settings.nan_loss,
             scale,
         )
         self._compute: Compute | Accumulation = compute
         if job.own_work.n_pieces > 1:
-            self._compute = Accumulation(compute, job.own_work.n_pieces, places)
+            self._compute = Accumulation(compute, job.own_work.n_pieces, arrays)
         self.taken = 0  # mini-batches read at the worker's own pace
         self._measured: Measured = {}, 0
 

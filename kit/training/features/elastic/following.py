@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kit.errors import DeadlineExceededError, KitError, from_plain
 from kit.task import Task
-from kit.training.client.requests import Dial
+from kit.training.client.newest import Dial
 from kit.training.core.job import Job
 from kit.training.features.elastic.asking import Told, Unanswered, ask_all
 

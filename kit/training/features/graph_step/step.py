@@ -80,28 +80,28 @@ def _mixed(*parts: object) -> tuple[int, int]:
 
 
 # --------------------------------------------------------------------------------------
-# A graph's nodes in the order in which gradients leave: stage by stage.
+# A graph's nodes in the order in which gradients leave: section by section.
 #
 #     nodes     x  h1  h2  loss  | dh2  dw2 |  dh1  dw1
 #     goals                             dw2         dw1, loss
 
 
-class GraphStage(NamedTuple):
+class GraphSection(NamedTuple):
     """Some nodes in their order, what they take, and what is wanted of them."""
 
     nodes: tuple[Node, ...]
     takes: tuple[Edge, ...]
     goals: tuple[Edge, ...]
     gives: tuple[Edge, ...]
-    """The goals first, then what later stages take."""
+    """The goals first, then what later sections take."""
 
 
 def cut(
     nodes: Sequence[Node], feeds: Sequence[Edge], goals: Sequence[Sequence[Edge]]
-) -> list[GraphStage]:
-    """Return one stage for each group of goals; `nodes` stand in running order.
+) -> list[GraphSection]:
+    """Return one section for each group of goals; `nodes` stand in running order.
 
-    A stage holds the nodes that its goals need and that no stage before it has.
+    A section holds the nodes that its goals need and that no section before it has.
     """
     by_name = {node.name: node for node in nodes}
     fed, done = set(feeds), set[str]()
@@ -115,7 +115,7 @@ def cut(
 
 def _stage(
     parts: Sequence[Sequence[Node]], goals: Sequence[Sequence[Edge]], at: int
-) -> GraphStage:
+) -> GraphSection:
     own, wanted = parts[at], tuple(dict.fromkeys(goals[at]))
     names = {node.name for node in own}
     outside = [edge for edge in _inputs(own) if edge[0] not in names]
@@ -123,7 +123,7 @@ def _stage(
     later = [*_inputs(node for part in parts[at + 1 :] for node in part)]
     later += [edge for group in goals[at + 1 :] for edge in group]
     kept = [edge for edge in later if edge[0] in names]
-    return GraphStage(
+    return GraphSection(
         tuple(own), tuple(takes), wanted, tuple(dict.fromkeys([*wanted, *kept]))
     )
 
@@ -164,7 +164,7 @@ def grouped(sizes: Sequence[int], least: int) -> list[list[int]]:
     return groups
 
 
-# A shorter stretch of gradients is not worth a separate stage.
+# A shorter stretch of gradients is not worth a separate section.
 _STAGE_BYTES = 256 * 1024
 _FOREVER_S = 1e9  # nothing in a compiled step waits
 
@@ -254,7 +254,9 @@ class CompiledStep:
             groups = [[order[number] for number in group] for group in numbers]
         wanted = [[goal.gradient for goal in group] for group in groups]
         wanted[-1].append(step.loss)
-        self._stages = [_Local(stage, runtime) for stage in cut(nodes, fed, wanted)]
+        self._sections = [
+            _Local(section, runtime) for section in cut(nodes, fed, wanted)
+        ]
         self._handed = [[(goal.name, goal.gradient) for goal in g] for g in groups]
 
     def _at_once(
@@ -266,7 +268,7 @@ class CompiledStep:
         """Return the loss and the gradients by name."""
         self._begin(_number)
         values = self._fed_values(params, batch)
-        self._stages[0].run(values)
+        self._sections[0].run(values)
         gradients = {goal.name: values[goal.gradient] for goal in self._goals}
         return values[self._loss], gradients
 
@@ -279,8 +281,8 @@ class CompiledStep:
         """Yield (name, gradient) as they are ready; return the loss."""
         self._begin(_number)
         values = self._fed_values(params, batch)
-        for stage, handed in zip(self._stages, self._handed, strict=True):
-            stage.run(values)
+        for section, handed in zip(self._sections, self._handed, strict=True):
+            section.run(values)
             for name, edge in handed:
                 yield name, values[edge]
         return values[self._loss]
@@ -307,13 +309,13 @@ class CompiledStep:
 
 
 class _Local:
-    """A stage as a program of this process."""
+    """A section as a program of this process."""
 
-    def __init__(self, stage: GraphStage, runtime: TaskRuntime) -> None:
-        devices = [_device(node, runtime) for node in stage.nodes]
-        takes, gives = list(stage.takes), list(stage.gives)
-        segment = Segment(list(stage.nodes), devices, takes, fetches=gives)
-        self._takes, self._gives = stage.takes, stage.gives
+    def __init__(self, section: GraphSection, runtime: TaskRuntime) -> None:
+        devices = [_device(node, runtime) for node in section.nodes]
+        takes, gives = list(section.takes), list(section.gives)
+        segment = Segment(list(section.nodes), devices, takes, fetches=gives)
+        self._takes, self._gives = section.takes, section.gives
         self._program = SegmentProgram(segment, runtime)
         session = _session_of(runtime)
         self._step = Step(0, session, runtime.task, _NoWays(), _FOREVER_S)
@@ -345,8 +347,8 @@ def compute(
 ) -> list[Any]:
     """Return the values of `goals`, computed here from nodes in running order."""
     values: dict[Edge, Any] = dict(feeds)
-    (stage,) = cut(nodes, list(feeds), [goals])
-    _Local(stage, TaskRuntime(Task("localhost", 0))).run(values)
+    (section,) = cut(nodes, list(feeds), [goals])
+    _Local(section, TaskRuntime(Task("localhost", 0))).run(values)
     return [values[edge] for edge in goals]
 
 

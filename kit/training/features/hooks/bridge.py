@@ -314,8 +314,8 @@ class HookSession:
 
     graph = None
 
-    def __init__(self, place: HookEnvironment) -> None:
-        self._place = place
+    def __init__(self, environment: HookEnvironment) -> None:
+        self._environment = environment
 
     def run(
         self,
@@ -329,21 +329,21 @@ class HookSession:
             raise InvalidArgumentError(
                 "nothing can be fed here: in a training the workers feed their data."
             )
-        return self._place.value(fetches)
+        return self._environment.value(fetches)
 
 
 class HookCoordinator:
     """What hooks get for a coordinator of threads: it can end the training."""
 
-    def __init__(self, place: HookEnvironment) -> None:
-        self._place, self._is_stopped = place, False
+    def __init__(self, environment: HookEnvironment) -> None:
+        self._environment, self._is_stopped = environment, False
 
     def request_stop(self, ex: Any = None) -> None:
         """End the training after the step that is under way, with an error if given."""
         if isinstance(ex, BaseException):
             raise ex
         self._is_stopped = True
-        self._place.stop()
+        self._environment.stop()
 
     def should_stop(self) -> bool:
         """Whether the end was asked for."""
@@ -356,8 +356,8 @@ class HookRunner(StepCallback):
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Call `begin` of each; raises what that raises, with the hook's name."""
         self._task, self._hooks = str(job.tasks[job.coordinator]), hooks
-        self._place = HookEnvironment(job, hooks)
-        self._session = HookSession(self._place)
+        self._environment = HookEnvironment(job, hooks)
+        self._session = HookSession(self._environment)
         self._context = SessionRunContext(SessionRunArgs(LOSS), self._session)
         self._fetches: dict[SessionRunHook, Any] = {}
         self._began = self._step = 0
@@ -391,11 +391,11 @@ class HookRunner(StepCallback):
 
     def said(self) -> list[list[Any]]:
         """Return the newest lines that hooks have logged."""
-        return self._place.notes.to_plain()
+        return self._environment.notes.to_plain()
 
     def enter(self, context: MemberContext, coordinator: TrainingCoordinator) -> None:
         """Take part in a training that is about to begin."""
-        self._place.enter(context, coordinator)
+        self._environment.enter(context, coordinator)
         self._began = coordinator.began
 
     def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
@@ -405,12 +405,12 @@ class HookRunner(StepCallback):
         self._is_created = True
         # As if no step had been done since: hooks count from where the training began,
         # in whatever process they are called.
-        self._place.step = self._step = self._began
-        coordinator = HookCoordinator(self._place)
+        self._environment.step = self._step = self._began
+        coordinator = HookCoordinator(self._environment)
         for hook in self._hooks:
             call = partial(hook.after_create_session, self._session, coordinator)
             self._call(hook, "after_create_session", call)
-        self._place.step = None
+        self._environment.step = None
 
     def before(self, step: int) -> None:
         """Call `before_run`; raises `InvalidArgumentError` for a hook that feeds."""
@@ -426,11 +426,11 @@ class HookRunner(StepCallback):
         """Call `after_run` of a step that is done, and end the training if asked to."""
         if step < self._n_told:
             return
-        self._place.loss, self._n_told = loss, step + 1
+        self._environment.loss, self._n_told = loss, step + 1
         for hook in self._hooks:
             self._call(hook, "after_run", partial(self._tell, hook, step))
         if self._context.stop_requested:
-            self._place.stop()
+            self._environment.stop()
 
     def end(self) -> None:
         """Call `end`, once."""
@@ -442,7 +442,7 @@ class HookRunner(StepCallback):
 
     def leave(self) -> None:
         """Give up the training's memory."""
-        self._place.leave()
+        self._environment.leave()
 
     def _ask(self, hook: SessionRunHook) -> None:
         asked = call_before([hook], self._context)
@@ -452,18 +452,18 @@ class HookRunner(StepCallback):
                 "and there are no options of a run."
             )
         for fetches in asked.fetches.values():
-            self._place.check(fetches)
+            self._environment.check(fetches)
         self._fetches |= asked.fetches
 
     def _tell(self, hook: SessionRunHook, step: int) -> None:
         values = {}
         if hook in self._fetches:
-            values[hook] = self._place.value(self._fetches[hook], step)
+            values[hook] = self._environment.value(self._fetches[hook], step)
         call_after([hook], self._context, values)
 
     def _call(self, hook: SessionRunHook, method: str, call: Callable[[], Any]) -> None:
         try:
-            with inside(self._place):
+            with inside(self._environment):
                 call()
         except Exception as error:
             what = f"{self._task}: hook {type(hook).__name__}.{method}()"

@@ -1,4 +1,8 @@
-"""What a notebook asks of a training: changes, parameters, the next generation."""
+"""The newest parameters of a training, as they are fetched from its tasks.
+
+The training does not stop for it. Its end is the last moment at which all tasks are
+sure to have them: `Newest.keep` takes them then.
+"""
 
 from __future__ import annotations
 
@@ -6,58 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Protocol
 
-from kit.errors import (
-    CancelledError,
-    DeadlineExceededError,
-    FailedPreconditionError,
-    KitError,
-    to_plain,
-)
 from kit.task import Task
 from kit.training.client.watched import Watched
 from kit.training.core.job import Job
 from kit.wire.rpc import Caller
-
-
-def over() -> FailedPreconditionError:
-    """Return what a command to a training that is over is refused with."""
-    return FailedPreconditionError(
-        "the training is over; start another one with kit.train()."
-    )
-
-
-def not_over(step: int, steps: int, timeout: float | None) -> DeadlineExceededError:
-    """Return what a wait for the end ends with after `timeout` seconds."""
-    return DeadlineExceededError(
-        f"the training is at step {step} of {steps} after {timeout:g} s; it goes on. "
-        f"Wait longer, or end it with run.stop(); run.flight() shows who waits for "
-        f"whom."
-    )
-
-
-def closed(run: str, step: int) -> CancelledError:
-    """Return what is raised for a training that was to be watched no more."""
-    return CancelledError(
-        f"run.close() ended the watching of the training {run[:8]} at step {step}; it "
-        f"goes on in its tasks. Take the run of kit.attach(...) to watch it again."
-    )
-
-
-def tell_of(
-    caller: Caller, job: Job, member: int, watched: Watched, error: KitError
-) -> None:
-    """Tell the coordinator that a member has failed or cannot be reached."""
-    lost = member if watched.state == "lost" else None
-    values = {"run": job.run, "member": member, "lost": lost}
-    values["error"] = to_plain(error)
-    caller.call("run.fail", job.settings.connect_deadline_s, values)
-
-
-# --------------------------------------------------------------------------------------
-# The newest parameters of a training, as they are fetched from its tasks.
-#
-# The training does not stop for it. Its end is the last moment at which all tasks are
-# sure to have them: `keep` takes them then.
 
 
 class Newest:
