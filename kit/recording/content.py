@@ -244,7 +244,7 @@ def read_content(folder: str | Path) -> Content:
     if not log.exists() and not log.is_symlink():
         raise NotFoundError(
             f"there is no recording in {path}; give the folder that kit.train(..., "
-            f"object_of=folder) has written, which holds a file {LOG_NAME}."
+            f"record=folder) has written, which holds a file {LOG_NAME}."
         )
     try:
         return _read(path, log)

@@ -18,9 +18,7 @@ from typing import Any, Final
 
 from kit import arithmetic
 from kit.errors import (
-    FailedPreconditionError,
     Fenced,
-    InvalidArgumentError,
     KitError,
     PeerLost,
     UnavailableError,
@@ -74,13 +72,10 @@ class TrainingCoordinator:
         self._changed = threading.Condition()
         saves = job.checkpoints is not None
         kept = log_of(job, log)
+        looks = hooks is not None and hooks.want_last
+        members = range(len(job.tasks))
         self._agreement = Agreement(
-            range(len(job.tasks)),
-            job.start,
-            job.steps,
-            saves=saves,
-            ends_together=hooks is not None and hooks.want_last,
-            log=kept,
+            members, job.start, job.steps, saves=saves, ends_together=looks, log=kept
         )
         self._regrouping: Any = None  # where it is elastic
         if job.generation is not None:
@@ -109,7 +104,7 @@ class TrainingCoordinator:
             self._agreement.append(Decisions.ask_save)
         # A member that is not in it may still be starting: others wait for its links.
         self._heard: dict[int, float] = {}
-        self._told: set[int] = set()
+        self._informed: set[int] = set()  # of what it failed with
         self._left: set[int] = set()
         self._latecomers = Latecomers()
         self._watched = clock()
@@ -140,8 +135,8 @@ class TrainingCoordinator:
                 self._latecomers.begin(number, self._clock())
             if not self._agreement.missing(number):
                 self._judge(at_once=True)  # each reports its digests before it arrives
-                if self._agreement.epoch.number == 1:  # the first copy of all
-                    self._call_copy()
+                if self._regrouping is not None and self._agreement.epoch.number == 1:
+                    self._regrouping.call_copy()  # the first one of all
             self._changed.notify_all()
             ask = partial(self._agreement.verdict, number)
             verdict = self._wait(ask, patience_s, has_hung_up)
@@ -226,16 +221,13 @@ class TrainingCoordinator:
             synchronous = self._agreement.epoch.synchronous
             if saves is not None and saves.is_due(step + 1, synchronous):
                 self._agreement.append(Decisions.ask_save)
-            self._call_copy()
+            if self._regrouping is not None:
+                self._regrouping.call_copy()
             # Hooks that may end the training are asked after each synchronous step;
             # asynchronous members that always halted would never make an update.
             always = self._may_stop and synchronous
             self._stopping.at = step
             return self._agreement.wants_halt(step) or always
-
-    def _call_copy(self) -> None:
-        if self._regrouping is not None:
-            self._regrouping.call_copy()
 
     def copied(self, member: int, step: int) -> None:
         """Note that a member's copy before `step` is in the memory of another task."""
@@ -305,15 +297,11 @@ class TrainingCoordinator:
         with which it fails for all, when `terms` are not those of the coordinator's
         job; and `InvalidArgumentError` for a number that no member has.
         """
-        if member >= len(self._job.tasks):
-            raise InvalidArgumentError(
-                f"there is no member {member} to join; the training has "
-                f"{', '.join(task.short for task in self._job.tasks)}."
-            )
+        self._job.check_member(member)
         with self._changed:
-            is_told = member in self._told
-            self._told.add(member)
-            if self._agreement.error is not None and not is_told:
+            is_informed = member in self._informed
+            self._informed.add(member)
+            if self._agreement.error is not None and not is_informed:
                 raise self._agreement.error
             has_begun = self._agreement.epoch.number > 0  # so all have joined it
             if self._agreement.is_over or has_begun:
@@ -328,10 +316,7 @@ class TrainingCoordinator:
     def save_coordinator(self) -> Any:
         """The account of checkpoints; `FailedPreconditionError` without a folder."""
         if self.store is None:
-            raise FailedPreconditionError(
-                "this training has no folder for checkpoints; begin it with "
-                "kit.train(..., checkpoint=folder), or take run.params."
-            )
+            raise failures.needs_folder()
         return self.store.save_coordinator
 
     @property
@@ -546,9 +531,7 @@ class TrainingCoordinator:
                 "missing": sorted(agreement.awaited),
                 "halting": halting(agreement),
                 "abandoned": agreement.now.abandoned,
-                "lost": {
-                    str(member): text for member, text in agreement.now.gone.items()
-                },
+                "lost": {str(n): why for n, why in agreement.now.gone.items()},
                 "copied": wanted.copied_before if wanted is not None else None,
                 "saves": self.store.save_coordinator.status() if self.store else None,
                 "said": self._hooks.said() if self._hooks else [],

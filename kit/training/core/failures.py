@@ -402,3 +402,11 @@ def needs_elastic() -> FailedPreconditionError:
         "the tasks of this training stay as they are; begin it with "
         "kit.train(..., elastic=True) to change them later."
     )
+
+
+def needs_folder() -> FailedPreconditionError:
+    """Say that a training writes no checkpoints."""
+    return FailedPreconditionError(
+        "this training has no folder for checkpoints; begin it with "
+        "kit.train(..., checkpoint=folder), or take run.params."
+    )

@@ -192,7 +192,8 @@ class Job:
         """Raise `InvalidArgumentError` unless there is a member of this number."""
         if number >= len(self.tasks):
             raise InvalidArgumentError(
-                f"there is no member {number}; this training has {len(self.tasks)}."
+                f"there is no member {number}; this training has "
+                f"{', '.join(task.short for task in self.tasks)}, counted from 0."
             )
 
     @property
@@ -205,13 +206,6 @@ class Job:
         """The members that no process hosts in this generation."""
         places = self.generation.places if self.generation is not None else ()
         return frozenset(n for n, process in enumerate(places) if not process)
-
-    @property
-    def came_back(self) -> str:
-        """The lost tasks that take part again from this generation on, in short."""
-        if self.generation is None or self.is_elastic or not self.generation.changes:
-            return ""
-        return ",".join(self.generation.changes[-1].joined)
 
     @property
     def crash(self) -> str:
@@ -227,15 +221,11 @@ class Job:
         may come to it before it has begun.
         """
         now = self.generation
-        if now is None:
-            return False
-        return bool(now.standby) or not now.is_at_home(self.tasks)
+        return now is not None and (bool(now.standby) or not now.is_at_home(self.tasks))
 
     def at(self, *addresses: Mapping[int, str]) -> Job:
         """Return the job with the addresses of its members, by their numbers."""
-        address_of = {
-            member: text for some in addresses for member, text in some.items()
-        }
+        address_of = {n: text for some in addresses for n, text in some.items()}
         texts = tuple(address_of[member] for member in range(len(self.tasks)))
         return replace(self, generation=replace(self.generation, addresses=texts))
 

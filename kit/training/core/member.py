@@ -396,17 +396,10 @@ class Member:
             # The ports first: what moves as the epoch begins travels over them.
             links.adopt(deadline_in(patience_s))
             runner.adopt(epoch)
-            row = EpochRow(
-                epoch.number,
-                epoch.how,
-                epoch.first_step,
-                context.endpoint.clock(),
-                epoch.link,
-                self.job.came_back if epoch.number == 1 else "",
-                self.job.generation.n_changes if self.job.generation else 0,
-                self.job.resumes,
-            )
-            self.epochs.append(row)
+            generation, now = self.job.generation, context.endpoint.clock()
+            begun = epoch.number, epoch.how, epoch.first_step, now, epoch.link
+            about = generation.about(epoch.number) if generation is not None else ()
+            self.epochs.append(EpochRow(*begun, *about))
             runner.tell_adopted()  # a hook may fail: the parameters can be read by now
             context.reach("epoch.committed", epoch.first_step)
 

@@ -227,6 +227,16 @@ class Generation:
         before = self.n_changes - len(self.changes)
         return replace(self, changes=(*earlier[:before], *self.changes))
 
+    def about(self, epoch: int) -> tuple[str, int, bool]:
+        """Return what an `EpochRow` says of the generation of its epoch.
+
+        Who takes part again, how many generations there were before, and whether it
+        begins with copies.
+        """
+        comes_back = epoch == 1 and self.changes and not self.rehosts
+        joined = ",".join(self.changes[-1].joined) if comes_back else ""
+        return joined, self.n_changes, self.resumes
+
     @property
     def reached(self) -> int:
         """How many steps the generations before this one have committed."""
