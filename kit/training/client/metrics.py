@@ -106,9 +106,9 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
             first_step=row.first_step,
         )
         owners = job.payload.owners(by_name(row.plain_topology))
-        moved = moves(
-            *(job, before, owned, epoch, owners), resumes=row.resumes, joined=joined
-        )
+        moved = moves(job, before, owned, epoch, owners, resumes=row.resumes)
+        if epoch.number > 1:  # recorded before members came back by generations
+            moved = (*state_transfer.refresh(owners, joined), *moved)
         totals = trace.totals[trace.totals["epoch"] == row.number]
         once = totals[~np.isin(totals["kind"], STEP_KINDS)]
         measured = int(once["bytes"].sum())

@@ -10,7 +10,7 @@ needs a link follows from the plan and the moves alone (`partners`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -229,13 +229,11 @@ def moves(
     owners: tuple[Owned, ...],
     *,
     resumes: bool,
-    joined: Collection[int] = (),
 ) -> Moves:
     """Return what moves when `epoch` follows `before`, and `owners` those that `owned`.
 
     Slots, and parameters that workers lack. At the start all parameters; with a step
     behind it, slots as well. Where it `resumes` from copies, its owners have theirs.
-    Some may have `joined` in recordings from before members came back by generations.
     """
     n_slots = len(job.optimizer.slots)
     if epoch.number == 1 and resumes:
@@ -249,7 +247,6 @@ def moves(
             job.layout, job.group, job.coordinator, owners, n_slots
         )
     handed = state_transfer.handover(owned, owners, n_slots, job.group)
-    handed = (*state_transfer.refresh(owners, joined), *handed)
     if before.synchronous or not epoch.synchronous:
         return handed
     # After asynchronous steps a worker has only what it pulled last. It takes the

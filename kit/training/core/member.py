@@ -47,7 +47,7 @@ from kit.training.core.job import Job, Work
 from kit.training.core.log import Epoch
 from kit.training.core.printed import PrintedLines
 from kit.training.core.questions import CoordinatorClient, HeartbeatReply
-from kit.training.core.snapshot import Beginning, Sink, restore
+from kit.training.core.snapshot import Beginning, Sink, begin_with
 from kit.training.data.agreement import DataReport
 
 _JOIN_S = 5.0  # for the heart, which may be waiting for an answer
@@ -253,18 +253,14 @@ class Member:
         self.check()
         history = History(job.settings.history, self.task)
         stack.callback(history.close)
-        self.context = context = MemberContext(
-            job,
-            self.me,
-            self.meter,
-            linked.endpoint,
-            linked.memory,
-            history,
-        )
-        if self._beginning is not None:
-            context.keep(self._beginning.kept)
+        endpoint, memory = linked.endpoint, linked.memory
+        context = MemberContext(job, self.me, self.meter, endpoint, memory, history)
+        self.context = context
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            context.keep(beginning.kept)
         self._prepare_sinks(context, client, stack)
-        self._restore(context)
+        begin_with(context, beginning, self.store)
         if self.hooks is not None and self.coordinator is not None:
             self.hooks.enter(context, self.coordinator)
         context.reach("run.connected", 0)
@@ -299,24 +295,6 @@ class Member:
             copier = kind(context, self._services, client.copied, log)
             self._sinks[Verdict.COPY] = copier
             stack.callback(copier.close)
-
-    def _restore(self, context: MemberContext) -> None:
-        """Say with what it begins: copies, else a checkpoint, else initial values."""
-        store, beginning = self.store, self._beginning
-        self._beginning = None
-        if beginning is not None and self.job.resumes:
-            n_slots, shards = len(self.job.slots), beginning.copies()
-            context.restore = partial(restore, n_slots=n_slots, shards=shards)
-            if self.coordinator is not None:
-                context.step = beginning.step
-            # A checkpoint may be newer than the copies, but the rows of its last steps
-            # may be lost with the process that recorded them.
-            if store is not None:
-                store.forget()
-        elif store is not None:
-            context.step = store.step
-            if store.values is not None:
-                context.restore = store.restore
 
     def _tell_of_saved(self, context: MemberContext) -> None:
         """Report the digests of a checkpoint under way: the heart may have stopped."""

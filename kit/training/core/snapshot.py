@@ -235,6 +235,27 @@ class Beginning(NamedTuple):
     kept: Any = b""
 
 
+def begin_with(context: MemberContext, beginning: Beginning | None, store: Any) -> None:
+    """Say with what a member begins: copies, else a checkpoint, else initial values.
+
+    `store` has the checkpoints, in the coordinator's task alone.
+    """
+    job = context.job
+    if beginning is not None and job.resumes:
+        n_slots, shards = len(job.slots), beginning.copies()
+        context.restore = partial(restore, n_slots=n_slots, shards=shards)
+        if context.me == job.coordinator:
+            context.step = beginning.step
+        # A checkpoint may be newer than the copies, but the rows of its last steps may
+        # be lost with the process that recorded them.
+        if store is not None:
+            store.forget()
+    elif store is not None:
+        context.step = store.step
+        if store.values is not None:
+            context.restore = store.restore
+
+
 def restore(
     memory: Memory,
     now: int,
