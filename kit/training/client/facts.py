@@ -14,6 +14,7 @@ Theory of operation
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -36,8 +37,8 @@ from kit.trace.named_rows import Change, EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, STEP
 from kit.trace.window import MeasureTable, Thinned, Thinning, Window
-from kit.training.client.ending import StuckTasks, hosts_of
 from kit.training.client.flight_recorder import Flight, flight
+from kit.training.client.report import LOOK
 from kit.training.client.statement import versions_here
 from kit.training.client.watched import News, Teller, Watched, gone
 from kit.training.core.job import Job
@@ -357,3 +358,51 @@ def closed(run: str, step: int) -> CancelledError:
         f"run.close() ended the watching of the training {run[:8]} at step {step}; it "
         f"goes on in its tasks. Take the run of kit.attach(...) to watch it again."
     )
+
+
+# --------------------------------------------------------------------------------------
+# What becomes of tasks in which a step goes on although its training has ended.
+
+
+class StuckTasks:
+    """Restarts the tasks of one training that are stuck at its end, and says so.
+
+    Attributes:
+        restart: gives a task a new process; None where nobody here can.
+        said: what became of each, for the user.
+    """
+
+    def __init__(self) -> None:
+        self.restart: Callable[[Task], None] | None = None
+        self.said: list[str] = []
+
+    def end(
+        self, tasks: Sequence[Task], finished: Future[None], error: KitError | None
+    ) -> None:
+        """Give these tasks new processes, then say that the training has ended so."""
+        self.said = [self._come_back(task) for task in tasks]
+        if error is None:
+            finished.set_result(None)
+        else:
+            for text in (*self.said, f"{LOOK}."):
+                error.add_note(text)
+            finished.set_exception(error)
+
+    def _come_back(self, task: Task) -> str:
+        said = f"The step in {task.short} goes on although the training has ended"
+        if self.restart is None:
+            return f"{said}: end its process, it can begin no other training."
+        try:
+            self.restart(task)
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # a cluster may be stopped now
+            return f"{said}, and it could not be restarted: {error}"
+        return f"{said}, so it was restarted: its variables are gone."
+
+
+def hosts_of(job: Job, watched: Sequence[Watched]) -> list[Task]:
+    """Return the tasks in whose processes members of a training are stuck."""
+    stuck = [number for number, member in enumerate(watched) if member.stuck]
+    return [*dict.fromkeys(map(job.process_of, stuck))]
