@@ -11,6 +11,11 @@ A `Meter` belongs to one task of one training. It keeps
   in a line of a program; `bytes` is -1 for one that did not come;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
 
+Who takes a payload from its port counts it, and who sends one counts nothing. Three
+take payloads: each `Take` of a plan in Python (`PythonExecutor`), the compiled loop for
+all of them at once (`NativeExecutor`), and a server of first gradients, which knows
+only then whether one came too late (`QuorumServer.take`).
+
 The logs are bounded: their oldest rows are dropped first. Totals are never dropped, so
 they are what is compared with the formulas.
 
