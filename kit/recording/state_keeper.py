@@ -12,9 +12,10 @@ from typing import Any
 
 from kit.errors import UnavailableError
 from kit.training.core.axes import writers_of
-from kit.training.core.context import MemberContext, StepCallback
+from kit.training.core.context import MemberContext
 from kit.training.core.job import Job
 from kit.training.core.member import Member
+from kit.training.core.part import StepCallback
 from kit.training.core.snapshot import Shard, private, take
 from kit.training.worker import kept_state
 

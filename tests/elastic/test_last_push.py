@@ -12,9 +12,9 @@ from kit.exchange.ports import endpoint as endpoints
 from kit.faults.history import History
 from kit.task import Task
 from kit.testing.group import LocalMember, local_group
-from kit.training.core.context import MemberContext, StepEvents
+from kit.training.core.context import MemberContext
 from kit.training.core.job import Job
-from kit.training.core.part import PartRole
+from kit.training.core.part import PartRole, StepEvents
 from kit.training.features.asynchronous.async_steps import AsyncServer
 from kit.training.features.elastic.generation import Generation
 from kit.training.features.elastic.placing import Placing

@@ -43,11 +43,11 @@ from kit.recording.recomputing.stretches import Stretch
 from kit.task import Task
 from kit.trace.named_rows import EpochRow
 from kit.training.core.axes import ranges_of
-from kit.training.core.context import MemberContext, StepEvents
+from kit.training.core.context import MemberContext
 from kit.training.core.epoch import part_of
 from kit.training.core.job import Job, Work
 from kit.training.core.loops import Wanted
-from kit.training.core.part import MemberPart, PartRole, SyncServer
+from kit.training.core.part import MemberPart, PartRole, StepEvents, SyncServer
 from kit.training.core.snapshot import fill
 from kit.training.worker import kept_state
 from kit.training.worker.worker import TrainingWorker

@@ -111,6 +111,20 @@ class Asynchronous(Schedule):
         return is_elastic and {*lost} <= {*self.workers[1:]}
 
 
+def schedule_of(
+    workers: tuple[int, ...], ps: tuple[int, ...], aggregate: int, synchronous: bool
+) -> Schedule:
+    """Return the schedule of epochs that are synchronous, or not.
+
+    `aggregate`: how many gradients make a step; 0 for those of all workers.
+    """
+    if not synchronous:
+        return Asynchronous(workers, ps)
+    if 0 < aggregate < len(workers):
+        return FirstArrivals(workers, ps, aggregate)
+    return Synchronous(workers, ps)
+
+
 # --------------------------------------------------------------------------------------
 # The payload, and own work.
 

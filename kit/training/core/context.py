@@ -1,17 +1,14 @@
-"""What a member has: its values, what its task's server does for it, its step's events.
+"""What a member has: its values, and what its task's server does for it.
 
 Theory of operation. Each part of a member gets the one `MemberContext`, so what two of
 them share stands there and nowhere else. The thread of the steps fills it, and the
 heart takes what is to be reported. `Services` is all that a member asks of the server
-of its task, so tests give it another one. `StepEvents` begins, commits and ends each
-step, and calls its callbacks in turn: hooks, sinks of snapshots, the measures. What a
-member does with them is in `member`, what its steps are in `loops`.
+of its task, so tests give it another one. What a member does with them is in `member`,
+what its steps are in `loops`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +24,7 @@ from kit.exchange.topologies.topology import Topology
 from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
-from kit.trace.traffic import MOST_NAMES, MeasureRow, Meter
+from kit.trace.traffic import Meter
 from kit.training.core.axes import Schedule
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.digests import Digests
@@ -36,7 +33,6 @@ from kit.training.core.questions import CoordinatorClient
 from kit.training.data.agreement import DataReport
 from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
-from kit.training.worker.worker import TrainingWorker
 from kit.wire.stream import Stream
 
 
@@ -155,108 +151,3 @@ class Services(Protocol):
 
     def spins(self, job: Job) -> int:
         """Return how often a wait checks again before it yields the processor."""
-
-
-# --------------------------------------------------------------------------------------
-# What happens around a member's steps, and what is notified of it.
-
-
-_LOG = logging.getLogger("kit.training")
-
-
-class StepCallback:
-    """Is notified around the steps of one member; by itself it does nothing.
-
-    It is called in the thread of the steps, which wait for it. What it raises ends the
-    training.
-    """
-
-    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Take note of a new epoch, whose first step is `step`."""
-
-    def before(self, step: int) -> None:
-        """Take note of a step that is about to begin."""
-
-    def committed(self, step: int) -> None:
-        """Take note that the parameters are now those after `step` steps."""
-
-    def after(self, step: int, loss: float) -> None:
-        """Take note of a step that is done, and counts."""
-
-
-class MeasuresToMeter(StepCallback):
-    """Gives the meter what a worker's steps measure besides their loss."""
-
-    def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
-        self._context, self._worker = context, worker
-        self._has_told = False
-
-    def after(self, step: int, loss: float) -> None:
-        """See `StepCallback`."""
-        measures, examples = self._worker.measured()
-        if measures:
-            context = self._context
-            end = context.endpoint.clock()
-            for name, value in measures.items():
-                row = (context.me, step, name, value, examples, end)
-                if not context.meter.measured(MeasureRow(*row)) and not self._has_told:
-                    self._has_told = True
-                    _LOG.warning(
-                        "%s has measured numbers by %d names; %r and those by further "
-                        "names are not recorded. Let step() give the same few names in "
-                        "each step.",
-                        *(
-                            context.endpoint.names[context.me],
-                            MOST_NAMES,
-                            name.decode(),
-                        ),
-                    )
-
-
-class StepEvents:
-    """Begins, commits and ends a member's steps, and notifies its callbacks in turn."""
-
-    def __init__(
-        self, context: MemberContext, callbacks: Sequence[StepCallback]
-    ) -> None:
-        self._context, self._callbacks = context, tuple(callbacks)
-
-    def add(self, callback: StepCallback) -> None:
-        """Notify one more callback from now on; from any thread."""
-        self._callbacks = (*self._callbacks, callback)
-
-    def adopted(self, owners: Sequence[Owned], step: int, synchronous: bool) -> None:
-        """Notify the callbacks that an epoch has begun."""
-        for callback in self._callbacks:
-            callback.adopted(owners, step, synchronous)
-
-    def begin(self, step: int) -> None:
-        """Begin a step."""
-        for callback in self._callbacks:
-            callback.before(step)
-        self._context.reach("step.begun", step)
-
-    def commit(self, step: int) -> None:
-        """Make NEXT the parameters; `step` is the number of steps that are done."""
-        context = self._context
-        stamp, synchronous = context.endpoint.stamp, context.schedule.in_step
-        # The old parameters, after the step has used them: damage done to them since
-        # they became the parameters is found too.
-        if synchronous and context.digests.is_due(context.step):
-            context.digests.note(context.step, context.now)
-        stamp.parity ^= 1
-        context.step = step
-        for callback in self._callbacks:
-            callback.committed(step)
-        watched = context.history.is_on and synchronous
-        if watched and context.me in context.job.workers:
-            digest = hashlib.sha256(context.parameters()).hexdigest()[:16]
-            about = {"step": step - 1, "epoch": stamp.epoch, "digest": digest}
-            context.history.note("step", **about)
-
-    def end(self, step: int, loss: float | None) -> None:
-        """End a committed step; no loss: it did not count."""
-        self._context.reach("step.done", step)
-        if loss is not None:
-            for callback in self._callbacks:
-                callback.after(step, loss)

@@ -29,16 +29,17 @@ from kit.features import load
 from kit.machine import give_back_freed
 from kit.training.core import conflicts
 from kit.training.core.axes import ranges_of
-from kit.training.core.context import (
-    MeasuresToMeter,
-    MemberContext,
-    StepCallback,
-    StepEvents,
-)
+from kit.training.core.context import MemberContext
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job, Work
 from kit.training.core.log import Epoch
-from kit.training.core.part import MemberPart, PartRole
+from kit.training.core.part import (
+    MeasuresToMeter,
+    MemberPart,
+    PartRole,
+    StepCallback,
+    StepEvents,
+)
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.worker.worker import TrainingWorker
 from kit.wire.shaping import LinkSettings

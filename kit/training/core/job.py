@@ -47,14 +47,12 @@ from kit.settings import Settings
 from kit.task import Task
 from kit.training.core import conflicts
 from kit.training.core.axes import (
-    Asynchronous,
     CompressedPayload,
-    FirstArrivals,
     LocalTraining,
     OwnWork,
     Payload,
     Schedule,
-    Synchronous,
+    schedule_of,
 )
 from kit.training.core.log import Epoch
 from kit.training.data.splits import check_seed
@@ -143,11 +141,7 @@ class Job:
 
     def schedule_of(self, synchronous: bool) -> Schedule:
         """Return which gradients make a step in epochs that are synchronous, or not."""
-        if not synchronous:
-            return Asynchronous(self.workers, self.ps)
-        if 0 < self.aggregate < len(self.workers):
-            return FirstArrivals(self.workers, self.ps, self.aggregate)
-        return Synchronous(self.workers, self.ps)
+        return schedule_of(self.workers, self.ps, self.aggregate, synchronous)
 
     @cached_property
     def workers(self) -> tuple[int, ...]:

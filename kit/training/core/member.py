@@ -34,7 +34,7 @@ from kit.trace.named_rows import EpochRow
 from kit.trace.traffic import Meter
 from kit.training.core.activity import OwnPartWatch, activity
 from kit.training.core.agreement import BoundaryReply, Verdict
-from kit.training.core.context import MemberContext, Services, StepCallback, StepEvents
+from kit.training.core.context import MemberContext, Services
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.epoch import EpochRunner, first_partners
 from kit.training.core.failures import (
@@ -45,6 +45,7 @@ from kit.training.core.failures import (
 )
 from kit.training.core.job import Job, Work
 from kit.training.core.log import Epoch
+from kit.training.core.part import StepCallback, StepEvents
 from kit.training.core.printed import PrintedLines
 from kit.training.core.questions import CoordinatorClient, HeartbeatReply
 from kit.training.core.snapshot import Beginning, Sink, begin_with

@@ -52,7 +52,8 @@ from kit.exchange.layout import ITEMSIZE, Layout, Range, intersect
 from kit.exchange.plan import SLOT
 from kit.exchange.ports.memory import Array, Memory
 from kit.training.core.axes import ranges_of, writers_of
-from kit.training.core.context import MemberContext, StepCallback
+from kit.training.core.context import MemberContext
+from kit.training.core.part import StepCallback
 from kit.wire.local.arena import Arena
 
 if TYPE_CHECKING:

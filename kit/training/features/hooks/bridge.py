@@ -48,9 +48,10 @@ from kit.hooks.environment import inside
 from kit.hooks.hook import after as call_after
 from kit.hooks.hook import before as call_before
 from kit.trace.traffic import MeasureRow
-from kit.training.core.context import MemberContext, StepCallback
+from kit.training.core.context import MemberContext
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
+from kit.training.core.part import StepCallback
 from kit.training.features.hooks.adapters import LOSS, STEP, HookList
 
 # --------------------------------------------------------------------------------------
