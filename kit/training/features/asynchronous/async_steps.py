@@ -93,7 +93,7 @@ class AsyncServer(ServedServer):
         """Wait for a push, or for a worker that is lost."""
         port = self._context.endpoint.any_of(self._awaited())
         self._serves(port.peer)
-        is_gone = not port.has_arrived() and self._context.job.generation is not None
+        is_gone = not port.has_arrived() and self._context.job.is_elastic
         return port.peer, None if is_gone else self.take(port.peer)
 
     def take(self, worker: int) -> tuple[int, bool] | None:
@@ -152,7 +152,7 @@ class AsyncServer(ServedServer):
     def _may_lose(self, worker: int) -> bool:
         # The others end this generation at the next boundary.
         endpoint = self._context.endpoint
-        is_elastic = self._context.job.generation is not None
+        is_elastic = self._context.job.is_elastic
         return is_elastic and endpoint.is_gone(endpoint.ports[worker])
 
 
