@@ -1,9 +1,9 @@
 """Which configuration holds for which steps, and how all members agree on the next.
 
-Pure: no clock, no lock, no link; `kit.training.core.coordinator` gives it
-those. An epoch is a numbered, immutable configuration. Whatever changes a running
-training (another topology, another link speed, the start itself) is agreed at a
-boundary between two steps.
+Pure: no clock, no lock, no link; `kit.training.core.coordinator` gives it those. An
+epoch is a numbered, immutable configuration. Whatever changes a running training
+(another topology, another link speed, the start itself) is agreed at a boundary between
+two steps.
 
 Theory of operation
 -------------------
@@ -19,7 +19,7 @@ as each hears of it. Members come to the coordinator, never the other way round:
                      all are there: what             all could: commit
                      is requested now?                  one could not: nobody does
 
-*Boundaries.* Every member counts its boundaries . A fast one may come to the
+*Boundaries.* Every member counts its boundaries. A fast one may come to the
 next before a slow one has read the answer of the last, so an arrival is taken at the
 next boundary and at the one before, and nowhere else. When all members that are not
 lost are there, the verdict is decided once, in this order: a checkpoint to save; a copy
@@ -46,15 +46,8 @@ plan. It comes to the next boundary before it does a step.
 Arrivals and readiness are entries of a table, and the verdict is kept: a repeated
 question finds the same answer. WAIT means "ask again", not that nothing was noted.
 
-*Who is lost.* A member is lost when it was silent for `dead_after_s`, once it was
-heard, or its links have closed before it left. If the job can spare it (backup workers,
-and enough of them are left), no boundary waits for it and the training goes on; else
-the training fails. A member that fails itself says so, and the first cause counts. Its
-report that *another* is lost is a suspicion: the death of one makes its neighbours end,
-and theirs theirs. `failures` follows these reports to where the chain ends.
-
-*Who comes back.* A new process of a lost member takes part in the next generation, for
-which all members meet and stay: `kit.training.features.elastic.generation`.
+*Who is lost* the coordinator says, when a member was silent for `dead_after_s` or its
+links have closed before it left. No boundary waits for one that the training can spare.
 
 *Ends.* After the last step, or a stop, the verdict is FINISH: from then on no report
 can make the training fail. Members take their leave, and the coordinator's task stays
