@@ -88,6 +88,8 @@ from kit.training.client.run import Run as Run
 from kit.training.optimizers import graph_rules as _graph_rules  # noqa: F401  # ops of `minimize`
 from kit.training.optimizers.averaged import Averaged as Averaged
 from kit.training.optimizers.groups import Groups as Groups
+from kit.training.optimizers.layer_rules import LAMB as LAMB
+from kit.training.optimizers.layer_rules import LARS as LARS
 from kit.training.optimizers.rules import Adagrad as Adagrad
 from kit.training.optimizers.rules import Adam as Adam
 from kit.training.optimizers.rules import AdamW as AdamW
@@ -147,6 +149,8 @@ if TYPE_CHECKING:
     from kit.cluster import launchers as launchers
 
 __all__ = [
+    "LAMB",
+    "LARS",
     "Adagrad",
     "Adam",
     "AdamW",

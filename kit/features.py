@@ -67,7 +67,7 @@ FEATURES: Final = (
         "compression",
         "kit.exchange.compression.feedback kit.exchange.compression.top_k "
         "kit.exchange.compression.clipping kit.exchange.compression.gathering "
-        "kit.exchange.compression.loss_scale "
+        "kit.exchange.compression.loss_scale kit.exchange.compression.whole "
         "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
         "kit.training.features.compressed_steps kit.testing.contracts.compressor",
         "training/test_compression.py training/test_compression_refusals.py "

@@ -48,11 +48,17 @@ class ValidationHook(SessionRunHook):
         Given to the function as it is.
     every : int, default 50
         After how many steps; at least 1.
+    decay : float, optional
+        Measure the exponential mean of the parameters (EMA) in place of themselves, of
+        which so much is kept in a step: the mean of `kit.Averaged(optimizer, decay)`.
+        The first worker follows it by a copy of the parameters in each step; in a
+        training that resumes it begins anew.
 
     Raises
     ------
     InvalidArgumentError
-        The function cannot be called, or `every` is below 1.
+        The function cannot be called, `every` is below 1, or `decay` is not from 0 to
+        below 1.
 
     Examples
     --------
@@ -63,7 +69,12 @@ class ValidationHook(SessionRunHook):
     """
 
     def __init__(
-        self, function: Callable[..., Any], data: Any, every: int = 50
+        self,
+        function: Callable[..., Any],
+        data: Any,
+        every: int = 50,
+        *,
+        decay: float | None = None,
     ) -> None:
         if not callable(function):
             raise InvalidArgumentError(
@@ -76,6 +87,13 @@ class ValidationHook(SessionRunHook):
             self._every = 0
         if self._every < 1:
             raise InvalidArgumentError(f"every is {every!r}; give 1 step or more.")
+        if decay is not None and not (
+            isinstance(decay, int | float) and 0 <= decay < 1
+        ):
+            raise InvalidArgumentError(
+                f"decay is {decay!r}; give a number from 0 to below 1, such as 0.999."
+            )
+        self._decay, self._mean = decay, dict[str, Any]()
         self._function, self._data = function, data
         self._takes_state = _takes(function, "state")
         self._due, self._step, self._n_seen = self._every, None, 0
@@ -86,6 +104,7 @@ class ValidationHook(SessionRunHook):
         where = environment.current()
         where.measuring()
         self._due, self._step, self._n_seen = self._every, where.global_step(), 0
+        self._mean = {}
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Find where a training that resumes begins."""
@@ -100,10 +119,28 @@ class ValidationHook(SessionRunHook):
     ) -> None:
         """Measure, if it is time."""
         step, self._context = int(run_values.results), run_context
+        self._follow()
         if step + 1 < self._due and not environment.current().measuring().is_last(step):
             return
         self._due_after(step + 1)
         self._look(step, run_context)
+
+    def _follow(self) -> None:
+        """Move the mean by a step, as `kit.Averaged` does."""
+        if self._decay is None:
+            return
+        values = environment.current().measuring().parameters()
+        if not self._mean:
+            self._mean = values
+            return
+        for name, mean in self._mean.items():
+            mean += (values[name] - mean) * mean.dtype.type(1 - self._decay)
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return what is measured, as arrays of the caller's own."""
+        if self._mean:
+            return {name: mean.copy() for name, mean in self._mean.items()}
+        return environment.current().measuring().parameters()
 
     def _due_after(self, n_done: int) -> None:
         # The next multiple, not `every` steps on: a training that resumes then measures
@@ -119,7 +156,7 @@ class ValidationHook(SessionRunHook):
     def _look(self, step: int, run_context: SessionRunContext) -> None:
         where, self._n_seen = environment.current().measuring(), step + 1
         more = {"state": where.state()} if self._takes_state else {}
-        numbers = _numbers(self._function(where.parameters(), self._data, **more))
+        numbers = _numbers(self._function(self._parameters(), self._data, **more))
         where.measured(step, {PREFIX + k: v for k, v in numbers.items()})
         self.measured(step, numbers, run_context)
 
@@ -148,8 +185,8 @@ class EarlyStoppingHook(ValidationHook):
 
     Parameters
     ----------
-    function, data, every
-        As for `ValidationHook`.
+    function, data, every, decay
+        As for `ValidationHook`. With `decay` the best parameters are means.
     patience : int, default 5
         How many measurements in a row may pass without an improvement; at least 1.
     measure : str, default "loss"
@@ -197,8 +234,9 @@ class EarlyStoppingHook(ValidationHook):
         min_delta: float = 0.0,
         save_best: str | PathLike[str] | None = None,
         restore_best: bool = False,
+        decay: float | None = None,
     ) -> None:
-        super().__init__(function, data, every)
+        super().__init__(function, data, every, decay=decay)
         if not (isinstance(patience, int) and patience >= 1):
             raise InvalidArgumentError(
                 f"patience is {patience!r}; give 1 measurement or more."
@@ -257,7 +295,7 @@ class EarlyStoppingHook(ValidationHook):
         if self._best_step < 0 or gain > self._min_delta:
             self._best, self._best_step, self._n_worse = value, step, 0
             if self._restores or self._folder is not None:
-                self._keep(environment.current().measuring().parameters())
+                self._keep(self._parameters())
             return
         self._n_worse += 1
         if self._n_worse >= self._patience:

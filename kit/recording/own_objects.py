@@ -27,6 +27,7 @@ from kit.exchange.compression.loss_scale import LossScale
 from kit.exchange.compression.power_sgd import PowerSGD
 from kit.exchange.compression.quantization import Float16, Int8
 from kit.exchange.compression.top_k import TopK
+from kit.exchange.compression.whole import Whole
 from kit.exchange.ports.memory import Array
 from kit.message_fields import (
     Field,
@@ -51,7 +52,7 @@ OUTER: Final = "outer"
 COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
 _OURS: Final = (
     *(TopK, PowerSGD, Float16, Int8, ClipByNorm),
-    *(Krum, LossScale, MajorityVote, Median, TrimmedMean),
+    *(Krum, LossScale, MajorityVote, Median, TrimmedMean, Whole),
 )
 _INF: Final = float("inf")
 _MOST_TOLD: Final = 1000

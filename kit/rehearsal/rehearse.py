@@ -21,6 +21,7 @@ from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
 from kit.exchange.compression.stages import StageSpecs, checked_specs
+from kit.exchange.compression.whole import Whole
 from kit.exchange.layout import CHUNK_BYTES, Spec
 from kit.exchange.plan import Group
 from kit.exchange.topologies.time_model import CACHE_BYTES, Rates
@@ -51,7 +52,7 @@ from kit.settings import current
 from kit.task import Task
 from kit.training.arguments import optimizer_of, whole
 from kit.training.core.job import Job
-from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rule import Optimizer, by_layer
 from kit.training.optimizers.rules import GradientDescent
 from kit.wire.shaping import LinkSettings
 
@@ -227,6 +228,8 @@ class Supposed:
                 f"settings(bucket_bytes=...), or a smaller model."
             )
         compressor = compressor_of(self.compress)
+        if compressor is None and by_layer(optimizer_of(self.optimizer)):
+            compressor = Whole()  # as in a training
         stage_specs: StageSpecs = ()
         if compressor is not None:
             stages = compressor.stages(specs, n_workers)

@@ -68,7 +68,7 @@ from kit.training.arguments import (
 )
 from kit.training.client.run import Run, TrainingRecorder
 from kit.training.core.job import Job, Work
-from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rule import Optimizer, by_layer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
 
@@ -207,8 +207,9 @@ def train(
         only its own rows, copies that the step may write into.
     optimizer : str or Optimizer, default "gradient_descent"
         A name ("gradient_descent", "momentum", "adagrad", "rmsprop", "adam", "adamw",
-        "lion") or an object such as `kit.Adam(0.001)`, whose learning rate may be a
-        function of the step, such as `kit.Cosine(0.001, steps=500, warmup=50)`.
+        "lion", "lamb", "lars") or an object such as `kit.Adam(0.001)`, whose learning
+        rate may be a function of the step, such as
+        `kit.Cosine(0.001, steps=500, warmup=50)`.
     topology : str, default "ps"
         How gradients meet: "ps", "ring", "mesh", "ring-whole", "hierarchical", "tree",
         "recursive-doubling", or one that you have registered. With `local_steps`,
@@ -404,7 +405,10 @@ def _begin(
     elif 0 < agreed["aggregate"] < sum(task.job != "ps" for task in tasks):
         staying = load_if_there("kit.training.features.elastic.options:staying")
         generation = staying and staying(run_id, tasks)
-    specs, compressor = specs_of(work.params or {}), work.compressor
+    specs = specs_of(work.params or {})
+    if work.compressor is None and by_layer(agreed["optimizer"]):
+        work.compressor = load("kit.exchange.compression.whole:Whole")()
+    compressor = work.compressor
     stage_specs = _stage_specs(compressor, specs, tasks)
     keeps_state = STATE in requested(work.step) or compressor is not None
 

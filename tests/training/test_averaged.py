@@ -58,6 +58,52 @@ def test_the_mean_follows_the_parameters_of_each_step(
     assert same_bits(in_order(saved), replayed(8, 2, ADAM))
 
 
+def test_a_validation_of_the_mean_sees_what_checkpoints_have(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    seen: list[Params] = []
+
+    def look(params: Params, data: Any) -> float:
+        seen.append(params)
+        return 1.0
+
+    class Looks(kit.hooks.ValidationHook):
+        """Hands on what it measures; a hook of a local cluster is in this process."""
+
+        def measured(self, step: int, measures: Any, run_context: Any) -> None:
+            np.savez(tmp_path / f"seen-{step}.npz", **seen[-1])
+
+    hook = Looks(look, None, every=4, decay=0.75)
+    saved = trained(cluster, tmp_path / "saved", 8, topology="ring", hooks=[hook])
+
+    with np.load(tmp_path / "seen-7.npz") as arrays:
+        measured = {name: arrays[name] for name in arrays}
+    assert same_bits(in_order(measured), in_order(saved.slots["average"]))
+    assert not same_bits(in_order(measured), in_order(saved))
+
+
+def test_the_best_of_early_stopping_may_be_a_mean(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    stops = kit.hooks.EarlyStoppingHook(
+        *(lambda params, data: 1.0, None),
+        every=8,
+        decay=0.75,
+        save_best=tmp_path / "best",
+    )
+
+    saved = trained(cluster, tmp_path / "saved", 8, topology="ring", hooks=[stops])
+
+    best = kit.load_checkpoint(tmp_path / "best")
+    assert same_bits(in_order(best), in_order(saved.slots["average"]))
+
+
+@for_each("decay", [1.0, -0.1, "0.9"])
+def test_a_decay_that_cannot_be_is_refused(decay: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="below 1, such as"):
+        kit.hooks.ValidationHook(fit, None, decay=decay)
+
+
 def test_the_mean_goes_on_from_a_checkpoint(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"aggregate": 1, "synchronous": False}, {}, "with sync=False each is applied"),
     ({"aggregate": 2}, {"synchronous": False}, "this training cannot become asyn"),
     ({"aggregate": 1, **ELASTIC}, {}, "elastic=True with all of them elsewhere"),
+    ({"optimizer": kit.LAMB()}, {}, "the length of each whole parameter"),
     ({"aggregate": 1, **COMPRESSED}, {}, "aggregate=1 leaves some out"),
     (COMPRESSED, {"synchronous": False}, "workers have no step in common"),
     (LOCAL, {"synchronous": False}, "local_steps=2 needs workers that all"),

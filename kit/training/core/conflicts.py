@@ -24,6 +24,7 @@ from kit.exchange.topologies.topology import (
 )
 from kit.features import load
 from kit.training.core.axes import Schedule
+from kit.training.optimizers.rule import by_layer
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
@@ -115,6 +116,17 @@ CONFLICTS: Final = (
         lambda job, to: (
             f"aggregate={job.aggregate} says for how many gradients a synchronous step "
             f"waits; with sync=False each is applied alone. Leave one out."
+        ),
+    ),
+    Conflict(
+        lambda job, to: (
+            by_layer(job.optimizer)
+            and (job.aggregate or not to.schedule.in_step or not job.stage_specs)
+        ),
+        lambda job, to: (
+            f"{job.optimizer!r} needs the length of each whole parameter, which only "
+            f"workers have that update all of them, in steps that all make together; "
+            f"use sync=True without aggregate, or kit.AdamW."
         ),
     ),
     Conflict(

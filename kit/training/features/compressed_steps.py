@@ -21,7 +21,7 @@ from kit.exchange.layout import Range
 from kit.exchange.plan import GRAD, NEXT, Apply, Plan
 from kit.trace.traffic import Phase
 from kit.training.core.part import PartRole, SyncWorker
-from kit.training.optimizers.rule import MeanUpdate
+from kit.training.optimizers.rule import MeanUpdate, updated_ranges
 
 
 class CompressedWorker(SyncWorker):
@@ -42,7 +42,7 @@ class CompressedWorker(SyncWorker):
             ),
             str(context.task),
         )
-        update = Plan((), tuple(Apply(bucket.range) for bucket in job.layout.buckets))
+        update = Plan((), tuple(map(Apply, updated_ranges(job.optimizer, job.layout))))
         self._update = context.program(update, MeanUpdate(job.optimizer, 1))
         self._stages: StageSums | None = None
         self._given: Arrays | None = {}

@@ -32,7 +32,7 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import GRAD, NEXT, NOW
 from kit.exchange.ports.memory import Array
 from kit.training.core.axes import LocalTraining
-from kit.training.optimizers.rule import MeanUpdate
+from kit.training.optimizers.rule import MeanUpdate, updated_ranges
 from kit.training.worker.accumulation import Accumulation, Means
 from kit.training.worker.gradient_buffer import StepArrays
 from kit.training.worker.own_gradient import Measured, OwnGradient, Read
@@ -61,7 +61,8 @@ class LocalSteps(OwnGradient):
         self._own = np.zeros(layout.n_bytes, np.uint8)
         self._slots = [np.zeros(layout.n_bytes, np.uint8) for _ in work.optimizer.slots]
         update = MeanUpdate(work.optimizer, 1)
-        self._moves = [(part, update.over(layout, part)) for part in layout.stretches]
+        ranges = updated_ranges(work.optimizer, layout)
+        self._moves = [(part, update.over(layout, part)) for part in ranges]
         views = _named_views(self._own, layout)
         for view in views.values():
             view.flags.writeable = False

@@ -26,8 +26,9 @@ class Averaged:
     """An optimizer that keeps an exponential mean of the parameters (EMA) as well.
 
     After each update it moves by 1 - decay of the way to the parameters; after the
-    first it is equal to them, as with PyTorch's `AveragedModel`. `run.params` and
-    validation are of the parameters themselves; the mean is in checkpoints.
+    first it is equal to them, as with PyTorch's `AveragedModel`. `run.params` are the
+    parameters themselves; the mean is in checkpoints, and
+    `kit.hooks.ValidationHook(..., decay=0.999)` measures it while it trains.
 
     Parameters
     ----------

@@ -25,6 +25,7 @@ from kit.graph.ops.state.state import Ref
 from kit.graph.static import Static, merge
 from kit.graph.table import Attrs, OpDef, register
 from kit.handles import handle
+from kit.training.optimizers.layer_rules import LAMB, LARS
 from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
 from kit.training.optimizers.rules import (
     Adagrad,
@@ -282,5 +283,7 @@ enter(RMSProp, "CenteredRMSProp", n_slots=3)
 enter(Adam, "Adam", n_slots=2)
 enter(AdamW, "AdamW", n_slots=2)
 enter(Lion, "Lion", n_slots=1)
+enter(LAMB, "LAMB", n_slots=2)
+enter(LARS, "LARS", n_slots=1)
 enter(Adadelta, "Adadelta", n_slots=2)
 enter(Ftrl, "Ftrl", n_slots=2)

@@ -85,12 +85,14 @@ class Rule(Minimizes, ABC):
         spends: `out` may be the gradient itself, since nothing of a piece of it is read
             after the piece of `out` is written. A rule derived from another one has to
             say so for itself.
+        by_layer: an update depends on all of a parameter, such as on its length.
     """
 
     name: ClassVar[str]
     powers: ClassVar[tuple[str, ...]] = ()
     moves_all: ClassVar[bool] = False
     spends: ClassVar[bool] = False
+    by_layer: ClassVar[bool] = False
 
     learning_rate: Rate
 
@@ -224,6 +226,13 @@ def check_range(
     raise InvalidArgumentError(f"{what} is {value!r}; give a number {wanted}.")
 
 
+def approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
+    """Move `mean` towards `target` by `rate`; `target` may be `work` itself."""
+    np.subtract(target, mean, out=work)
+    np.multiply(work, rate, out=work)
+    mean += work
+
+
 def power(base: float, dtype: np.dtype[Any], step: int) -> Any:
     """Return base^(step + 1), multiplied up one step at a time in `dtype`.
 
@@ -286,6 +295,21 @@ def _flag(what: str, value: object) -> bool:
 
 # --------------------------------------------------------------------------------------
 # From the sum of all gradients to new parameters: the mean, then the optimizer.
+
+
+def by_layer(optimizer: Optimizer | None) -> bool:
+    """Whether it, or what it is made of, updates each parameter as a whole."""
+    rule = getattr(optimizer, "rule", None)
+    return bool(getattr(optimizer, "by_layer", False)) or (
+        rule is not None and by_layer(rule)
+    )
+
+
+def updated_ranges(optimizer: Optimizer, layout: Layout) -> list[Range]:
+    """Return the ranges that are updated one by one where all of them are at hand."""
+    if by_layer(optimizer):
+        return [leaf.range for leaf in layout.leaves if leaf.range.size]
+    return [*layout.stretches]
 
 
 def over(optimizer: Optimizer, layout: Layout, part: Range) -> Optimizer:

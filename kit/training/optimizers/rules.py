@@ -29,7 +29,8 @@ from kit.errors import InvalidArgumentError
 from kit.handles import handle
 from kit.training.optimizers.averaged import AVERAGE, Averaged
 from kit.training.optimizers.groups import Groups
-from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, check_range
+from kit.training.optimizers.layer_rules import LAMB, LARS
+from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, approach, check_range
 from kit.training.optimizers.rule import Optimizer as Optimizer
 from kit.training.optimizers.schedules import RateSchedule, schedule_from
 
@@ -270,10 +271,10 @@ class RMSProp(Rule):
         # those of 1 - decay in double precision.
         rest = number(1) - number(self.decay)
         np.multiply(g, g, out=work)
-        _approach(s, work, rest, work)
+        approach(s, work, rest, work)
         variance = s
         if mean:
-            _approach(mean[0], g, rest, work)
+            approach(mean[0], g, rest, work)
             np.multiply(mean[0], mean[0], out=work)
             np.subtract(s, work, out=work)
             # Not negative: rounding may make it so, and the root NaN.
@@ -355,9 +356,9 @@ class Adam(Rule):
     ) -> None:
         number = v.dtype.type
         m, s = slots
-        _approach(m, g, number(1) - number(self.beta1), work)
+        approach(m, g, number(1) - number(self.beta1), work)
         np.multiply(g, g, out=work)
-        _approach(s, work, number(1) - number(self.beta2), work)
+        approach(s, work, number(1) - number(self.beta2), work)
         np.sqrt(s, out=work)
         work += number(self.epsilon)
         np.divide(m, work, out=work)
@@ -422,9 +423,9 @@ class AdamW(Adam):
         number = v.dtype.type
         m, s = slots
         decay, first, second = rate
-        _approach(m, g, number(1) - number(self.beta1), work)
+        approach(m, g, number(1) - number(self.beta1), work)
         np.multiply(g, g, out=work)
-        _approach(s, work, number(1) - number(self.beta2), work)
+        approach(s, work, number(1) - number(self.beta2), work)
         np.sqrt(s, out=work)
         work *= second
         work += number(self.epsilon)
@@ -505,16 +506,12 @@ class Lion(Rule):
         out -= work
 
 
-def _approach(mean: Flat, target: Flat, rate: Any, work: Flat) -> None:
-    """Move `mean` towards `target` by `rate`; `target` may be `work` itself."""
-    np.subtract(target, mean, out=work)
-    np.multiply(work, rate, out=work)
-    mean += work
-
-
 _RULES: dict[str, Callable[..., Rule]] = {
     rule.name: rule
-    for rule in (GradientDescent, Momentum, Adagrad, RMSProp, Adam, AdamW, Lion)
+    for rule in (
+        *(GradientDescent, Momentum, Adagrad, RMSProp, Adam, AdamW, Lion),
+        *(LAMB, LARS),
+    )
 }
 
 
