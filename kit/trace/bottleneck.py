@@ -238,7 +238,8 @@ def _straggler(account: StepTimes) -> _Suspect:
             f"computes {as_long:.3g} times as long as usual; the others wait "
             f"{cost}.",
             "Let steps go on without the slowest: kit.train(..., topology='ps', "
-            f"aggregate={n_workers - 1}). Or look for what disturbs it: other "
+            f"aggregate={n_workers - 1}), or a smaller number where that is given. Or "
+            "look for what disturbs it: other "
             "programs, or steps that do more than others.",
         )
 

@@ -101,7 +101,7 @@ class Wrong(Compressor):
                 value[...] = 0
         result = yield from self._of.exchange(gradients, state, turn)
         yield gradients
-        mean, own = dict(result.mean), dict(result.own or {})
+        mean, own = dict(result.mean or {}), dict(result.own or {})
         match self._fault:
             case "own":
                 own = {name: value / turn.n_workers for name, value in own.items()}

@@ -15,7 +15,7 @@ import kit
 from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from kit.trace.traffic import TransferKind
+from kit.trace.traffic import Phase, TransferKind
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.paced import settled, wait_for_step
 from tests.training.toy import (
@@ -202,6 +202,24 @@ def test_mean_of_equal_gradients_is_that_gradient_whoever_sent_them() -> None:
 
     for name, value in run.params.items():
         np.testing.assert_allclose(value, initial()[name] - 10, rtol=1e-5)
+
+
+def test_each_push_ends_a_wait_of_its_server() -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            fit, initial(), DATA, aggregate=2, steps=20, batch=10, cluster=cluster
+        ).wait(30)
+
+    # A wait is explained by what had arrived when it was over: one that ends before its
+    # message counts as the server's own delay, and hides who computes for so long.
+    trace = run.trace
+    server = trace.names.index("ps:0")
+    mine = trace.spans[trace.spans["task"] == server]
+    waits = mine[mine["phase"] == Phase.WAIT]
+    pushes = trace.transfers[trace.transfers["destination"] == server]
+    assert len(pushes) >= 40
+    for end in pushes["end"]:
+        assert ((waits["start"] <= end) & (end <= waits["end"])).any()
 
 
 def test_pause_advance_and_resume_lose_no_step() -> None:

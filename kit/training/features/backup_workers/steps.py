@@ -102,10 +102,13 @@ class QuorumServer(ServedServer):
             post_note(endpoint, context.job.ps[1:], worker, is_last=is_lost)
         else:
             worker, is_lost = take_note(endpoint, self._first)
-        endpoint.stamp.step, end = step, endpoint.clock()
+        endpoint.stamp.step = step
+        pushed = None if is_lost else self.take(worker)
+        # With what was taken: a wait is explained by what arrived before its end.
+        end = endpoint.clock()
         context.meter.span(Phase.WAIT, step, begin, end)
         self._waited_ns += end - begin
-        return worker, None if is_lost else self.take(worker)
+        return worker, pushed
 
     def _choose(self) -> tuple[int, bool]:
         endpoint, coordinator = self._context.endpoint, self._context.job.coordinator
