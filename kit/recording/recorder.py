@@ -38,7 +38,8 @@ from kit.training.core.snapshot import Shard, is_whole, values_of
 from kit.wire.rpc import Caller
 
 if TYPE_CHECKING:
-    from kit.training.client.facts import Cursors, TrainingFacts
+    from kit.training.client.facts import TrainingFacts
+    from kit.training.client.watched import Cursors
 
 _ROUND_S: Final = 0.25
 _ROUNDS_TO_TOTALS: Final = 8  # only the newest totals count, so they are written rarely

@@ -18,8 +18,7 @@ from kit.trace.file import save, write_atomically
 from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL
-from kit.training.client.facts import RunRows
-from kit.training.client.watched import News
+from kit.training.client.watched import News, RunRows
 from kit.training.core.news import LOGS
 from tests.trace.events import EPOCHS, SMALL, TASKS, events_of
 

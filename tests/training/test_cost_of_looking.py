@@ -29,9 +29,8 @@ from kit.trace.traffic import (
     TransferKind,
 )
 from kit.trace.window import Window
-from kit.training.client.facts import RunRows
 from kit.training.client.run import Run
-from kit.training.client.watched import Watched
+from kit.training.client.watched import RunRows, Watched
 from kit.training.core.member import Member
 from kit.training.core.news import poll
 from kit.training.core.printed import PrintedLines

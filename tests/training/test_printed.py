@@ -16,7 +16,8 @@ import kit
 from kit.exchange.layout import specs_of
 from kit.progress import Line, NotebookLine, PlainLines, TerminalLine
 from kit.task import Task
-from kit.training.client.watched import Watched, task_lines
+from kit.training.client.telling import task_lines
+from kit.training.client.watched import Watched
 from kit.training.core import printed as module
 from kit.training.core.job import Job
 from kit.training.core.printed import MOST_A_SECOND, PrintedLines

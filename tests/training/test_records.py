@@ -10,7 +10,7 @@ from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TOTAL, TRANSFER, TransferKind
-from kit.training.client.metrics import StepRecord, records
+from kit.training.client.metrics import StepMetrics, step_metrics
 
 MS = 1_000_000
 NAMES = ("ps:0", "worker:0", "worker:1")
@@ -38,14 +38,14 @@ def trace(*table: tuple[float, ...]) -> Trace:
 
 
 def test_loss_is_the_mean_over_the_examples_not_over_the_workers() -> None:
-    (record,) = records(trace(row(1, 0, 1.0, 30), row(2, 0, 5.0, 10)))
+    (record,) = step_metrics(trace(row(1, 0, 1.0, 30), row(2, 0, 5.0, 10)))
 
     assert record["loss"] == 2.0
     assert record["examples"] == 40
 
 
 def test_times_are_those_of_all_workers() -> None:
-    (record,) = records(
+    (record,) = step_metrics(
         trace(
             row(1, 0, start=0, end=10, compute=4, wait=1),
             row(2, 0, start=2, end=13, compute=8, wait=3, staleness=5),
@@ -59,7 +59,7 @@ def test_times_are_those_of_all_workers() -> None:
 
 
 def test_rows_without_examples_do_not_count() -> None:
-    (record,) = records(trace(row(0, 0, math.nan, 0, end=99), row(1, 0, 3.0)))
+    (record,) = step_metrics(trace(row(0, 0, math.nan, 0, end=99), row(1, 0, 3.0)))
 
     assert record["loss"] == 3.0
     assert math.isclose(record["seconds"], 0.010)
@@ -70,14 +70,14 @@ def test_records_are_in_the_order_of_the_steps() -> None:
     table = [row(task, step, step) for task in (1, 2) for step in range(20)]
     dice.shuffle(table)
 
-    result = records(trace(*table))
+    result = step_metrics(trace(*table))
 
     assert [record["step"] for record in result] == list(range(20))
     assert [record["loss"] for record in result] == list(range(20))
 
 
 def test_period_is_from_the_first_begin_of_one_step_to_that_of_the_next() -> None:
-    result = records(
+    result = step_metrics(
         trace(
             *(row(1, 0, start=10, end=40), row(2, 0, start=20, end=70)),
             *(row(1, 1, start=45, end=80), row(2, 1, start=43, end=99)),
@@ -92,15 +92,15 @@ def test_period_is_from_the_first_begin_of_one_step_to_that_of_the_next() -> Non
 
 
 def test_topology_and_link_are_those_of_the_steps_epoch() -> None:
-    result = records(trace(row(1, 0), row(1, 1, epoch=2), row(1, 2, epoch=9)))
+    result = step_metrics(trace(row(1, 0), row(1, 1, epoch=2), row(1, 2, epoch=9)))
 
     assert [record["topology"] for record in result] == ["ps", "ring", ""]
     assert [record["link"] for record in result] == ["", "100mbit", ""]
 
 
 def test_no_rows_make_no_records() -> None:
-    assert records(trace()) == []
-    assert records(trace(row(0, 0, math.nan, 0))) == []
+    assert step_metrics(trace()) == []
+    assert step_metrics(trace(row(0, 0, math.nan, 0))) == []
 
 
 def late(task: int, step: int, by: int) -> tuple[float, ...]:
@@ -109,7 +109,7 @@ def late(task: int, step: int, by: int) -> tuple[float, ...]:
 
 
 def test_contributors_are_the_workers_whose_gradients_count() -> None:
-    first, second = records(
+    first, second = step_metrics(
         trace(row(1, 0), row(2, 0), row(1, 1), late(2, 1, by=1), row(0, 1, 0.0, 0))
     )
 
@@ -133,13 +133,13 @@ def test_worker_that_died_after_its_push_is_a_contributor() -> None:
         totals=some_were_late,
     )
 
-    first, second = records(pushed)
+    first, second = step_metrics(pushed)
 
     assert first["contributors"] == ("worker:0", "worker:1")
     assert second["contributors"] == ("worker:0",)
 
 
 def test_every_field_of_a_record_is_there() -> None:
-    (record,) = records(trace(row(1, 0)))
+    (record,) = step_metrics(trace(row(1, 0)))
 
-    assert record.keys() == StepRecord.__annotations__.keys()
+    assert record.keys() == StepMetrics.__annotations__.keys()

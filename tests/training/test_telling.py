@@ -12,7 +12,7 @@ from kit.hooks import LoggingTensorHook, StepCounterHook
 from kit.progress import Line as Lasting
 from kit.progress import PlainLines
 from kit.testing.cluster import LocalCluster
-from kit.training.client.watched import Teller
+from kit.training.client.telling import Teller
 from tests.training.hook_scene import begin
 
 

@@ -13,8 +13,7 @@ from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TransferKind
-from kit.training.client.facts import Cursors, RunRows
-from kit.training.client.watched import News
+from kit.training.client.watched import Cursors, News, RunRows
 from kit.training.core.job import Job
 from kit.training.core.news import LOGS
 from tests.training.jobs import job

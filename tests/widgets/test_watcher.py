@@ -11,7 +11,7 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.trace.trace import Trace
-from kit.training.client.facts import Cursors
+from kit.training.client.watched import Cursors
 from tests.training.paced import LONG_S, Held, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.live import Watcher, is_quiet, standing_training, watched

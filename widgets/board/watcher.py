@@ -16,8 +16,8 @@ import numpy as np
 from kit.exchange.topologies.topology import by_name, per_link
 from kit.trace.bottleneck import Bottleneck, bottleneck
 from kit.trace.trace import Trace
-from kit.training.client.facts import Cursors
 from kit.training.client.run import Run
+from kit.training.client.watched import Cursors
 from widgets.board import group_moment, run_state
 from widgets.board.follower import Beat, Follower
 from widgets.board.history import TrainingHistory

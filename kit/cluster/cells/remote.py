@@ -28,7 +28,7 @@ from kit.groups import scope
 from kit.pickling import dumps
 from kit.progress import PlainLines
 from kit.task import Task
-from kit.training.client.watched import labelled
+from kit.training.client.telling import labelled
 from kit.training.core.printed import PrintedLines
 
 _MOST_PRINTED: Final = 1000  # lines of one call that come back, the last ones

@@ -120,10 +120,10 @@ def once_only(job: Job, trace: Trace) -> list[tuple[int, int, int]]:
 
 
 # --------------------------------------------------------------------------------------
-# The metrics of a training: one record a step, made from all members' rows.
+# The metrics of a training: of each step, made from all members' rows.
 
 
-class StepRecord(TypedDict):
+class StepMetrics(TypedDict):
     """One step of the training, over all workers whose gradients count.
 
     `link` is the speed of the links, "" for full speed; `loss` the mean over the
@@ -151,8 +151,8 @@ class StepRecord(TypedDict):
     dropped: int
 
 
-def records(trace: Trace) -> list[StepRecord]:
-    """Return the records of all steps that every worker's rows are known of."""
+def step_metrics(trace: Trace) -> list[StepMetrics]:
+    """Return those of all steps that every worker's rows are known of."""
     # Rows without examples are those of servers, and of gradients that came too late.
     counts = trace.steps["examples"] > 0
     table = trace.steps[counts]
@@ -161,7 +161,7 @@ def records(trace: Trace) -> list[StepRecord]:
     pushed = _pushed(trace)
     epochs = {row.number: row for row in trace.epochs}
     steps, first = np.unique(table["step"], return_index=True)
-    rows_of_steps: list[StepRecord] = []
+    rows_of_steps: list[StepMetrics] = []
     if not len(table):
         return rows_of_steps
     began: dict[int, int] = {}  # step, nanoseconds
@@ -173,14 +173,14 @@ def records(trace: Trace) -> list[StepRecord]:
         before = began.get(int(step) - 1)
         who = {*rows["task"].tolist(), *pushed.get(int(step), ())}
         rows_of_steps.append(
-            StepRecord(
+            StepMetrics(
                 step=int(step),
                 epoch=epoch,
                 topology=held.topology if held else "",
                 link=held.link if held else "",
                 loss=float((rows["loss"] * rows["examples"]).sum() / examples),
                 examples=examples,
-                # One NaN for all, so that the records of two runs can be compared.
+                # One NaN for all, so that those of two runs can be compared.
                 period=math.nan if before is None else (start - before) * 1e-9,
                 seconds=float(rows["end"].max() - start) * 1e-9,
                 compute=float(rows["compute"].mean()) * 1e-9,

@@ -29,13 +29,12 @@ from kit.features import load
 from kit.training.client.ending import Ending, note_silent
 from kit.training.client.facts import TrainingFacts, closed, over
 from kit.training.client.newest import Dial, Newest, dial_in
+from kit.training.client.telling import Teller, task_lines
 from kit.training.client.watched import (
     Once,
-    Teller,
     Watched,
     cause,
     take_gathered,
-    task_lines,
     unwatchable,
 )
 from kit.training.core.job import Job

@@ -24,22 +24,23 @@ from kit.trace.named_rows import Change, EpochRow
 from kit.trace.trace import Trace, beside
 from kit.training.arguments import check_timeout
 from kit.training.client import report
-from kit.training.client.facts import Cursors, TrainingFacts
+from kit.training.client.facts import TrainingFacts
 from kit.training.client.flight_recorder import Flight
 from kit.training.client.metrics import (
     Entry,
-    StepRecord,
+    StepMetrics,
     account,
     measured_shares,
     once_only,
-    records,
+    step_metrics,
 )
 from kit.training.client.newest import Dial
 from kit.training.client.observer import Observer
 from kit.training.client.saves import Resumed, SavedCheckpoints, Saving
 from kit.training.client.statement import environment_of, statement
 from kit.training.client.step_wait import StepWait
-from kit.training.client.watched import Teller
+from kit.training.client.telling import Teller
+from kit.training.client.watched import Cursors
 from kit.training.core import conflicts
 from kit.training.core.job import Job, Work
 from kit.training.core.log import check_command
@@ -656,12 +657,12 @@ class Run:
         return self.source.rows.loss
 
     @property
-    def metrics(self) -> list[StepRecord]:
-        """The loss, times and staleness of each step, as a list of `StepRecord`.
+    def metrics(self) -> list[StepMetrics]:
+        """The loss, times and staleness of each step, as a list of `StepMetrics`.
 
         Of a long training the older steps are thinned out, as in `trace`.
         """
-        return records(self.trace)
+        return step_metrics(self.trace)
 
     def frame(self) -> pd.DataFrame:
         """Return the metrics as a DataFrame.
@@ -670,7 +671,7 @@ class Run:
         -------
         pandas.DataFrame
             One row for each step, indexed by its number. The columns are the fields of
-            `StepRecord`, and one for each measure that the step function returns: if
+            `StepMetrics`, and one for each measure that the step function returns: if
             that is called as another column is, "loss (2)". Of a long training the
             older steps are thinned out, as in `trace`; what was measured seldom, such
             as a validation, is kept, with NaN in the columns of a step that was not.
@@ -685,8 +686,8 @@ class Run:
         """
         import pandas as pd
 
-        trace, columns = self.trace, list(StepRecord.__annotations__)
-        table = pd.DataFrame(records(trace), columns=columns).set_index("step")
+        trace, columns = self.trace, list(StepMetrics.__annotations__)
+        table = pd.DataFrame(step_metrics(trace), columns=columns).set_index("step")
         names = sorted({item.decode() for item in trace.measures["name"].tolist()})
         measured = pd.Index(trace.measures["step"]).unique()
         # Also the steps of which nothing else is kept, but not those still under way.
@@ -790,7 +791,7 @@ class Run:
         seconds from the last step before it until the tasks had agreed how to go on.
         `history` has those that joined too.
         """
-        return tuple(record for record in self.history() if record.lost)
+        return tuple(change for change in self.history() if change.lost)
 
     @property
     def unrepeatable(self) -> dict[str, int]:

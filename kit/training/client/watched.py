@@ -1,4 +1,4 @@
-"""What an observer has learned of one member: how it is doing, and its account."""
+"""What is known of members: how each is doing and its account, and the rows of all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,58 +20,16 @@ from kit.errors import (
     UnavailableError,
     from_plain,
 )
-from kit.progress import Line, Output, PlainLines
 from kit.task import Task
 from kit.trace.clock import ClockOffset
 from kit.trace.log import Rows, rows
-from kit.trace.named_rows import EpochRow, SaveRow
+from kit.trace.named_rows import EpochRow, Kept, SaveRow
 from kit.trace.traffic import MEASURE, STEP, TOTAL
+from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from kit.training.client.flight_recorder import Seen
+from kit.training.client.telling import Teller
 from kit.training.core.failures import SURVIVED
-from kit.training.core.job import Job
 from kit.training.core.news import LOGS, unpack_news
-from kit.training.core.printed import ERROR, MORE
-
-# --------------------------------------------------------------------------------------
-# Shows what the hooks of a training report, where it was begun: one line, overwritten.
-# Hooks run in the coordinator's task. Their lines come with the news of the training,
-# several times a second, and are shown in the cell that called `kit.train`, in the
-# terminal, or in a file line by line. So does what steps and hooks print, in each task.
-
-
-class Teller:
-    """Shows the progress of one training. Every method may be called by any thread."""
-
-    def __init__(self, output: Output) -> None:
-        self._output, self._seen = output, 0
-        self._guard = threading.Lock()
-
-    def reserve(self) -> None:
-        """Take a place now; call it in the cell whose output it should be."""
-        with self._guard, suppress(Exception):
-            self._output.reserve()
-
-    def take(self, said: Sequence[Sequence[Any]], is_over: bool) -> None:
-        """Show what is new among the newest lines: (number, kind, text) of each."""
-        with self._guard:
-            new = [line for line in said if line[0] > self._seen]
-            self._seen = max((line[0] for line in new), default=self._seen)
-            texts = [str(text) for _, kind, text in new if kind == "progress"]
-            # Where a line covers the one before, only the last one would be seen.
-            if not isinstance(self._output, PlainLines):
-                texts = texts[-1:]
-            # A closed window, or a stream of the user's, must not end a training.
-            with suppress(Exception):
-                for text in texts:
-                    self._output.show(text)
-                if is_over:
-                    self._output.finish()
-
-    def add(self, lines: Sequence[Line]) -> None:
-        """Show lines that stay: what tasks have printed."""
-        with self._guard, suppress(Exception):
-            self._output.add(lines)
-
 
 _N_SAID = 50  # lines of hooks that are kept
 _N_PRINTED = 200  # lines of a task that wait to be shown
@@ -385,25 +342,97 @@ def gone(
 
 
 # --------------------------------------------------------------------------------------
-# What steps and hooks have printed, as labelled lines: `worker:1 │ text`.
+# The rows of all members.
 
 
-def task_lines(job: Job, watched: Sequence[Watched]) -> Iterator[Line]:
-    """Yield the lines that have come from the members, and forget them."""
-    width = max(len(task.short) for task in job.tasks)
-    for member, watch in enumerate(watched):
-        label = f"{job.tasks[member].short:<{width}} │ "
-        while watch.printed:
-            yield labelled(label, watch.printed.popleft(), job.process_of(member).short)
+#: How much of each table somebody has seen.
+Cursors = tuple[int, ...]
 
 
-def labelled(label: str, printed: Sequence[Any], log: str) -> Line:
-    """Return what one entry of `PrintedLines` says, and in whose log the rest is.
+class Tables(NamedTuple):
+    """Transfers, spans, steps and measures, what they lack, and where they end."""
 
-    >>> labelled("worker:1 │ ", ["more", 1234], "worker:1").text
-    "worker:1 │ … 1,234 more in its log: kit.current_cluster().log('worker:1')"
+    tables: tuple[Rows, ...]
+    kept: Kept
+    cursors: Cursors
+
+
+class RunRows:
+    """The rows of all members, in memory of a bounded size.
+
+    They are folded in as they come, so to read costs the same however long the training
+    is: the tables are views, and the loss of the newest step is at hand. Every method
+    may be called from any thread.
     """
-    kind, said = printed
-    if kind == MORE:
-        said = f"… {said:,} more in its log: kit.current_cluster().log({log!r})"
-    return Line(f"{label}{said}", is_error=kind == ERROR)
+
+    def __init__(self, limit: int) -> None:
+        self._thinning = Thinning()
+        self._transfers, self._spans = (Window(dtype, limit) for dtype in LOGS[:2])
+        self._tables: tuple[Window, ...] = (
+            self._transfers,
+            self._spans,
+            Thinned(STEP, limit, self._thinning),
+            MeasureTable(MEASURE, limit, self._thinning),
+        )
+        self._unread = 0
+        self._latest = rows(STEP)  # the workers' rows of the newest step
+        self._lock = threading.Lock()
+
+    def add(self, news: News) -> None:
+        """Take what one member has reported; the cost is that of the new rows."""
+        with self._lock:
+            for table, new, unread in zip(self._tables, *news, strict=True):
+                if unread and len(new):
+                    table.lack(int(new["step"][0]))
+                self._unread += unread
+                table.add(new)
+            self._look_at(news.tables[LOGS.index(STEP)])
+
+    def since(self, cursors: Cursors = ()) -> Tables:
+        """Return what came after `cursors`, by default all that is kept: views."""
+        with self._lock:
+            begun = cursors or (0,) * len(self._tables)
+            parts = [
+                table.since(at) for table, at in zip(self._tables, begun, strict=True)
+            ]
+            news, ends = zip(*parts, strict=True)
+            return Tables(news, self._kept(), ends)
+
+    @property
+    def kept(self) -> Kept:
+        """What is left of all that was reported."""
+        with self._lock:
+            return self._kept()
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the examples of the newest step; NaN before the first."""
+        latest = self._latest
+        if not len(latest):
+            return float("nan")
+        latest = latest[np.argsort(latest["task"], kind="stable")]
+        weight = latest["examples"].astype(np.float64)
+        # In the order and by the means of `Trace.losses`: both are equal to the bit.
+        total, count = (
+            float(np.bincount(np.zeros(len(latest), np.intp), column)[0])
+            for column in (latest["loss"] * weight, weight)
+        )
+        return total / count
+
+    def _look_at(self, steps: Rows) -> None:
+        steps = steps[steps["examples"] > 0]
+        if not len(steps):
+            return
+        # Members report at different times: keep the rows of the newest step so far.
+        newest = int(steps["step"].max())
+        newest_before = int(self._latest["step"][0]) if len(self._latest) else -1
+        if newest < newest_before:
+            return
+        before = [self._latest] if newest == newest_before else []
+        self._latest = np.concatenate([*before, steps[steps["step"] == newest]])
+
+    def _kept(self) -> Kept:
+        details = max(self._transfers.whole, self._spans.whole)
+        thinning = self._thinning
+        whole = thinning.whole if thinning.stride > 1 else 0
+        return Kept(thinning.stride, whole, details, self._unread)
