@@ -118,11 +118,11 @@ class SaveTurns(NamedTuple):
         return self._replace(is_asked=True)
 
     def agree(self, step: int) -> SaveTurns:
-        """Begin one at a boundary, for all that have asked."""
+        """Agree on one at a boundary, for all that have asked."""
         return self._replace(is_asked=False, writing=step, tried=step)
 
     def begin(self, step: int) -> SaveTurns:
-        """Begin one that was not agreed: asynchronous members write as they come."""
+        """Begin to write one; those by the number of steps need not be agreed."""
         return self._replace(writing=step)
 
     def succeed(self, step: int) -> SaveTurns:
@@ -257,11 +257,11 @@ class Decisions:
         return replace(self, is_paused=True, budget=steps, allowed_to=to)
 
     def resume(self) -> Decisions:
-        """Ask for its end."""
+        """Ask for the end of a pause."""
         return replace(self, is_paused=False, budget=0)
 
     def stop(self) -> Decisions:
-        """Ask for the end."""
+        """Ask for the end of the training."""
         return replace(self, is_stopped=True)
 
     def place(self, **changes: Any) -> Decisions:
