@@ -270,7 +270,8 @@ def lay_out(specs: Sequence[Spec], n_workers: int, bucket_bytes: int = 0) -> Lay
         buckets += _buckets(group, dtype, n_workers, bucket_bytes)
     if not buckets:
         empty = Range(0, 0)
-        buckets = [Bucket(dtypes[0], empty, (empty,) * n_workers)]
+        (dtype, *_) = dtypes or ["float32"]
+        buckets = [Bucket(dtype, empty, (empty,) * n_workers)]
     leaves = tuple(Leaf(spec, places[spec.name]) for spec in specs)
     return Layout(leaves, tuple(buckets), end)
 

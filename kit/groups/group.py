@@ -620,7 +620,7 @@ class TaskGroup:
     ) -> Any:
         shaped = shaped_as(form, arrays)
         if op == "mean":
-            shaped = [array / self.size for array in shaped]
+            shaped = [np.asarray(array / self.size) for array in shaped]
             form = as_float(form)
         return rebuilt(form, shaped, value.originals if value is not None else ())
 

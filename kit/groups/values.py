@@ -82,6 +82,11 @@ def _take(value: Any, what: str, into: Value) -> Form:
             f"{what}() got {value}, which has more than 64 bits; give a float, or "
             f"split it up."
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidArgumentError(
+            f"{what}() got a masked array, whose mask would be lost; give "
+            f"x.filled(0), and x.mask beside it."
+        )
     array = to_numpy(value)
     into.arrays.append(array)
     into.originals.append(value)

@@ -1,0 +1,105 @@
+"""What a group exchanges comes out as what went in: arrays, numbers, and dicts of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from tests.group.scene import scene
+
+DTYPES = (
+    *("bool", "int8", "uint64", "float16", "longdouble", "complex128", ">i4"),
+    *("M8[D]", "m8[s]", "S5", "U3", "V4"),
+)
+VALUES: dict[str, Any] = {
+    **{dtype: np.arange(3).astype("i8").astype(dtype) for dtype in DTYPES},
+    "no axis": np.array(3.5),
+    "no numbers": np.zeros((0, 4)),
+    "columns first": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "every third": np.arange(10.0)[::3],
+    "float": 1.5,
+    "int": 2**62,
+    "bool of Python": True,
+    "number of numpy": np.float32(2.5),
+    "dict": {"w": np.ones(3), "b": [1, 2.5, (np.zeros(2, np.int8),)]},
+    "nothing": {"w": [], "b": {}},
+}
+
+
+def same(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return value.keys() == wanted.keys() and all(
+            same(value[name], part) for name, part in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        pairs = zip(value, wanted, strict=True)
+        return type(value) is type(wanted) and all(same(*pair) for pair in pairs)
+    if isinstance(wanted, np.ndarray):
+        alike = value.dtype == wanted.dtype and value.shape == wanted.shape
+        return isinstance(value, np.ndarray) and alike and bool((value == wanted).all())
+    return type(value) is type(wanted) and bool(value == wanted)
+
+
+@pytest.mark.slow
+def test_what_is_sent_and_gathered_is_of_the_kind_that_was_given() -> None:
+    with scene(2) as stage:
+        for name, value in VALUES.items():
+
+            def program(group: kit.Group, value: Any = value) -> list[Any]:
+                both = group.all_gather(value)
+                root = group.broadcast(value if group.rank == 0 else None)
+                return [*both, root, group.sendrecv(value, *2 * [1 - group.rank])]
+
+            for results in stage.play(program):
+                assert all(same(result, value) for result in results), (name, results)
+
+
+@pytest.mark.slow
+def test_sums_are_of_the_kind_that_was_given_and_means_of_whole_numbers_floats() -> (
+    None
+):
+    value = {"w": np.array(3.5), "n": 2, "b": [np.float32(1.5), np.ones(2, np.int8)]}
+
+    with scene(2) as stage:
+        (total, mean, none), _ = stage.play(
+            lambda group: [
+                group.all_reduce(value),
+                group.all_reduce(value, op="mean"),
+                group.all_reduce({"w": [], "b": ()}),
+            ]
+        )
+
+    b: list[Any] = [np.float32(3.0), np.full(2, 2, np.int8)]
+    assert same(total, {"w": np.array(7.0), "n": 4, "b": b})
+    b = [np.float32(1.5), np.ones(2)]
+    assert same(mean, {"w": np.array(3.5), "n": 2.0, "b": b})
+    assert same(none, {"w": [], "b": ()})
+
+
+@pytest.mark.slow
+def test_tensors_of_torch_come_back_as_such() -> None:
+    torch = pytest.importorskip("torch")
+
+    with scene(2) as stage:
+        (total, others), _ = stage.play(
+            lambda group: [
+                group.all_reduce({"w": torch.ones(2, 3), "n": 1.0}),
+                group.all_gather(torch.arange(group.rank + 1)),
+            ]
+        )
+
+    assert torch.equal(total["w"], torch.full((2, 3), 2.0))
+    assert total["n"] == 2.0
+    assert [each.tolist() for each in others] == [[0], [0, 1]]
+    assert {type(each) for each in others} == {torch.Tensor}
+
+
+def test_mask_of_an_array_is_not_dropped_in_silence() -> None:
+    with scene(2) as stage:
+        masked = np.ma.masked_array([1, 2], [False, True])
+        with pytest.raises(InvalidArgumentError, match=r"x\.filled\(0\).*x\.mask"):
+            stage.groups[0].all_reduce(masked)
