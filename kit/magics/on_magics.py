@@ -263,32 +263,38 @@ class GroupBoards:
         self._groups, self._clock = groups, clock
         self._shows_messages = shows_messages
         self._due = clock() + _FIRST_S
-        self._lines: list[
-            WatchedGroup
-        ] = []  # that are told in the end, without a board
+        self._unseen: list[WatchedGroup] = []
+        self._lines: list[WatchedGroup] = []  # are told in the end, without a board
         self._n_shown = 0
 
     def look(self) -> None:
         """Show boards of groups that are new; call it while the cell runs."""
         if self._clock() >= self._due:
-            for group in self._groups.new():
-                self._show(group)
+            self._unseen += self._groups.new()
+            self._show_moved()
             # When the answers have come: slow tasks are not asked all the time.
             self._due = self._clock() + _EVERY_S
 
     def close(self) -> None:
         """Show the rest: the cell is over."""
-        new = self._groups.new()
+        self._unseen += self._groups.new()
         self._groups.close()
-        for group in new:
-            if group.has_moved:  # else an error says what there is to say
-                self._show(group)
+        self._show_moved()
         for group in self._lines:
             now = group.look()
             print(now.words)
             if self._shows_messages:
                 for wait in waits_in(now.trace)[:_MOST_LINES]:
                     print(wait.words)
+
+    def _show_moved(self) -> None:
+        """Show what has moved something; of the rest an error says what there is to."""
+        unseen, self._unseen = self._unseen, []
+        for group in unseen:
+            if group.has_moved:
+                self._show(group)
+            else:
+                self._unseen.append(group)
 
     def _show(self, group: WatchedGroup) -> None:
         has_room = self._n_shown < _MOST and len(group.tasks) > 1

@@ -1,4 +1,4 @@
-"""What a group exchanges comes out as what went in: arrays, numbers, and dicts of them."""
+"""What a group exchanges comes out as what went in: arrays, numbers, dicts of them."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from kit.trace.trace import Trace
@@ -40,6 +41,12 @@ def test_the_busiest_link_is_named_and_a_sum_of_links_is_not(
 
     assert figure_data.OTHERS not in text
     assert all(name in text for name in list(lines)[:3])
+
+
+def test_few_bytes_in_a_long_time_are_no_powers_of_ten() -> None:
+    line = {"second": np.array([0.0, 10.0]), "rate": np.array([6e-6, 0.0])}
+
+    assert "a -> b (6 B/s) on average" in words.links({"a -> b": line})
 
 
 def test_shares_of_time_are_those_of_the_spans(trace: Trace) -> None:

@@ -26,20 +26,18 @@ from widgets.board.geometry import (
 from widgets.board.hosting import GONE, STANDS_BY, Hosting, compact
 from widgets.board.labels import Links, label_places
 from widgets.board.run_state import Link, Moment
-from widgets.drawing.figure_data import MB
+from widgets.drawing.words import LEAST_RATE, MB_A_SECOND, speed
 
 _WIDEST, _THINNEST = 13.0, 1.5
 _FOOT = 74  # for the lines below
 _LABELS = 12  # more than these are not written
 _ALIKE = 0.9  # rates that differ by less are told as one
 _BYTES, _RATE = "bytes {}", "MB/s"  # what may be written at arrows
-_UNIT = " MB/s"
 # Text is half as large again here as it is seen: a board is about 420 pixels wide.
 _MOST_PX = 350  # in height, which is what a board has room for
 _LINE = 23  # of text in a box
 _TALL = BOX_H + 18
 _LETTER_PX = 9.4
-_LEAST_RATE = 500.0  # bytes a second; less would be written as 0.000
 _RATE_PX, _BYTES_PX = 52, 76  # width of a rate and of bytes at an arrow
 _SIDES = "out", "in"  # what the bars of a task are, by the ends of a link
 _BARS = 30, 23  # the first one below a box's top, and from one to the next
@@ -165,21 +163,6 @@ def title(moment: Moment) -> str:
     return said
 
 
-def speed(rate: float) -> str:
-    """Return bytes a second in words.
-
-    >>> speed(12_345_678), speed(2_000), speed(0), speed(2.5e9)
-    ('12.3 MB/s', '0.002 MB/s', '0', '2,500 MB/s')
-    """
-    if rate <= 0:
-        return "0"
-    if rate < _LEAST_RATE:
-        return f"{rate:.3g} B/s"
-    value = rate / MB
-    decimals = max(0, min(3, 2 - math.floor(math.log10(value))))
-    return f"{value:,.{decimals if value < 100 else 0}f}{_UNIT}"
-
-
 def arrow_width(rate: float, scale: float) -> float:
     """Return how wide an arrow is, in pixels.
 
@@ -288,8 +271,8 @@ def _texts(links: Links, moment: Moment, units: Sequence[str]) -> list[str]:
     n_bytes = moment.per_step.get(links[0], 0.0)
     rate = sum(moment.rates[link] for link in links) / len(links)
     texts = [size(n_bytes)] * (_BYTES in units and n_bytes > 0)
-    is_told = _RATE in units and rate >= _LEAST_RATE
-    return texts + [speed(rate).removesuffix(_UNIT)] * is_told
+    is_told = _RATE in units and rate >= LEAST_RATE
+    return texts + [speed(rate).removesuffix(MB_A_SECOND)] * is_told
 
 
 def _label(labels: _Labels, links: Links) -> Html:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kit.markup import NO_HTML, Html, joined, markup, verbatim
 from widgets.board import call_tables, group_moment, sentences
 from widgets.board.follower import Beat
-from widgets.board.scene import scene, speed, title
+from widgets.board.scene import scene, title
 from widgets.drawing import curves, figure_data, svg_charts, words
 from widgets.drawing.curves import Chart
 from widgets.drawing.figure_data import TimeWindow
@@ -152,7 +152,7 @@ def rates_table(beat: Beat) -> Html:
             moment.where(link[0]),
             moment.where(link[1]),
             moment.per_step.get(link, 0),
-            speed(rate),
+            words.speed(rate),
         )
         for link, rate in sorted(moment.rates.items())
     )

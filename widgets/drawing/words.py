@@ -6,6 +6,7 @@ disagree. They are for those who cannot see the figure, and for the record.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +15,10 @@ from kit.trace.named_rows import listed as listed
 from kit.trace.trace import Ints, Trace
 from kit.trace.traffic import Phase
 from widgets.drawing import figure_data
-from widgets.drawing.figure_data import Columns, TimeWindow
+from widgets.drawing.figure_data import MB, Columns, TimeWindow
 
+LEAST_RATE = 500.0  # bytes a second; less would be written as 0.000 MB/s
+MB_A_SECOND = " MB/s"
 _NOTHING = "Nothing was recorded for this figure."
 PREDICTED = "Predicted by a rehearsal, not measured; its bytes are exact."
 
@@ -44,6 +47,21 @@ def _switches(switches: Columns) -> str:
     return f"Changes on the way: {listed(changes)}."
 
 
+def speed(rate: float) -> str:
+    """Return bytes a second in words.
+
+    >>> speed(12_345_678), speed(2_000), speed(5.91), speed(0), speed(2.5e9)
+    ('12.3 MB/s', '0.002 MB/s', '5.91 B/s', '0', '2,500 MB/s')
+    """
+    if rate <= 0:
+        return "0"
+    if rate < LEAST_RATE:
+        return f"{rate:.3g} B/s"
+    value = rate / MB
+    decimals = max(0, min(3, 2 - math.floor(math.log10(value))))
+    return f"{value:,.{decimals if value < 100 else 0}f}{MB_A_SECOND}"
+
+
 def links(lines: dict[str, Columns]) -> str:
     """Say which links carried the most and how much on average."""
     if not lines:
@@ -53,12 +71,12 @@ def links(lines: dict[str, Columns]) -> str:
     }
     means = {name: _mean_rate(line) for name, line in single.items()}
     busiest = sorted(means, key=lambda name: -means[name])[:3]
-    parts = [f"{name} ({means[name]:.3g} MB/s)" for name in busiest]
+    parts = [f"{name} ({speed(MB * means[name])})" for name in busiest]
     peak_name = max(single, key=lambda name: single[name]["rate"].max())
     peak = single[peak_name]["rate"].max()
     return (
         f"Over the whole time shown, most was carried by {listed(parts)} on average; "
-        f"the highest rate was {peak:.3g} MB/s, on {peak_name}."
+        f"the highest rate was {speed(MB * peak)}, on {peak_name}."
     )
 
 
