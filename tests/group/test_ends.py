@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from kit.errors import (
     InvalidArgumentError,
 )
 from kit.groups import watch
+from kit.testing.task_process import until
 from tests.group.scene import scene
 
 
@@ -185,6 +187,30 @@ def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
         group.barrier()
     with pytest.raises(FailedPreconditionError, match="%%on worker"):
         kit.group()
+
+
+@pytest.mark.slow
+def test_each_thread_has_a_group_of_its_own_and_one_that_two_use_says_so() -> None:
+    with scene(2) as stage, ThreadPoolExecutor(2) as pool:
+        others = [kit.group(cluster=server) for server in stage.cluster.servers]
+        begun = [
+            pool.submit(lambda g: [g.all_reduce(n) for n in range(200)], group)
+            for group in others
+        ]
+        sums = stage.play(lambda group: [group.all_reduce(-n) for n in range(200)])
+
+        assert sums == [[-2 * n for n in range(200)]] * 2
+        assert [future.result(20) for future in begun] == [
+            [2 * n for n in range(200)]
+        ] * 2
+        waiting = stage.pool.submit(others[0].receive, 1)
+        until(lambda: "receive" in str(others[0]._state.call), 20)
+        with pytest.raises(FailedPreconditionError, match="in another thread; make a"):
+            others[0].barrier()
+        others[1].send(3, to=0)
+        assert waiting.result(20) == 3
+        for group in others:
+            group.close()
 
 
 @pytest.mark.slow
