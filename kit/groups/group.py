@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 import numpy as np
@@ -49,6 +50,12 @@ from kit.trace.trace import Trace
 from kit.training.client.run import view
 
 _NONE: Form = {"none": []}
+# What mpi4py calls otherwise.
+_ELSEWHERE = {
+    **{"allreduce": "all_reduce", "allgather": "all_gather", "bcast": "broadcast"},
+    **{"alltoall": "all_to_all", "recv": "receive", "iprobe": "probe"},
+    **{"get_rank": "rank", "get_size": "size", "get_world_size": "size"},
+}
 Forms = list[Form]
 
 
@@ -514,6 +521,17 @@ class TaskGroup:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # to a type checker, any name would seem to be there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to write instead of a name of mpi4py, or a misspelt one."""
+            names = [own for own in (*dir(self), "rank", "size") if own[0] != "_"]
+            like = get_close_matches(name.lower(), names, 1)
+            instead = _ELSEWHERE.get(name.lower(), "".join(like))
+            if not instead or name[0] == "_":
+                raise AttributeError(f"a group has no attribute {name!r}.")
+            raise AttributeError(f"a group has no {name!r}; write .{instead}")
 
     def __repr__(self) -> str:
         names = ", ".join(task.short for task in self.tasks)

@@ -46,6 +46,16 @@ def test_of_many_different_failures_three_are_shown_whole() -> None:
     assert lines[-1] == "worker:4 raised ValueError: no 4"
 
 
+def test_what_happened_elsewhere_is_told_after_what_happened() -> None:
+    task, text = Task("worker", 0), "barrier() waits in vain: worker:1 left the cell"
+    aborted = TaskFailure(task, "AbortedError", text, "Cell In[1], line 3")
+
+    lines = rendered([aborted, failure(1, "no")])
+
+    assert lines[1] == "worker:1 raised ValueError: no"
+    assert lines[-1].startswith("worker:0 raised AbortedError: barrier()")
+
+
 def test_frames_of_the_package_are_counted_and_not_shown() -> None:
     own = Path("/srv/me/kit")
     trace = (

@@ -183,6 +183,13 @@ def test_bad_arguments_are_refused_before_anybody_is_asked() -> None:
         refused(lambda: group.split(0, key=wrong[1]), "key=0.5")
         refused(lambda: group.all_reduce({1: 2.0}), "names as keys")
         refused(lambda: kit.group("work", cluster=stage.cluster.servers[0]), "work")
+        for name, instead in {
+            **{"allreduce": "all_reduce", "recv": "receive", "bcast": "broadcast"},
+            **{"Get_rank": "rank", "alltoall": "all_to_all", "al_gather": "all_gather"},
+        }.items():
+            with pytest.raises(AttributeError, match=rf"{name}.* write \.{instead}"):
+                getattr(group, name)
+        assert not hasattr(group, "__array__")
     with pytest.raises(FailedPreconditionError, match="closed"):
         group.barrier()
     with pytest.raises(FailedPreconditionError, match="%%on worker"):

@@ -72,9 +72,12 @@ def tells_of_an_end(error: object) -> bool:
 
 
 def grouped(failures: Sequence[TaskFailure]) -> list[list[TaskFailure]]:
-    """Return the failures with equal ones together, in the order of the first."""
+    """Return the failures with equal ones together, in the order of the first.
+
+    Those that say what has happened elsewhere come last: another one is their cause.
+    """
     groups: dict[tuple[str, ...], list[TaskFailure]] = {}
-    for failure in failures:
+    for failure in sorted(failures, key=lambda failure: failure.name == "AbortedError"):
         groups.setdefault(failure.likeness, []).append(failure)
     return list(groups.values())
 
