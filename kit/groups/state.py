@@ -30,6 +30,7 @@ from kit.groups.calls import CallSeen
 from kit.groups.generation import GroupLinks, GroupServices, Members
 from kit.groups.history import CallHistory, CallNote
 from kit.groups.mailbox import Mailbox
+from kit.task import Task
 from kit.trace.traffic import Meter, Phase, StepRow
 from kit.wire.frame import Buffer
 from kit.wire.shaping import LineIn, LineOut
@@ -74,6 +75,12 @@ class CallUnderWay:
     receives: bool = False
     tag: int | None = None
     begun: int = field(default_factory=time.monotonic_ns)
+
+    @property
+    def words(self) -> str:
+        """The call with its number and line: `call 7, barrier() at ring.py, line 3`."""
+        number = f"call {self.number}, " if self.number else ""
+        return f"{number}{self.seen.words}"
 
     @property
     def seen(self) -> CallSeen:
@@ -224,16 +231,21 @@ class GroupState:
         except KitError:
             return {}
 
-    def _explained(self, lost: PeerLost) -> KitError:
+    def _explained(self, lost: PeerLost, call: CallUnderWay) -> KitError:
         """Return why a link was closed: a task that answers is not lost."""
-        names = [str(task) for task in self.members.tasks]
-        status = self.look_at(names.index(lost.task)) if lost.task in names else {}
+        tasks = {str(task): rank for rank, task in enumerate(self.members.tasks)}
+        if lost.task not in tasks:
+            return lost
+        rank = tasks[lost.task]
+        status, task = self.look_at(rank), self.members.tasks[rank]
         failure = status.get("failure")
         if failure and failure[0] >= self.generation:
             return from_plain(failure[1])
-        if not status.get("known"):
-            return lost
-        return AbortedError(f"what was under way has ended on {lost.task}.")
+        if not status:
+            return lost_in(call, task, "its process has ended, or was killed")
+        if not status["known"]:
+            return lost_in(call, task, "it has let go of this group")
+        return AbortedError(f"what was under way has ended on {task.short}.")
 
     def _check_usable(self) -> None:
         if self.is_closed:
@@ -257,7 +269,7 @@ class GroupState:
         if isinstance(error, PeerLost) and (
             heard is None or heard[0] < self.generation
         ):
-            error = self._explained(error)
+            error = self._explained(error, call)
         if heard is not None and heard[0] >= self.generation:
             # Another task's failure explains ours: our links end because of it.
             shown: BaseException = heard[1]
@@ -278,7 +290,7 @@ class GroupState:
         if isinstance(error, KitError) and not call_is_wrong(error):
             return error
         me = self.members.tasks[self.members.me].short
-        what = f"call {call.number}, {call.seen.words}" if call.number else call.text
+        what = call.words if call.number else call.text
         if isinstance(error, KeyboardInterrupt):
             text = f"{me} was interrupted in {what}. The group can be used again."
         else:
@@ -389,6 +401,15 @@ class GroupState:
     def unread(self) -> list[list[int]]:
         """Return the messages that nobody has asked for, without their content."""
         return [*self._left, *(parcel.to_plain() for parcel in self.mailbox.kept)]
+
+
+def lost_in(call: CallUnderWay, task: Task, why: str) -> PeerLost:
+    """Return the error for a task that is lost while others wait for it in a call."""
+    return PeerLost(
+        f"{task.short} is lost: {why}. It was waited for in {call.words}. Restart it, "
+        f"and make a new group.",
+        task=str(task),
+    )
 
 
 def call_is_wrong(error: KitError) -> bool:

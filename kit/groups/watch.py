@@ -23,13 +23,12 @@ from kit.errors import (
     DeadlineExceededError,
     KitError,
     MemberMismatch,
-    PeerLost,
     UnavailableError,
     from_plain,
 )
 from kit.groups import scope
 from kit.groups.calls import CallSeen, Waiting, differ, stuck
-from kit.groups.state import GroupState
+from kit.groups.state import GroupState, lost_in
 
 LOOK_S = 0.25  # how often a call that lasts is looked into
 NOTICE_S = 10.0  # seconds until the tasks that have not come are named
@@ -111,18 +110,15 @@ class CallWatch:
 
     def _lost(self, statuses: Sequence[Status]) -> KitError | None:
         limits, now = self.state.members.settings, self.clock()
+        call = self.state.call
         for rank, status in enumerate(statuses):
             if "known" in status:
                 continue
             silent_s = now - self._heard.get(rank, now)
             limit_s = limits.suspect_after_s if "refused" in status else None
-            if silent_s > (limit_s or limits.dead_after_s):
+            if call is not None and silent_s > (limit_s or limits.dead_after_s):
                 task = self.state.members.tasks[rank]
-                return PeerLost(
-                    f"{task.short} is lost: {self._why(status, silent_s)}. It was "
-                    f"waited for in {self._own()}. Restart it, and make a new group.",
-                    task=str(task),
-                )
+                return lost_in(call, task, self._why(status, silent_s))
         return None
 
     def _why(self, status: Status, silent_s: float) -> str:
@@ -283,10 +279,7 @@ class CallWatch:
 
     def _own(self) -> str:
         call = self.state.call
-        if call is None:
-            return "a call"
-        number = f"call {call.number}, " if call.number else ""
-        return f"{number}{call.seen.words}"
+        return "a call" if call is None else call.words
 
 
 # Calls in which each task may give a value of its own form.

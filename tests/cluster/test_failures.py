@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kit.cluster.cells.failures import TaskFailure, fold, grouped, rendered, summary
+from kit.cluster.cells.on import CellFailed
 from kit.task import Task
 
 
@@ -50,10 +51,11 @@ def test_what_happened_elsewhere_is_told_after_what_happened() -> None:
     task, text = Task("worker", 0), "barrier() waits in vain: worker:1 left the cell"
     aborted = TaskFailure(task, "AbortedError", text, "Cell In[1], line 3")
 
-    lines = rendered([aborted, failure(1, "no")])
+    error = CellFailed([aborted, failure(1, "no")])
 
-    assert lines[1] == "worker:1 raised ValueError: no"
-    assert lines[-1].startswith("worker:0 raised AbortedError: barrier()")
+    assert error.task == "/job:worker/task:1"
+    assert error.lines[1] == "worker:1 raised ValueError: no"
+    assert error.lines[-1].startswith("worker:0 raised AbortedError: barrier()")
 
 
 def test_frames_of_the_package_are_counted_and_not_shown() -> None:

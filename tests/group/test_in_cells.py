@@ -12,7 +12,7 @@ import pytest
 
 import kit
 from kit.cluster.cells.failures import rendered
-from kit.cluster.cells.on import CellFailed
+from kit.cluster.cells.on import CellFailed, TaskLostInCell
 from kit.errors import PeerLost
 from kit.testing.task_process import until
 
@@ -181,7 +181,7 @@ def test_lost_task_ends_the_call_of_the_others(cluster: kit.Cluster) -> None:
     cluster.on("worker", BEGIN)
     begun = time.monotonic()
 
-    with pytest.raises(PeerLost) as lost:
+    with pytest.raises(TaskLostInCell) as lost:
         cluster.on(
             "worker",
             "group.barrier()\nif group.rank == 1:\n    import os; os._exit(9)\n"
@@ -190,7 +190,13 @@ def test_lost_task_ends_the_call_of_the_others(cluster: kit.Cluster) -> None:
     limit_s = kit.Settings().dead_after_s + 2
 
     assert time.monotonic() - begun < limit_s
-    assert "worker:1" in str(lost.value)
+    assert lost.value.failures[0].line.startswith("PeerLost: worker:1 exited")
+    heard = [f for f in lost.value.failures if f.task.index != 1]
+    assert [f.task.short for f in heard] == ["worker:0", "worker:2"]
+    for failure in heard:
+        assert failure.text.startswith("worker:1 is lost: its process has "), heard
+        assert "in call 2, all_reduce(float64[3]) at line 4 of the cell" in failure.text
+        assert failure.text.endswith("Restart it, and make a new group.")
     cluster.restart("worker:1")
     cluster.on("worker", BEGIN)
     assert said(cluster, "print(group.all_reduce(2))") == ["6"] * 3

@@ -55,6 +55,11 @@ class TaskFailure:
         return f"{self.task.short} raised {self.name}{text}"
 
     @property
+    def is_effect(self) -> bool:
+        """Whether it says what has happened on another task."""
+        return bool(self.traceback) and self.name in ("AbortedError", "PeerLost")
+
+    @property
     def likeness(self) -> tuple[str, ...]:
         """The key by which equal failures are grouped."""
         if not self.traceback:
@@ -72,12 +77,9 @@ def tells_of_an_end(error: object) -> bool:
 
 
 def grouped(failures: Sequence[TaskFailure]) -> list[list[TaskFailure]]:
-    """Return the failures with equal ones together, in the order of the first.
-
-    Those that say what has happened elsewhere come last: another one is their cause.
-    """
+    """Return the failures with equal ones together, in the order of the first."""
     groups: dict[tuple[str, ...], list[TaskFailure]] = {}
-    for failure in sorted(failures, key=lambda failure: failure.name == "AbortedError"):
+    for failure in failures:
         groups.setdefault(failure.likeness, []).append(failure)
     return list(groups.values())
 

@@ -53,11 +53,14 @@ class Outcome:
 class CellFailed(UnknownError):
     """A cell raised on a task. `failures` has all failures, `lines` the text to show.
 
+    Those that say what has happened on another task come last.
+
     Raised in the notebook when all tasks have finished the cell. The user corrects the
     cell; what it did before it raised stays done, and a retry starts from there.
     """
 
     def __init__(self, failures: Sequence[TaskFailure]) -> None:
+        failures = sorted(failures, key=lambda failure: failure.is_effect)
         super().__init__(summary(failures), task=str(failures[0].task))
         self.failures = tuple(failures)
         self.lines = rendered(failures)
