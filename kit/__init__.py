@@ -87,6 +87,7 @@ from kit.training.client.flight_recorder import Flight as Flight
 from kit.training.client.run import Run as Run
 from kit.training.optimizers import graph_rules as _graph_rules  # noqa: F401  # ops of `minimize`
 from kit.training.optimizers.averaged import Averaged as Averaged
+from kit.training.optimizers.compensated import DelayCompensated as DelayCompensated
 from kit.training.optimizers.groups import Groups as Groups
 from kit.training.optimizers.layer_rules import LAMB as LAMB
 from kit.training.optimizers.layer_rules import LARS as LARS
@@ -165,6 +166,7 @@ __all__ = [
     "Comparison",
     "Cosine",
     "Credentials",
+    "DelayCompensated",
     "DeviceSpec",
     "Elastic",
     "Flight",

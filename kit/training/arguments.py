@@ -16,6 +16,7 @@ from kit.errors import InvalidArgumentError, NotFinite
 from kit.graph.array_protocol import ArrayProtocol
 from kit.training.optimizers import rules
 from kit.training.optimizers.averaged import Averaged
+from kit.training.optimizers.compensated import DelayCompensated
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Optimizer, Rule
 from kit.training.worker.worker import OFFERED, SCALE, requested
@@ -226,7 +227,7 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
     if isinstance(given, Groups):
         for rule in (given.rule, *given.groups.values()):
             optimizer_of(rule)
-    if isinstance(given, Averaged):
+    if isinstance(given, Averaged | DelayCompensated):
         optimizer_of(given.rule)
     return given
 

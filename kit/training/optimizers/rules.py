@@ -28,6 +28,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
 from kit.training.optimizers.averaged import AVERAGE, Averaged
+from kit.training.optimizers.compensated import COMPENSATED, DelayCompensated
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.layer_rules import LAMB, LARS
 from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, approach, check_range
@@ -557,6 +558,9 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     if isinstance(optimizer, Averaged):
         rule = to_plain(optimizer.rule)
         return {"name": AVERAGE, "rule": rule, "decay": optimizer.decay}
+    if isinstance(optimizer, DelayCompensated):
+        rule = to_plain(optimizer.rule)
+        return {"name": COMPENSATED, "rule": rule, "strength": optimizer.strength}
     name = getattr(optimizer, "name", "")
     if not (isinstance(optimizer, Rule) and _RULES.get(name) is type(optimizer)):
         raise InvalidArgumentError(
@@ -613,6 +617,8 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
         return Groups(from_plain(plain["rule"]), rules)  # type: ignore[arg-type]  # it checks
     if plain.get("name") == AVERAGE:
         return Averaged(from_plain(plain["rule"]), plain["decay"])
+    if plain.get("name") == COMPENSATED:
+        return DelayCompensated(from_plain(plain["rule"]), plain["strength"])
     settings = {
         str(key): schedule_from(value) for key, value in plain.items() if key != "name"
     }

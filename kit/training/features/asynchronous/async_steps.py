@@ -14,9 +14,15 @@ server, that the worker must come to it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
+
+import numpy as np
 
 from kit.errors import PeerLost
-from kit.exchange.plan import GRAD, Add, Apply, Op, Plan, Receive, Term
+from kit.exchange.execution.bound_operations import Update
+from kit.exchange.layout import Layout, Range
+from kit.exchange.plan import GRAD, SPARE, Add, Apply, Op, Plan, Receive, Term
+from kit.exchange.ports.memory import Array, Memory
 from kit.trace.traffic import TransferKind
 from kit.training.core.loops import Loop
 from kit.training.core.part import PartRole
@@ -32,6 +38,7 @@ from kit.training.features.asynchronous.served_steps import (
     post_note,
     take_note,
 )
+from kit.training.optimizers.compensated import compensate, compensation
 from kit.training.optimizers.rule import MeanUpdate
 
 
@@ -76,6 +83,36 @@ class Updates(Account):
         self._leaves = True
 
 
+class Compensated:
+    """The update by one worker, whose gradient is corrected for its delay."""
+
+    def __init__(
+        self, update: MeanUpdate, memory: Memory, pulled: int, strength: float
+    ) -> None:
+        """Correct by what the worker has got last, in the region `pulled`."""
+        self._update, self._memory = update, memory
+        self._pulled, self._strength = pulled, strength
+
+    def over(self, layout: Layout, part: Range) -> Update:
+        """Return the update of a range."""
+        update = self._update.over(layout, part)
+        pulled = self._memory.typed(self._pulled, part)
+
+        def corrected(
+            now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+        ) -> None:
+            compensate(total, now, pulled, self._strength)
+            update(now, total, slots, out, step)
+
+        return corrected
+
+    def __call__(
+        self, now: Array, total: Array, slots: Sequence[Array], out: Array, step: int
+    ) -> None:
+        """Refuse: which parameters these are is known by their range alone."""
+        raise NotImplementedError
+
+
 class AsyncServer(ServedServer):
     """A parameter server that makes an update of each push."""
 
@@ -83,11 +120,18 @@ class AsyncServer(ServedServer):
         super().__init__(role)
         context = role.context
         self._push.insert(0, NOTE)
-        update = MeanUpdate(context.job.optimizer, 1)
         self._programs = {
-            worker: context.program(self._taking(worker), update)
+            worker: context.program(self._taking(worker), self._update_by(worker))
             for worker in self._answers
         }
+
+    def _update_by(self, worker: int) -> Update:
+        job = self._context.job
+        update, strength = MeanUpdate(job.optimizer, 1), compensation(job.optimizer)
+        if not strength:
+            return update
+        box = SPARE + job.workers.index(worker)
+        return Compensated(update, self._context.memory, box, strength)
 
     def listen(self) -> tuple[int, tuple[int, bool] | None]:
         """Wait for a push, or for a worker that is lost."""
@@ -140,6 +184,10 @@ class AsyncServer(ServedServer):
     def _open(self, workers: Sequence[int], step: int) -> Account:
         job = self._context.job
         is_first = self._context.me == job.ps[0]
+        # What workers begin with is what they have pulled.
+        for worker, part in product(workers, self._shard):
+            memory, box = self._context.memory, SPARE + job.workers.index(worker)
+            np.copyto(memory.typed(box, part), memory.typed(self._context.now, part))
         return Updates(workers, step, job.steps, hands_out=is_first)
 
     def _taking(self, worker: int) -> Plan:

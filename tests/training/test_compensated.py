@@ -1,0 +1,123 @@
+"""Gradients of asynchronous workers that are corrected for their delay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kit
+from kit.errors import InvalidArgumentError
+from kit.testing import check_optimizer
+from kit.training.optimizers import rules
+from tests.cases import for_each
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    X,
+    Y,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    rows,
+    same_bits,
+)
+
+N, STEPS, RATE, STRENGTH = 3, 40, 0.01, 0.3
+
+
+def by_numpy(run: kit.Run, strength: float) -> Params:
+    """Make the updates of the trace again, in their order, as in the paper."""
+    updates = run.trace.steps[run.trace.steps["examples"] > 0]
+    params = initial()
+    pulled = dict.fromkeys(run.job.workers, params)
+    taken = dict.fromkeys(run.job.workers, 0)
+    for update in np.sort(updates, order="step"):
+        worker = int(update["task"])
+        part = np.array_split(rows(taken[worker]), N)[run.job.workers.index(worker)]
+        _, own = fit(pulled[worker], (X[part], Y[part]))
+        new = {}
+        for name, g in own.items():
+            way = params[name] - pulled[worker][name]
+            corrected = g + g.dtype.type(strength) * g * g * way
+            new[name] = np.asarray(params[name] - g.dtype.type(RATE) * corrected)
+        params = pulled[worker] = new
+        taken[worker] += 1
+    return params
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_updates_are_those_of_the_paper_in_the_order_of_the_trace(n_ps: int) -> None:
+    optimizer = kit.DelayCompensated(kit.GradientDescent(RATE), STRENGTH)
+    with quick_cluster(n_ps, N) as cluster:
+        run = kit.train(
+            *(fit, initial(), DATA),
+            optimizer=optimizer,
+            sync=False,
+            steps=STEPS if n_ps == 1 else N,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(30)
+
+    if n_ps == 1:  # of two servers each has an order of its own
+        wanted, plain = by_numpy(run, STRENGTH), by_numpy(run, 0.0)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(run.params[name], value, rtol=1e-5, atol=1e-6)
+        assert not np.allclose(wanted["w"], plain["w"], rtol=1e-5, atol=1e-6)
+    assert run.step == (STEPS if n_ps == 1 else N)
+
+
+def test_synchronous_steps_are_those_of_the_rule() -> None:
+    rule = kit.Adam(0.01)
+    with quick_cluster(1, 2) as cluster:
+        run = kit.train(
+            *(fit, initial(), DATA),
+            optimizer=kit.DelayCompensated(rule),
+            steps=6,
+            batch=BATCH,
+            cluster=cluster,
+        ).wait(30)
+
+    assert same_bits(run.params, replayed(6, 2, rule))
+
+
+def test_a_replay_has_the_same_bits(tmp_path: Any) -> None:
+    optimizer = kit.DelayCompensated(kit.Momentum(0.005), STRENGTH)
+    with quick_cluster(1, N) as cluster:
+        run = kit.train(
+            *(fit, initial(), DATA),
+            optimizer=optimizer,
+            sync=False,
+            steps=STEPS,
+            batch=BATCH,
+            cluster=cluster,
+            record=tmp_path / "record",
+        ).wait(30)
+
+    again = kit.replay(kit.load_run(tmp_path / "record"), step=fit, data=DATA)
+
+    assert same_bits(dict(again.params), dict(run.params))
+
+
+def test_it_keeps_the_contract_of_optimizers_and_travels() -> None:
+    optimizer = kit.DelayCompensated(kit.Groups(kit.Adam(0.1), {"w": kit.Adam(0.2)}))
+
+    check_optimizer(kit.DelayCompensated(kit.Adam(0.1)))
+    assert rules.from_plain(rules.to_plain(optimizer)) == optimizer
+
+
+@for_each(
+    ("rule", "strength", "said"),
+    [
+        ("adam", 0.1, "give an optimizer"),
+        (kit.Adam(), -1.0, "at least 0"),
+        (kit.Adam(), "1", "give a number"),
+    ],
+)
+def test_what_cannot_be_is_refused(rule: Any, strength: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        kit.DelayCompensated(rule, strength)
