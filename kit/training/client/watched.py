@@ -325,19 +325,19 @@ def cause(members: Sequence[Watched], trusted: int) -> KitError:
 
 
 def gone(
-    members: Sequence[Watched], told: Mapping[str, str], *, is_done: bool = False
+    members: Sequence[Watched], said: Mapping[str, str], *, is_done: bool = False
 ) -> dict[int, str]:
     """Return the members that are gone, and why.
 
-    They cannot be reached from here, or the coordinator says so: `told` is, by a
+    They cannot be reached from here, or the coordinator says so: `said` is, by a
     member's number, what it says of those that it goes on without. Such a member may
     still be there and say itself why it gave up. When the training `is_done` all others
     took part until its end, and may have left since.
     """
     return {
-        number: member.error.message if member.error else told.get(str(number), "lost")
+        number: member.error.message if member.error else said.get(str(number), "lost")
         for number, member in enumerate(members)
-        if str(number) in told or (member.state == "lost" and not is_done)
+        if str(number) in said or (member.state == "lost" and not is_done)
     }
 
 

@@ -43,7 +43,7 @@ _READ_ONLY = (
 )
 
 
-def named(task: str, step: int, given: Any) -> dict[bytes, float]:
+def named(task: str, step: int, values: Any) -> dict[bytes, float]:
     """Return the measures of a step, ready to be recorded.
 
     Raises `StepFailed` for anything that is not a dict of a few numbers by short names.
@@ -52,13 +52,13 @@ def named(task: str, step: int, given: Any) -> dict[bytes, float]:
     {b'accuracy': 1.0}
     """
     wrong, measures = partial(_wrong, StepFailed, task, step), dict[bytes, float]()
-    if not isinstance(given, Mapping) or len(given) > _MOST:
-        what = f"{len(given)} of them" if isinstance(given, Mapping) else repr(given)
+    if not isinstance(values, Mapping) or len(values) > _MOST:
+        what = f"{len(values)} of them" if isinstance(values, Mapping) else repr(values)
         raise wrong(
             f"step() gave {what} besides loss and gradients; give a dict of at most "
             f"{_MOST} numbers, such as {{'accuracy': 0.9}}."
         )
-    for name, value in given.items():
+    for name, value in values.items():
         encoded = encoded_name(name)
         if not encoded:
             raise wrong(

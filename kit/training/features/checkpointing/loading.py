@@ -29,19 +29,19 @@ class CheckpointValues(Mapping[str, Array]):
         passed_over: newer checkpoints that are damaged, each with what is wrong.
     """
 
-    def __init__(self, found: FoundCheckpoint, values: dict[str, Array]) -> None:
-        manifest = found.manifest
-        self.step, self.path = manifest.step, found.path
+    def __init__(self, checkpoint: FoundCheckpoint, values: dict[str, Array]) -> None:
+        manifest = checkpoint.manifest
+        self.step, self.path = manifest.step, checkpoint.path
         self.extra: Mapping[str, Any] = manifest.extra
-        self.passed_over = found.passed_over
+        self.passed_over = checkpoint.passed_over
         self.slots: dict[str, dict[str, Array]] = {}
-        for slot in texts_of(found, "slots"):
+        for slot in texts_of(checkpoint, "slots"):
             names = [name for name in values if f"{name}/{slot}" in values]
             self.slots[slot] = {name: values[f"{name}/{slot}"] for name in names}
         taken = {
             f"{name}/{s}" for s, values_of in self.slots.items() for name in values_of
         }
-        names = texts_of(found, "states")
+        names = texts_of(checkpoint, "states")
         packed = {name: values[name] for name in names if name in values}
         try:
             kept = {name: kept_state.unpack(data) for name, data in packed.items()}

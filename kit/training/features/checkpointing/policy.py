@@ -113,43 +113,43 @@ class Checkpoints(FeatureOptions):
         return None if plain is None else cls(**plain)
 
 
-def checkpoints_of(given: Any) -> Checkpoints | None:
+def checkpoints_of(value: Any) -> Checkpoints | None:
     """Return what `checkpoint=` of `kit.train` means: a folder's name, or all of it.
 
     >>> checkpoints_of("/tmp/digits").every_s
     60.0
     """
-    if given is None or isinstance(given, Checkpoints):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return Checkpoints(os.fspath(given))
+    if value is None or isinstance(value, Checkpoints):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return Checkpoints(os.fspath(value))
     raise InvalidArgumentError(
-        f"checkpoint is {given!r}; give the name of a folder, or "
+        f"checkpoint is {value!r}; give the name of a folder, or "
         f"kit.Checkpoints(folder, every_steps=100)."
     )
 
 
-def restore_of(given: Any, checkpoints: Checkpoints | None) -> str:
+def restore_of(value: Any, checkpoints: Checkpoints | None) -> str:
     """Return what `restore=` means as a text: the newest "", "afresh" or "step-400".
 
     >>> restore_of("step-400", Checkpoints("/tmp/digits"))
     'step-400'
     """
     if checkpoints is None:
-        if given not in (None, False):
+        if value not in (None, False):
             raise InvalidArgumentError(
-                f"restore is {given!r} but there is no folder to read from; give "
+                f"restore is {value!r} but there is no folder to read from; give "
                 f"checkpoint=folder as well."
             )
         return ""
-    if given is None or given is True:
+    if value is None or value is True:
         return ""
-    if given is False:
+    if value is False:
         return AFRESH
-    match = _NAMED.fullmatch(str(given))
+    match = _NAMED.fullmatch(str(value))
     if match is None:
         raise InvalidArgumentError(
-            f"restore is {given!r}; give the name of a checkpoint such as 'step-400', "
+            f"restore is {value!r}; give the name of a checkpoint such as 'step-400', "
             f"False to start afresh, or nothing to go on from the newest."
         )
     return f"step-{int(match[1])}"

@@ -395,14 +395,14 @@ def _arithmetic_of(checkpoint: FoundCheckpoint) -> Arithmetic | None:
         ) from error
 
 
-def texts_of(found: FoundCheckpoint, name: str) -> list[str]:
+def texts_of(checkpoint: FoundCheckpoint, name: str) -> list[str]:
     """Return what a checkpoint lists by a name; empty without it.
 
     Raises `CheckpointFailed` for what is not a list.
     """
-    texts = found.manifest.extra.get(name, [])
+    texts = checkpoint.manifest.extra.get(name, [])
     if not isinstance(texts, list):
-        raise CheckpointFailed(f"{found.path} has {texts!r} for a list of {name}.")
+        raise CheckpointFailed(f"{checkpoint.path} has {texts!r} for a list of {name}.")
     return [str(text) for text in texts]
 
 

@@ -58,13 +58,13 @@ class CheckpointWriter(Sink):
         context: MemberContext,
         client: CoordinatorClient,
         store: CheckpointStore | None,
-        told: threading.Event,
+        stirred: threading.Event,
     ) -> None:
         """`store` is the coordinator's own; the others have none.
 
-        `told` is set when digests are to be reported to the coordinator at once.
+        `stirred` is set when digests are to be reported to the coordinator at once.
         """
-        self._client, self._store, self._told = client, store, told
+        self._client, self._store, self._stirred = client, store, stirred
         self._save_coordinator = store.save_coordinator if store else None
         self._wanted, self._every = context.job.checkpoints.steps, 0
         self._writers: tuple[int, ...] = ()
@@ -137,7 +137,7 @@ class CheckpointWriter(Sink):
         if context.schedule.in_step:
             saved = {context.me: shard.digest()} if shard and shard.ranges else {}
             context.digests.note(step, context.now, key[1], saved)
-            self._told.set()  # the checkpoint waits for it
+            self._stirred.set()  # the checkpoint waits for it
         if save_coordinator is not None or writes:
             self.beside(self._deliver, key, shard, wrong, self._buffers)
 

@@ -68,7 +68,7 @@ def find_next(job: Job, dial: Dial, step: int) -> Job | None:
     return None
 
 
-def _late(told: Told, processes: Sequence[str]) -> bool:
+def _late(replies: Told, processes: Sequence[str]) -> bool:
     return any(
-        isinstance(told[process], DeadlineExceededError) for process in processes
+        isinstance(replies[process], DeadlineExceededError) for process in processes
     )
