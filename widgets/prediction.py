@@ -20,8 +20,14 @@ from typing import Any
 from kit.demo.verdict import AnswerVerdict, chosen, number_text, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.handles import handle
-from kit.markup import element, in_cell, markup
+from kit.markup import element, in_cell, markup, verbatim
 from widgets.drawing import front_end, looks
+
+# Choices that a phone has no room for go on in the next row.
+_CHOICES = verbatim(
+    ".ps-prediction .widget-radio-box { flex-flow: row wrap; }\n"
+    ".ps-prediction .widget-radio-box label { flex: none; white-space: nowrap; }\n"
+)
 
 
 @handle
@@ -254,7 +260,8 @@ class PredictionForm:
         self.button.on_click(lambda _: self._lock())
         row = ipw.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 12px")
         question = markup("<b>{}</b>", prediction.question)
-        asked = HtmlView(markup("<style>{}</style>{}", looks.icons(), question))
+        sheet = looks.icons() + _CHOICES
+        asked = HtmlView(markup("<style>{}</style>{}", sheet, question))
         unit = HtmlView(markup("{}", prediction.unit))
         parts = [asked, self.field, unit, self.button, self.said]
         self.root = ipw.HBox(parts, layout=row)

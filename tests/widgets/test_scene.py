@@ -89,6 +89,9 @@ def test_a_lost_task_is_named_in_its_box_and_has_no_bars() -> None:
     gone = replace(BUSY, lost={"worker:1": "/job:worker/task:1 is gone"})
 
     assert "worker:1 is gone" in words(gone)
+    (width,) = re.findall(r'ps-lost"><rect[^>]* width="([\d.]+)"', scene(gone))
+    (length,) = re.findall(r'ps-name"[^>]* textLength="([\d.]+)"', scene(gone))
+    assert float(length) < float(width)
     assert scene(gone).count("ps-trough") == 4
     assert "ps-lost" in scene(gone)
     assert "is gone" not in words(BUSY)

@@ -316,12 +316,15 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
     state = " ps-lost" if is_lost else " ps-idle" if fate or task in found.idle else ""
     text = short_name(name, box)
     text += f" {fate}" if fate and fate != STANDS_BY else ""
+    squeezed = markup(
+        ' textLength="{:.1f}" lengthAdjust="spacingAndGlyphs"', box.width - 12
+    )
     bars = joined(_bar(task, side, found, moment) for side in range(len(_SIDES)))
     title_text = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
         'width="{:.1f}" height="{}"/>'
-        '<text class="ps-name" x="{:.1f}" y="{:.1f}">{}</text>'
+        '<text class="ps-name" x="{:.1f}" y="{:.1f}"{}>{}</text>'
         "{}{}</g>",
         state,
         left,
@@ -330,6 +333,7 @@ def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
         box.height,
         box.x,
         top + 23,
+        squeezed if len(text) * _LETTER_PX > box.width else "",
         text,
         "" if fate else bars,
         title_text,
