@@ -51,7 +51,7 @@ SQUEEZED = """live => [
         .filter(label => label.getClientRects().length
             && label.scrollWidth > label.clientWidth + 1)
         .map(label => label.textContent),
-    ...[...Bokeh.index.roots].filter(view => live.contains(view.el)
+    ...[...Bokeh.index.roots].filter(view => view.model.above && live.contains(view.el)
             && view.el.getClientRects().length)
         .flatMap(view => view.model.above.map(box => Bokeh.index.find_one(box)))
         .filter(view => view && view.model.type === 'Legend' && view.bbox.left < 0)

@@ -40,15 +40,16 @@ new MutationObserver(tell).observe(document.body,
   {attributes: true, attributeFilter: ["data-jp-theme-light"]});
 tell();
 const box = figure.above.find((one) => one.type === "Legend");
+const phone = matchMedia("(max-width: 700px)");
 let wide = null;  // the looks of a legend that a phone has no room for
 const fold = () => {
-  const isNarrow = figure.inner_width < 300;
-  if (!box || isNarrow === (wide !== null)) return;
+  if (!box || phone.matches === (wide !== null)) return;
   const {ncols, glyph_width} = box;
-  box.setv(isNarrow ? {ncols: 2, glyph_width: 14} : wide);
-  wide = isNarrow ? {ncols, glyph_width} : null;
+  const few = box.items.length > 3 ? 2 : 1;
+  box.setv(phone.matches ? {ncols: few, glyph_width: 14} : wide);
+  wide = phone.matches ? {ncols, glyph_width} : null;
 };
-figure.properties.inner_width.change.connect(fold);
+phone.addEventListener("change", fold);
 fold();
 """
 
