@@ -14,14 +14,17 @@ from typing import Any
 
 from kit import arithmetic, machine
 from kit.errors import AddressInUse, FailedPreconditionError
+from kit.features import load
 from kit.server import task_log
 from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.listening.address import TcpAddress
+from kit.wire.stream import MPI
 
 LEAVE_S, _LOOK_S = 5.0, 0.05  # until a process that is being ended frees its port
+_GOODBYE_S = 0.5  # of the ranks of MPI, which all stop at the same time
 _server: Server | None = None
 
 
@@ -78,6 +81,8 @@ def stop() -> None:
     global _server  # as above
     if _server is not None:
         _server.stop()
+        if _server.settings.transport == MPI:
+            load("kit.wire.mpi:leave")(_GOODBYE_S)
         _server = None
 
 

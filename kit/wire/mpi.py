@@ -43,6 +43,7 @@ _MOST_BYTES = 1 << 20
 # In these mpiexec and srun tell a process how many there are.
 _BY_OPEN_MPI, _BY_MPICH = "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"
 _SIZES = (_BY_OPEN_MPI, "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+_LOOK_S = 0.01
 _tags = itertools.count(1)
 # What MPI may still read or write after its stream was closed: a send cannot be taken
 # back, and memory that MPI writes to must stay.
@@ -122,6 +123,20 @@ def library() -> Any:
         mpi.Init_thread(mpi.THREAD_MULTIPLE)
         atexit.register(mpi.Finalize)
     return mpi
+
+
+def leave(limit_s: float) -> None:
+    """Wait up to `limit_s` until all ranks leave; if some do not, end without them.
+
+    At its end a process waits in `MPI_Finalize` for all others, and holds Python's lock
+    meanwhile: for a rank that was lost it would wait for ever.
+    """
+    everybody, give_up_at = world().Ibarrier(), time.monotonic() + limit_s
+    while not everybody.Test():
+        if time.monotonic() > give_up_at:
+            atexit.unregister(library().Finalize)
+            return
+        time.sleep(_LOOK_S)
 
 
 def _other_mpi(mpi: Any, whose: str) -> FailedPreconditionError:

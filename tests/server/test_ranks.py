@@ -35,6 +35,7 @@ from kit.testing.task_process import until
 from kit.wire.mpi import MpiStream, library, over_mpi
 from tests.cases import for_each
 from tests.cluster.engine_training import begin, replayed
+from tests.hosts import uses
 from tests.source import ROOT
 
 pytest.importorskip("mpi4py")
@@ -157,7 +158,10 @@ def cluster() -> Iterator[kit.Cluster]:
     launcher = kit.launchers.MPI(command=[mpich.mpiexec], address="127.0.0.1")
     made = kit.Cluster(ps=0, worker=2, launcher=launcher, transport="mpi")
     with patch.dict(os.environ, mpich.variables), made as running:
+        folders = uses.folders_of(running)
         yield running
+    # Though one rank was killed, and never says goodbye to the other.
+    assert uses.left_of(folders) == []
     # Of a rank that was killed MPICH leaves its memory.
     for left in {*SHARED.glob("mpich_shm_*")} - before:
         left.unlink()
@@ -198,6 +202,8 @@ def test_cluster_of_ranks_trains_over_mpi_to_the_bits_of_one_process(
     ):
         assert entry.agrees
         assert size > entry.received > 0
+    for outcome in cluster.on("all", "import kit; kit.group().all_reduce(2.0)"):
+        assert outcome.result == "4.0"
 
 
 @pytest.mark.slow

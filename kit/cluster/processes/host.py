@@ -32,6 +32,7 @@ from pathlib import Path
 import psutil
 
 from kit import machine
+from kit.cluster.processes import reaper
 from kit.cluster.processes.forks import connection_file
 from kit.cluster.processes.processes import ReaperHandle
 from kit.cluster.runtime import (
@@ -127,6 +128,10 @@ def main() -> None:
     cores = arguments.cores or max(1, machine.physical_cores() // share)
     facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
+    if arguments.ranks:
+        # mpiexec kills all ranks when one has not said goodbye. Their reapers then have
+        # the folders to remove: they are not among the processes that a stop ends.
+        os.environ[reaper.MARK] = str(folder)
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]
