@@ -204,8 +204,8 @@ def test_gradients_between_hosts_travel_over_mpi_if_they_need_no_encryption(
 ) -> None:
     pytest.importorskip("mpi4py")
     # The endpoints of MPICH's other way, UCX, time out on a busy machine.
-    for name, value in {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MPIR_CVAR_CH4_NETMOD", "ofi")
+    monkeypatch.setenv("FI_PROVIDER", "tcp")
     made = kit.Cluster(
         ps=0,
         worker=2,
