@@ -21,7 +21,6 @@ from kit.training.optimizers.rule import Slot
 from tests.elastic.scene import (
     LEADER,
     OTHER,
-    STEPS,
     awaits_its_end,
     kill,
     losses,
@@ -32,6 +31,7 @@ from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
 VICTIMS = [LEADER, OTHER]
+STEPS, AT = 60, 20
 
 
 def survives(
@@ -41,9 +41,9 @@ def survives(
     plain = begin().wait(30)
     for victim in victims:
         cluster.restart_dead()
-        with awaits_its_end(victim):
+        with awaits_its_end(victim, STEPS):
             run = begin()
-        kill(cluster, run, victim, 40)
+        kill(cluster, run, victim, AT)
         run.wait(30)
 
         assert [loss.lost for loss in run.losses] == [(victim.short,)]
@@ -84,7 +84,7 @@ def test_a_graph_that_draws() -> None:
 
         def begin() -> kit.Run:
             options: dict[str, Any] = {
-                "steps": 400,
+                "steps": STEPS,
                 "batch": BATCH,
                 "link": "1gbit,2ms",
             }
@@ -145,7 +145,7 @@ def test_evolution() -> None:
 
         def begin() -> kit.Run:
             options: dict[str, Any] = {
-                "steps": 200,
+                "steps": STEPS,
                 "population": 6,
                 "topology": "ring",
             }
@@ -252,18 +252,18 @@ def test_what_is_kept_is_resumed_and_survives_a_loss(
     tmp_path: Path, victim: Task
 ) -> None:
     def begin(folder: str, steps: int, victim: Task | None = None) -> kit.Run:
-        saved = kit.Checkpoints(str(tmp_path / folder), every_steps=20)
+        saved = kit.Checkpoints(str(tmp_path / folder), every_steps=10)
         return train(cluster, carrying, victim, steps=steps, checkpoint=saved)
 
     with process_cluster(ps=1, worker=3) as cluster:
         plain = begin("once", STEPS).wait(30)
-        begin("twice", 50).wait(30)
+        begin("twice", 25).wait(30)
         run = begin("twice", STEPS, victim)
-        kill(cluster, run, victim, 70)
+        kill(cluster, run, victim, 35)
         run.wait(30)
 
         assert run.resumed_from is not None
-        assert (run.resumed_from.step, len(run.losses)) == (50, 1)
+        assert (run.resumed_from.step, len(run.losses)) == (25, 1)
         assert run.loss == plain.loss
         assert same_bits(run.params, plain.params)
     first, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
@@ -281,12 +281,12 @@ def test_a_step_that_depends_on_its_process_is_named() -> None:
 
     def with_a_loss(cluster: ProcessCluster) -> kit.Run:
         options: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
-        with awaits_its_end(OTHER):
+        with awaits_its_end(OTHER, STEPS):
             run = kit.train(
                 counting, initial(), DATA, elastic=True, cluster=cluster, **options
             )
         assert run.unrepeatable == {}
-        kill(cluster, run, OTHER, 40)
+        kill(cluster, run, OTHER, AT)
         run.wait(30)
         if run.losses[0].repeated:
             return run
