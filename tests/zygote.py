@@ -46,6 +46,8 @@ KERNEL = "ipykernel_launcher"
 FORKED = ("controller.py", "kit.cluster.processes.fork_server", KERNEL)
 OWN = ("benchmarks.", "tests.")  # modules that are programs, and no user's
 PRELOADED = (
+    "bokeh.embed",
+    "bokeh.plotting",
     "numpy.random",
     "ipykernel.debugger",
     "ipykernel.kernelapp",
