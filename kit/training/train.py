@@ -112,6 +112,7 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    staleness: SupportsIndex | None = ...,
     accumulate: SupportsIndex = ...,
     local_steps: SupportsIndex | None = ...,
     outer: Optimizer | str | None = ...,
@@ -140,6 +141,7 @@ def train(
     seed: SupportsIndex = ...,
     sync: bool = ...,
     aggregate: SupportsIndex | None = ...,
+    staleness: SupportsIndex | None = ...,
     accumulate: SupportsIndex = ...,
     local_steps: SupportsIndex | None = ...,
     outer: Optimizer | str | None = ...,
@@ -169,6 +171,7 @@ def train(
     seed: SupportsIndex = 0,
     sync: bool = True,
     aggregate: SupportsIndex | None = None,
+    staleness: SupportsIndex | None = None,
     accumulate: SupportsIndex = 1,
     local_steps: SupportsIndex | None = None,
     outer: Optimizer | str | None = None,
@@ -231,6 +234,9 @@ def train(
     aggregate : int, optional
         How many gradients make a step: the first ones; late ones are dropped (backup
         workers). None waits for all of them.
+    staleness : int, optional
+        With `sync=False`: a worker that has made more than so many updates more than
+        the slowest one waits for it. Needs one parameter server.
     accumulate : int, default 1
         In how many pieces a worker computes its split of a mini-batch, one after the
         other, to need the memory of one piece. The gradient is that of the whole but
@@ -355,6 +361,7 @@ def train(
         topology=topology,
         synchronous=checked_sync(sync),
         aggregate=quorum_of(aggregate),
+        staleness=None if staleness is None else whole("staleness", staleness),
         link=str(LinkSettings.parse(link)),
         placement=placement,
         checkpoints=checkpoints,

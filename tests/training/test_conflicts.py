@@ -12,6 +12,7 @@ from kit.exchange.layout import Spec
 from kit.exchange.topologies import topology
 from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
+from kit.task import Task
 from kit.training.core import conflicts
 from kit.training.core.conflicts import CONFLICTS, Configuration
 from kit.training.features.checkpointing.policy import Checkpoints
@@ -43,6 +44,7 @@ def own_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
 LOCAL = {"local_steps": 2, "inner": kit.GradientDescent(0.1)}
 SAVED = {"checkpoints": Checkpoints("somewhere", every_steps=1)}
 ELASTIC = {"generation": Elastic().first("ab" * 16, (PS, *WORKERS))}
+TWO_PS = (PS, Task("ps", 1))
 NAMED = (Spec("state/worker:1", (3,), "float32"),)
 
 #: What a training begins with, what it is to become, and the sentence about it.
@@ -59,6 +61,13 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"aggregate": 2}, {"synchronous": False}, "this training cannot become asyn"),
     ({"aggregate": 1, **ELASTIC}, {}, "elastic=True with all of them elsewhere"),
     ({"optimizer": kit.LAMB()}, {}, "the length of each whole parameter"),
+    ({"staleness": -1, "synchronous": False}, {}, "staleness is -1; give 0"),
+    ({"staleness": 2}, {}, "use sync=False, or leave it"),
+    (
+        {"staleness": 2, "synchronous": False, "tasks": (*TWO_PS, *WORKERS)},
+        {},
+        "staleness=2 needs one parameter server",
+    ),
     ({"aggregate": 1, **COMPRESSED}, {}, "aggregate=1 leaves some out"),
     (COMPRESSED, {"synchronous": False}, "workers have no step in common"),
     (LOCAL, {"synchronous": False}, "local_steps=2 needs workers that all"),

@@ -112,6 +112,26 @@ CONFLICTS: Final = (
         ),
     ),
     Conflict(
+        lambda job, to: job.staleness is not None and job.staleness < 0,
+        lambda job, to: f"staleness is {job.staleness}; give 0 updates or more.",
+    ),
+    Conflict(
+        lambda job, to: job.staleness is not None and job.synchronous,
+        lambda job, to: (
+            f"staleness={job.staleness} bounds how far asynchronous workers run ahead, "
+            f"and no worker of a synchronous step does; use sync=False, or leave it "
+            f"out."
+        ),
+    ),
+    Conflict(
+        lambda job, to: job.staleness is not None and len(job.ps) > 1,
+        lambda job, to: (
+            f"staleness={job.staleness} needs one parameter server, which knows how "
+            f"far each worker is, and there are {len(job.ps)}; start the cluster with "
+            f"ps=1."
+        ),
+    ),
+    Conflict(
         lambda job, to: job.aggregate and not job.synchronous,
         lambda job, to: (
             f"aggregate={job.aggregate} says for how many gradients a synchronous step "

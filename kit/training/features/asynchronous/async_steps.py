@@ -9,6 +9,11 @@ update is the number of updates that others made between its pull and its push.
 Every push and every pull begins with a note: the number of updates so far. The last one
 says goodbye: from a worker, that it comes to the boundary and pushes nothing; from a
 server, that the worker must come to it.
+
+With `staleness=s` (stale synchronous parallel: Ho et al., "More effective distributed
+ML via a stale synchronous parallel parameter server", NIPS 2013) a server keeps back
+its answer to a worker that has made more than s updates more than the slowest one. A
+first note then says which update was the worker's own: others may have made some since.
 """
 
 from __future__ import annotations
@@ -54,10 +59,20 @@ class Updates(Account):
     """
 
     def __init__(
-        self, workers: Sequence[int], step: int, steps: int, *, hands_out: bool
+        self,
+        workers: Sequence[int],
+        step: int,
+        steps: int,
+        *,
+        hands_out: bool,
+        most_ahead: int | None = None,
     ) -> None:
         super().__init__(workers, step)
         self._steps, self._hands_out, self._leaves = steps, hands_out, False
+        # How many updates each has made, and of those not answered yet which is theirs.
+        self._made, self._most_ahead = dict.fromkeys(workers, 0), most_ahead
+        self._waiting: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         # Each worker begins one update unasked (see `AsyncWorker.loop`).
         self._issued = min(steps, step + len(workers))
 
@@ -67,15 +82,35 @@ class Updates(Account):
             self.lose(worker)
             return Fate.COUNTS
         self.counted = [worker]
+        self._made[worker] += 1
         return Fate.FILLS
 
     def complete(self) -> list[int]:
-        """End an update; returns whose it was."""
-        may_go_on = not self._hands_out or self._issued < self._steps
-        self.is_ending = self._leaves or not may_go_on
-        self._issued += not self.is_ending
+        """End an update; returns who is to be answered."""
         self.step += 1
-        return self.counted
+        (worker,) = self.counted
+        self._waiting[worker] = self.step
+        return self.freed()
+
+    def freed(self) -> list[int]:
+        """Return those that are not too far ahead: they get the rights that are left.
+
+        All at once are told to come to the boundary, or none.
+        """
+        slowest = min((self._made[worker] for worker in self.awaited), default=0)
+        most = self._most_ahead
+        due = [
+            worker
+            for worker in self._waiting
+            if self._leaves or most is None or self._made[worker] - slowest <= most
+        ]
+        n_left = self._steps - self._issued if self._hands_out else len(due)
+        self.is_ending = self._leaves or n_left <= 0
+        if not self.is_ending:
+            due = due[:n_left]  # others hear of the end when somebody leaves
+            self._issued += len(due)
+        self.numbers = {worker: self._waiting.pop(worker) for worker in due}
+        return due
 
     def lose(self, worker: int) -> None:
         """Go on without a worker up to the boundary, to which all are sent."""
@@ -120,6 +155,8 @@ class AsyncServer(ServedServer):
         super().__init__(role)
         context = role.context
         self._push.insert(0, NOTE)
+        self._updates: Updates
+        self._noted = -1  # the last update of which there is a row
         self._programs = {
             worker: context.program(self._taking(worker), self._update_by(worker))
             for worker in self._answers
@@ -169,17 +206,29 @@ class AsyncServer(ServedServer):
         self, workers: Collection[int], step: int, is_ending: bool
     ) -> list[int]:
         """See `ServedServer`; the answer has the number of updates so far."""
-        (worker,) = workers
+        lost = []
         try:
-            super().respond(workers, step + 1, is_ending)
-            self._context.endpoint.flush()
-        except PeerLost:
-            if not self._may_lose(worker):
-                raise
-            return [worker]
+            for worker in workers:
+                try:
+                    self._answer(worker, step + 1, is_ending)
+                except PeerLost:
+                    if not self._may_lose(worker):
+                        raise
+                    lost.append(worker)
         finally:
-            self._note_update(step)
-        return []
+            if step > self._noted:  # else nobody has made an update
+                self._note_update(step)
+                self._noted = step
+        return lost
+
+    def _answer(self, worker: int, n_done: int, is_ending: bool) -> None:
+        endpoint = self._context.endpoint
+        if self._context.job.staleness is not None:
+            under_way, number = endpoint.stamp.step, self._updates.numbers[worker]
+            post_note(endpoint, [worker], number, is_last=False)
+            endpoint.stamp.step = under_way
+        super().respond([worker], n_done, is_ending)
+        endpoint.flush()
 
     def _open(self, workers: Sequence[int], step: int) -> Account:
         job = self._context.job
@@ -188,7 +237,13 @@ class AsyncServer(ServedServer):
         for worker, part in product(workers, self._shard):
             memory, box = self._context.memory, SPARE + job.workers.index(worker)
             np.copyto(memory.typed(box, part), memory.typed(self._context.now, part))
-        return Updates(workers, step, job.steps, hands_out=is_first)
+        self._noted = step - 1
+        self._updates = Updates(
+            *(workers, step, job.steps),
+            hands_out=is_first,
+            most_ahead=job.staleness,
+        )
+        return self._updates
 
     def _taking(self, worker: int) -> Plan:
         """Return the plan that takes a worker's push, and makes an update of it."""
@@ -206,6 +261,8 @@ class AsyncServer(ServedServer):
 
 class AsyncWorker(ServedWorker):
     """A worker whose every gradient is an update."""
+
+    _own: int | None = None
 
     def loop(self, step: int) -> Loop:
         """Compute, push and pull until there is no more to do."""
@@ -233,9 +290,17 @@ class AsyncWorker(ServedWorker):
     def _share(self, step: int) -> tuple[float, int]:
         return self._worker.compute_next(step)
 
+    def pull(self, step: int) -> Pulled:
+        """See `ServedWorker`; with a bound, it first hears which update was its own."""
+        job, self._own = self._context.job, None
+        if job.staleness is not None:
+            self._own = take_note(self._context.endpoint, job.ps[0]).number
+        return super().pull(step)
+
     def _answer(self, step: int, notes: Sequence[Note]) -> Pulled:
         done = notes[0].number
-        return done - 1, done, not any(note.is_last for note in notes)
+        own = done if self._own is None else self._own
+        return own - 1, done, not any(note.is_last for note in notes)
 
     def _say(self, *, is_last: bool) -> None:
         endpoint = self._context.endpoint

@@ -81,6 +81,10 @@ class Account:
         """Go on without a worker."""
         self.awaited.discard(worker)
 
+    def freed(self) -> list[int]:
+        """Return the workers that are to be answered now that one is lost."""
+        return []
+
 
 # --------------------------------------------------------------------------------------
 # What servers and workers say beside arrays: a number, such as that of a step, and
@@ -131,14 +135,17 @@ def serve(part: ServedServer, account: Account) -> Loop:
     while not account.is_over:
         yield part.check, ()
         worker, pushed = yield part.listen, ()
+        fate = Fate.COUNTS
         if pushed is None:
             account.lose(worker)
             yield part.forget, (worker,)
-            continue
-        fate = account.arrive(worker, *pushed)
-        if fate is Fate.COUNTS:
-            continue
+        else:
+            fate = account.arrive(worker, *pushed)
         step, workers = account.step, [worker]
+        if fate is Fate.COUNTS:
+            step, workers = step - 1, account.freed()
+            if not workers:
+                continue
         if fate is Fate.FILLS:
             yield part.advance, (step, account.counted)
             workers = account.complete()
@@ -337,4 +344,6 @@ def pulls(job: Job, rank: int) -> tuple[Op, ...]:
 def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
     """Return the messages of an answer."""
     parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
-    return [NOTE, *parts]
+    # A worker that had to wait is told its own update too.
+    notes = [NOTE] if job.staleness is None else [NOTE, NOTE]
+    return [*notes, *parts]
