@@ -5,9 +5,11 @@ Pure. Bytes that were measured are beside those of the formula.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from kit.markup import Html, joined, markup
+from kit.markup import Html, element, markup, rows_table
 from kit.trace.named_rows import CallRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
@@ -33,18 +35,16 @@ def calls(trace: Trace) -> Html:
     more = len(trace.calls or ()) - len(rows)
     caption = "The calls, the newest last; bytes and times are of one call"
     caption += f". {more:,} older rows are left out" if more else ""
-    return markup(
-        '<div class="ps-scroll"><table class="ps-calls"><caption>{}</caption><thead>'
-        '<tr><th scope="col">call</th><th scope="col">what</th>'
-        '<th scope="col">bytes</th><th scope="col">formula</th>'
-        '<th scope="col">ms</th><th scope="col">waiting</th></tr></thead>'
-        "<tbody>{}</tbody></table></div>",
-        caption,
-        joined(_call(trace, row) for row in rows),
-    )
+    heads = ["call", "what", "bytes", "formula", "ms", "waiting"]
+    cells = [_call(trace, row) for row in rows]
+    return _scrolled(rows_table(caption, heads, cells, class_="ps-calls"))
 
 
-def _call(trace: Trace, row: CallRow) -> Html:
+def _scrolled(table: Html) -> Html:
+    return element("div", table, class_="ps-scroll")
+
+
+def _call(trace: Trace, row: CallRow) -> Sequence[object]:
     steps, moved = trace.steps, trace.transfers
     mine = steps[(steps["step"] >= row.first) & (steps["step"] <= row.last)]
     numbers = np.unique(mine["step"])
@@ -64,70 +64,39 @@ def _call(trace: Trace, row: CallRow) -> Html:
         ms = f"{sum(longest) / len(longest) / 1e6:,.3g}"
         if spent > 0:
             waiting = f"{100 * int(mine['wait'].sum()) / spent:.0f} %"
-    return markup(
-        '<tr><th scope="row">{}</th><td class="ps-what"><code>{}</code> {}</td>'
-        "<td>{}</td><td>{:,}</td><td>{}</td><td>{}</td></tr>",
-        which,
-        row.text,
-        row.line,
-        n_bytes,
-        row.formula,
-        ms,
-        waiting,
-    )
+    what = markup("<code>{}</code> {}", row.text, row.line)
+    return which, what, n_bytes, f"{row.formula:,}", ms, waiting
 
 
 def waits(trace: Trace) -> Html:
     """Return who waited how long for whose messages, the longest first."""
-    rows = joined(
-        markup(
-            '<tr><th scope="row">{}</th><td>{}</td><td>{}</td><td>{:,}</td>'
-            "<td>{}</td></tr>",
-            *(wait.task, wait.source, f"line {wait.line}" if wait.line else "", wait.n),
-            wait.told,
-        )
+    rows = [
+        (wait.task, wait.source, _line(wait.line), f"{wait.n:,}", wait.told)
         for wait in waits_in(trace)[:_MOST]
-    )
-    return markup(
-        '<div class="ps-scroll"><table><caption>Who waited for whom</caption><thead>'
-        '<tr><th scope="col">task</th><th scope="col">waited for</th>'
-        '<th scope="col">receive in</th><th scope="col">messages</th>'
-        '<th scope="col">waited</th></tr></thead><tbody>{}</tbody></table></div>',
-        rows,
-    )
+    ]
+    heads = ["task", "waited for", "receive in", "messages", "waited"]
+    return _scrolled(rows_table("Who waited for whom", heads, rows))
+
+
+def _line(number: int) -> str:
+    return f"line {number}" if number else ""
 
 
 def links(moment: Moment, facts: GroupFacts) -> Html:
     """Return each link with its bytes, measured and by formula."""
-    every = sorted({*moment.per_step, *facts.formulas})
-    rows = joined(
-        markup(
-            '<tr><th scope="row">{} to {}</th><td>{:,.0f}</td><td>{}</td></tr>',
-            moment.where(link[0]),
-            moment.where(link[1]),
-            moment.per_step.get(link, 0),
+    rows = [
+        (
+            f"{moment.where(link[0])} to {moment.where(link[1])}",
+            f"{moment.per_step.get(link, 0):,.0f}",
             f"{facts.formulas.get(link, 0):,}" if facts.formulas else _UNKNOWN,
         )
-        for link in every
-    )
-    whole = _UNKNOWN if facts.formula is None else f"{facts.formula:,}"
-    caption = "What each link has carried so far"
+        for link in sorted({*moment.per_step, *facts.formulas})
+    ]
+    caption, n_bytes = "What each link has carried so far", facts.measured
+    formula = facts.formula
     if facts.is_of_calls:
         caption = f"What each link carried, {moment.stretch}"
         n_bytes, formula = moment.numbers.measured or 0, moment.numbers.formula
-        whole = _UNKNOWN if formula is None else f"{formula:,}"
-    else:
-        n_bytes = facts.measured
-    total = markup(
-        '<tr><th scope="row">all links</th><td>{}</td><td>{}</td></tr>',
-        f"{n_bytes:,.0f}",
-        whole,
-    )
-    return markup(
-        "<table><caption>{}</caption>"
-        '<thead><tr><th scope="col">link</th><th scope="col">bytes measured</th>'
-        '<th scope="col">by formula</th></tr></thead><tbody>{}{}</tbody></table>',
-        caption,
-        rows,
-        total,
-    )
+    whole = _UNKNOWN if formula is None else f"{formula:,}"
+    rows.append(("all links", f"{n_bytes:,.0f}", whole))
+    return rows_table(caption, ["link", "bytes measured", "by formula"], rows)

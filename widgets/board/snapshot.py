@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.markup import NO_HTML, Html, joined, markup, verbatim
+from kit.markup import NO_HTML, Html, element, joined, markup, rows_table, verbatim
 from widgets.board import call_tables, group_moment, sentences
 from widgets.board.follower import Beat
 from widgets.board.scene import scene, title
@@ -146,25 +146,17 @@ def rates_table(beat: Beat) -> Html:
     moment = beat.moment
     if moment.group is not None:
         return call_tables.links(moment, moment.group)
-    rows = joined(
-        markup(
-            '<tr><th scope="row">{} to {}</th><td>{:,.0f}</td><td>{}</td></tr>',
-            moment.where(link[0]),
-            moment.where(link[1]),
-            moment.per_step.get(link, 0),
+    rows = [
+        (
+            f"{moment.where(link[0])} to {moment.where(link[1])}",
+            f"{moment.per_step.get(link, 0):,.0f}",
             words.speed(rate),
         )
         for link, rate in sorted(moment.rates.items())
-    )
+    ]
     unit = "step" if moment.is_synchronous else "update"
-    return markup(
-        "<table><caption>What each link carries, {}</caption>"
-        '<thead><tr><th scope="col">link</th><th scope="col">bytes a {}</th>'
-        '<th scope="col">rate</th></tr></thead><tbody>{}</tbody></table>',
-        moment.window or "so far",
-        unit,
-        rows,
-    )
+    caption = f"What each link carries, {moment.window or 'so far'}"
+    return rows_table(caption, ["link", f"bytes a {unit}", "rate"], rows)
 
 
 def calls(beat: Beat) -> Html:
@@ -204,16 +196,9 @@ def commands(beat: Beat) -> Html:
             ("this board as a page", 'TrafficBoard(run).save("board.html")'),
         ]
     )
-    rows = joined(
-        markup('<tr><th scope="row">{}</th><td><code>{}</code></td></tr>', what, code)
-        for what, code in pairs
-    )
-    return markup(
-        "<table><caption>The same in a cell, with what holds now</caption><thead><tr>"
-        '<th scope="col">what</th><th scope="col">command</th></tr></thead>'
-        "<tbody>{}</tbody></table>",
-        rows,
-    )
+    rows = [(what, element("code", code)) for what, code in pairs]
+    caption = "The same in a cell, with what holds now"
+    return rows_table(caption, ["what", "command"], rows)
 
 
 def svg(beat: Beat, drawn: Pictures | None = None) -> Html:

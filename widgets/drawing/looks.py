@@ -67,7 +67,7 @@ _STYLE = """
 .ps-chart .ps-message circle { fill: var(--ps-ink); }
 .ps-chart .ps-missing path { stroke: var(--ps-alarm); stroke-width: 2.6; }
 .ps-board .ps-scroll { overflow-x: auto; }
-.ps-board .ps-what { overflow-wrap: anywhere; min-width: 11ch; }
+.ps-board .ps-calls td:nth-child(2) { overflow-wrap: anywhere; min-width: 11ch; }
 .ps-chart .ps-region { opacity: .13; }
 .ps-chart .ps-again { fill: var(--ps-faint); opacity: .35; }
 .ps-chart .ps-band { opacity: .3; }

@@ -150,14 +150,10 @@ def _slices(pid: int, device: DeviceStepStats, origin: int) -> list[Event]:
             "tid": lane,
             "ts": start - origin,
             "dur": end - start,
-            "args": _details(node),
+            "args": {"name": node.node_name, "label": node.timeline_label},
         }
         for node, (start, end), lane in zip(nodes, times, lanes(times), strict=True)
     ]
-
-
-def _details(node: NodeExecStats) -> dict[str, str]:
-    return {"name": node.node_name, "label": node.timeline_label}
 
 
 def _named(pid: int, device: str) -> Event:

@@ -100,10 +100,6 @@ def _concat_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return make_op("ConcatGrad", gradients[0], *op.inputs, **attrs).outputs
 
 
-def _concat_back(xp: ModuleType, g: Any, *xs: Any, axis: int, num: int) -> Any:
-    return _cut(g, [x.shape[axis] for x in xs], axis)
-
-
 def _cut(x: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
     """Return views of the parts along an axis."""
     lead = (slice(None),) * (axis % x.ndim)
@@ -238,7 +234,7 @@ register(
     OpDef(
         "ConcatGrad",
         lambda inputs, _: [Static(x.shape, inputs[0].dtype) for x in inputs[1:]],
-        _concat_back,
+        lambda xp, g, *xs, axis, num: _cut(g, [x.shape[axis] for x in xs], axis),
         _concat_back_gradient,
         n_outputs=lambda attrs: int(attrs["num"]),
     )

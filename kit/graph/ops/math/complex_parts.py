@@ -15,7 +15,7 @@ import numpy as np
 
 from kit.graph.array_protocol import speaks
 from kit.graph.convert import make, operands, tensor
-from kit.graph.dtypes import DType, name_of
+from kit.graph.dtypes import name_of
 from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import divide, multiply
 from kit.graph.ops.math.elementwise import (
@@ -29,15 +29,11 @@ from kit.graph.static import Static, broadcast, same_dtype
 from kit.graph.table import Attrs, Bind, register_bound
 
 
-def _part_dtype(dtype: DType) -> DType:
-    return np.empty(0, dtype).real.dtype
-
-
 def _infer_part(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     shape, dtype = inputs[0].shape, inputs[0].dtype
     if dtype.kind != "c":
         raise TypeError(f"parts are those of complex numbers, not of {name_of(dtype)}.")
-    return [Static(shape, _part_dtype(dtype))]
+    return [Static(shape, np.empty(0, dtype).real.dtype)]
 
 
 def _infer_complex(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:

@@ -73,10 +73,6 @@ def _output_of(op: Op) -> Any:
     return op.outputs[0]
 
 
-def _relu6(xp: ModuleType, x: Any) -> Any:
-    return xp.minimum(xp.maximum(x, 0), 6)
-
-
 def _elu(xp: ModuleType, x: Any) -> Any:
     # One of the two terms is always 0, so the sum is exact.
     y = xp.expm1(xp.minimum(x, 0))
@@ -127,10 +123,6 @@ def _relu_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     """Differentiate a slope whose second input only chooses among constant slopes."""
     return [make(op.type, gradients[0], op.inputs[1], **op.attrs), None]
-
-
-def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    return [make("SigmoidGrad", conj(op.outputs[0]), gradients[0])]
 
 
 def _sigmoid_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
@@ -200,7 +192,7 @@ relu = _enter(
 relu6 = _enter(
     "Relu6",
     "min(max(x, 0), 6)",
-    _relu6,
+    lambda xp, x: xp.minimum(xp.maximum(x, 0), 6),
     _slope("Relu6Grad", _output_of),
     _infer_ordered,
 )
@@ -211,7 +203,7 @@ sigmoid = _enter(
     "Sigmoid",
     "1 / (1 + exp(-x))",
     sigmoids.sigmoid,
-    _sigmoid_gradient,
+    lambda op, gradients: [make("SigmoidGrad", conj(op.outputs[0]), gradients[0])],
     infer_float,
     call="sigmoid(x)",
 )

@@ -228,10 +228,6 @@ def _dense_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [_by_rows(op, gradients), make("AddN", *parts)]
 
 
-def _sparse_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
-    return [_by_rows(op, gradients), None]
-
-
 def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     (logits, labels), g = op.inputs, gradients[0]
     by_logits = multiply(g, subtract(make("Sigmoid", logits), labels))
@@ -267,7 +263,7 @@ register(
         "SparseSoftmaxCrossEntropyWithLogits",
         _infer_sparse,
         kernels.sparse_softmax_cross_entropy,
-        _sparse_gradient,
+        lambda op, gradients: [_by_rows(op, gradients), None],
         n_outputs=2,
     )
 )

@@ -80,10 +80,6 @@ def _take(call: Any, accumulator: Any, n: Any, **_: Any) -> Any:
     return accumulator.take(call, int(n))
 
 
-def _count(_: Any, accumulator: Any) -> Any:
-    return np.asarray(accumulator.count, np.int32)
-
-
 def _set_step(_: Any, accumulator: Any, step: Any) -> tuple[()]:
     accumulator.set_step(int(step))
     return ()
@@ -104,7 +100,7 @@ for _prefix, _name, _is_sparse in (
         OpDef(
             f"{_prefix}NumAccumulated",
             infer_fixed(Static((), np.dtype(np.int32))),
-            _count,
+            lambda _, accumulator: np.asarray(accumulator.count, np.int32),
             **_USES,
         )
     )

@@ -171,10 +171,6 @@ def _infer_default(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(attrs["shape"], inputs[0].dtype)]
 
 
-def _default(_: Any, x: Any, *, shape: Shape) -> Any:
-    return x
-
-
 def _same(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [inputs[0]]
 
@@ -194,7 +190,7 @@ register(
     OpDef(
         "PlaceholderWithDefault",
         _infer_default,
-        _default,
+        lambda _, x, *, shape: x,
         _pass_gradient,
         stateful=True,
     )

@@ -123,10 +123,6 @@ def _count_up_to(_: Any, ref: Ref, *, limit: int) -> Any:
     return before[0]
 
 
-def _is_initialized(call: Any, ref: Ref) -> Any:
-    return call.xp.asarray(ref.is_initialized)
-
-
 def _infer_initialized_value(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     ref, fallback = inputs
     dtype = same_dtype(inputs, "a variable and what stands in for it")
@@ -162,7 +158,7 @@ register(
     OpDef(
         "IsVariableInitialized",
         infer_fixed(Static((), np.dtype(bool))),
-        _is_initialized,
+        lambda call, ref: call.xp.asarray(ref.is_initialized),
         **_STATE,
     )
 )

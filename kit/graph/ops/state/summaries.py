@@ -40,10 +40,6 @@ def _number(field: int, value: int) -> bytes:
     return varint(field << 3 | VARINT) + varint(value)
 
 
-def _double(field: int, value: float) -> bytes:
-    return varint(field << 3 | DOUBLE) + struct.pack("<d", value)
-
-
 def _value(tag: bytes, rest: bytes) -> bytes:
     """Return a summary of one value."""
     return block(1, block(1, tag) + rest)
@@ -111,7 +107,7 @@ def _histogram(_: ModuleType, tag: Any, values: Any) -> Array:
     keep |= np.append(keep[1:], True)
     least, most = (flat.min(), flat.max()) if flat.size else (_LARGEST, -_LARGEST)
     body = b"".join(
-        _double(field, float(value))
+        varint(field << 3 | DOUBLE) + struct.pack("<d", float(value))
         for field, value in enumerate(
             (least, most, flat.size, flat.sum(), np.square(flat).sum()), 1
         )
