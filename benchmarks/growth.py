@@ -76,7 +76,7 @@ def tcp_sent() -> Counter[str]:
 
     As the kernel counts them: those that the other side has acknowledged.
     """
-    from kit.wire.local.kernel_count import kernel_count
+    from benchmarks.kernel_count import kernel_count
 
     result = Counter[str]()
     for path in Path("/proc/self/fd").iterdir():

@@ -12,21 +12,22 @@ Timed are single steps and steps in a row. A single step is begun by all workers
 same moment of the clock, and lasts from the last worker's gradient to the last worker's
 end. Steps in a row follow each other without a pause, and last from end to end. They
 take a ring of tasks fewer messages each, as a worker need not wait for all others
-(`kit.exchange.topologies.counting.hops_in_a_row`).
+(`hops_in_a_row`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kit
 from benchmarks.results import Table, arguments, median, report
-from kit.exchange.topologies.counting import hops_in_a_row
-from kit.exchange.topologies.topology import between_hosts, by_name
+from kit.exchange.plan import Group, Plan
+from kit.exchange.topologies.counting import Traffic, counted_hops
+from kit.exchange.topologies.topology import by_name
 from kit.testing.processes import process_cluster
 from kit.trace.trace import Trace
 from kit.training.core.job import Job
@@ -82,6 +83,27 @@ def lasted_s(way: str, trace: Trace) -> list[float]:
     if way == "in a row":
         begins[1:] = ends[:-1]
     return list((ends - begins)[WARM:] * 1e-9)
+
+
+def between_hosts(traffic: Traffic, group: Group) -> dict[tuple[int, int], int]:
+    """Return the bytes of a step from host to host."""
+    result: dict[tuple[int, int], int] = {}
+    for (source, target, _), size in traffic.items():
+        link = group.host(source), group.host(target)
+        if size and link[0] != link[1]:
+            result[link] = result.get(link, 0) + size
+    return result
+
+
+def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
+    """Return how many messages between hosts each step adds, in many steps in a row.
+
+    A ring of n workers on H hosts has 2(n-1)H/n: each of the 2(n-1) rounds goes on from
+    where the last one came to, and H in n of them lead to another host.
+    """
+    n = len(group.workers)
+    more = [counted_hops(plans, group, n_steps) for n_steps in (n, 2 * n)]
+    return (more[1] - more[0]) / n
 
 
 def formula_s(way: str, job: Job) -> float:

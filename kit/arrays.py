@@ -95,15 +95,6 @@ def _may_have_gpus() -> bool:
     return any(map(Path.exists, map(Path, DRIVERS))) and find_spec("cupy") is not None
 
 
-def module_of(x: object) -> ModuleType:
-    """Return the module that computes with `x`: cupy for its arrays, else numpy.
-
-    >>> module_of([1.0, 2.0]).__name__
-    'numpy'
-    """
-    return sys.modules.get("cupy", np) if _library(x) == "cupy" else np
-
-
 # Any: an array of a library that may not be installed where the types are checked.
 def to_numpy(x: Any) -> npt.NDArray[Any]:
     """Return `x` as a numpy array on the host, without a copy if possible.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import arrays
-from kit.arrays import copy_into, is_finite, module_of, to_numpy
+from kit.arrays import copy_into, is_finite, to_numpy
 from kit.errors import GradientMismatch, InvalidArgumentError
 from tests.cases import for_each
 
@@ -155,21 +154,8 @@ def test_no_array_library_is_imported_for_a_look() -> None:
     before = {name for name in ("cupy", "torch", "jax") if name in sys.modules}
 
     to_numpy(OnDevice(np.zeros(1)))
-    module_of(OnDevice(np.zeros(1)))
 
     assert {name for name in ("cupy", "torch", "jax") if name in sys.modules} == before
-
-
-def test_cupy_computes_with_its_own_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = ModuleType("cupy")
-    monkeypatch.setitem(sys.modules, "cupy", loaded)
-
-    assert module_of(OnDevice(np.zeros(1))) is loaded
-
-
-@pytest.mark.parametrize("x", [1.0, np.zeros(2), [1], Tracked(np.zeros(1), STEPS)])
-def test_numpy_computes_with_everything_else(x: object) -> None:
-    assert module_of(x) is np
 
 
 def test_device_array_is_copied_straight_into_its_place() -> None:
@@ -270,6 +256,5 @@ def test_real_cupy_arrays_reach_the_host() -> None:
 
     copy_into(target, x.T)  # not contiguous on the device
 
-    assert module_of(x) is cupy
     assert target.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert to_numpy(x).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.hosts import between_hosts, hops_in_a_row
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import Group
-from kit.exchange.topologies.counting import counted_hops, hops_in_a_row
+from kit.exchange.topologies.counting import counted_hops
 from kit.exchange.topologies.hierarchical import Hierarchical
-from kit.exchange.topologies.topology import between_hosts, by_name
+from kit.exchange.topologies.topology import by_name
 from kit.testing import check_topology
 from tests.cases import for_each
 

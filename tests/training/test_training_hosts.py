@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 import kit
-from kit.exchange.topologies.topology import between_hosts, by_name
+from benchmarks.hosts import between_hosts
+from kit.exchange.topologies.topology import by_name
 from kit.trace.traffic import TransferKind
 from tests.training.toy import (
     BATCH,

@@ -159,7 +159,7 @@ def test_the_matrix_shows_sums_numbers_and_counters_of_a_state() -> None:
     assert seen.of_class("ps-to") == ["1+2220"]
     assert seen.of_class("ps-old") == ["01", "120"]
     (numbers,) = seen.of_class("ps-numbers")
-    assert "messages arrived 2 by formula 12 in all" in numbers
+    assert "messages arrived 2 of 12 in all" in numbers
     assert "bytes arrived 8 by formula 48 in all" in numbers
     assert "hop 1 of 4" in numbers
 

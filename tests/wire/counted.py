@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from benchmarks.kernel_count import KernelCount, kernel_count
 from kit.server.server import Server
 from kit.testing.streams import StreamAround
-from kit.wire.local.kernel_count import KernelCount, kernel_count
 from kit.wire.stream import Stream
 
 # The kernel may hold an acknowledgement back for 40 ms, more on a slow line.

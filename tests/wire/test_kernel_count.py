@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kit
+from benchmarks.kernel_count import kernel_count
 from kit.errors import InvalidArgumentError
 from kit.settings import Settings
 from kit.testing.cluster import local_cluster
 from kit.testing.streams import memory_pair
-from kit.wire.local.kernel_count import kernel_count
 from tests.net.models import Array
 from tests.wire.counted import count_data_links
 

@@ -131,7 +131,7 @@ def counters(recording: SteppedExchange, formula: Formula, position: int) -> Htm
     by_formula = "by formula {:,} in all".format
     return cells(
         [
-            ("messages arrived", f"{n_messages}", by_formula(formula.n_messages)),
+            ("messages arrived", f"{n_messages}", f"of {formula.n_messages:,} in all"),
             ("bytes arrived", f"{n_bytes:,}", by_formula(formula.n_bytes)),
             ("hop", f"{done}", f"of {recording.n_rounds}"),
         ]

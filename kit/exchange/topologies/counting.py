@@ -100,17 +100,6 @@ def _hop(
     return True
 
 
-def hops_in_a_row(plans: Mapping[int, Plan], group: Group) -> float:
-    """Return how many messages between hosts each step adds, in many steps in a row.
-
-    A ring of n workers on H hosts has 2(n-1)H/n: each of the 2(n-1) rounds goes on from
-    where the last one came to, and H in n of them lead to another host.
-    """
-    n = len(group.workers)
-    more = [counted_hops(plans, group, n_steps) for n_steps in (n, 2 * n)]
-    return (more[1] - more[0]) / n
-
-
 def counted_loads(plans: Mapping[int, Plan], group: Group) -> Loads:
     """Return what the busiest server and then the busiest worker do, and what all do.
 

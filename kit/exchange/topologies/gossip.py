@@ -94,19 +94,6 @@ class Gossip(Topology):
             for link in self._links(group)
         }
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """One for each neighbour of each worker and each bucket that holds anything."""
-        n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
-        return n_full * len(self._links(group))
-
-    def hops(self, layout: Layout, group: Group) -> int:
-        """One for each bucket, if there are neighbours on different hosts."""
-        far = (
-            group.host(worker) != group.host(other)
-            for worker, other in self._links(group)
-        )
-        return len(layout.buckets) * any(far)
-
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """All workers do the same: each adds what its neighbours have."""
         n_others = len(self._links(Group((), tuple(range(n)), ()))) // n

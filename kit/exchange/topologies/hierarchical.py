@@ -139,32 +139,6 @@ class Hierarchical(Topology):
                 result[link] = result.get(link, 0) + size
         return result
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Two for each task, H-1 for each sum and each range of parameters, rests."""
-        hosts = self._hosts(layout, group)
-        n_others = len(group.workers) - hosts.n
-        count = 0
-        for bucket in layout.buckets:
-            count += 2 * n_others * (bucket.range.size > 0)
-            for number in range(hosts.n) if hosts.n > 1 else ():
-                round_trip = (
-                    hosts.whole(number, bucket),
-                    *hosts.completes(number, bucket),
-                )
-                count += (hosts.n - 1) * _n_full(*round_trip)
-                count += _n_full(
-                    hosts.late(number, bucket), *hosts.rests(number, bucket)
-                )
-        return count
-
-    def hops(self, layout: Layout, group: Group) -> int:
-        """H-1 for each bucket, one more on the long way; then H-1 for all of them."""
-        hosts = self._hosts(layout, group)
-        if len({group.host(block[0]) for block in hosts.blocks}) < hosts.n:
-            return super().hops(layout, group)  # some of them stay within a host
-        there = hosts.n - 1 + hosts.is_long
-        return len(layout.buckets) * there + hosts.n - 1
-
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """Return what is done on one host: all of it by the leader."""
         others = n - 1
@@ -372,7 +346,3 @@ class _Leader:
 def _take(leader: int, bucket: Bucket) -> Iterator[Op]:
     yield Receive(leader, NEXT, bucket.range, TransferKind.GATHER)
     yield Copy(Term(leader, NEXT), NEXT, bucket.range)
-
-
-def _n_full(*parts: Range) -> int:
-    return sum(part.size > 0 for part in parts)

@@ -86,16 +86,6 @@ class ParameterServer(Topology):
             )
         }
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Each worker pushes and pulls each part of a bucket that a server holds."""
-        n_parts = sum(
-            part.size > 0
-            for bucket in layout.buckets
-            for server in group.ps
-            for part in parts(layout, group, server, bucket)
-        )
-        return 2 * len(group.workers) * n_parts
-
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """Return what a server does for all workers, and what then each of these."""
         n_parts = max(n_buckets, n_ps)

@@ -98,12 +98,6 @@ class RecursiveDoubling(Topology):
             traffic[taker, giver, TransferKind.GATHER] = size
         return traffic
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """One message a bucket for each swap, each way, and two for each giver."""
-        n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
-        swaps = len(_swappers(group)) * _rounds(group)
-        return (swaps + 2 * len(_givers(group))) * n_full
-
     def cost_in_words(self, n: int) -> str:
         """Return the formulas of messages and bytes as sentences."""
         n_rounds = _power(n).bit_length() - 1

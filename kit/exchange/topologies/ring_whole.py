@@ -65,11 +65,6 @@ class WholeRing(Topology):
             for seat in (seats(group) if len(group.workers) > 1 else ())
         }
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Each worker passes the gradient of every other on, but its successor's."""
-        n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
-        return len(group.workers) * (len(group.workers) - 1) * n_full
-
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """All workers do the same, and each adds and updates everything."""
         cost = ExchangeCost((n - 1) * n_buckets, (n - 1) * n_bytes, n * n_bytes)

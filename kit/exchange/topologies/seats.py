@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kit.exchange.layout import Layout
 from kit.exchange.plan import Group, chain
 from kit.exchange.topologies.counting import ExchangeCost, Loads, of_each
 from kit.exchange.topologies.topology import Topology
@@ -75,10 +74,6 @@ def seats(group: Group) -> tuple[Seat, ...]:
 
 class ReduceGather(Topology):
     """An all-reduce in which each chunk is summed by one worker and handed to all."""
-
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Each chunk that holds anything takes n-1 messages to be summed, and back."""
-        return 2 * (len(group.workers) - 1) * layout.n_full_chunks
 
     def loads(self, n: int, n_ps: int, n_bytes: int, n_buckets: int) -> Loads:
         """All workers do the same: each adds and updates one gradient in all."""

@@ -399,23 +399,6 @@ def per_member(traffic: Traffic, member: int) -> tuple[int, int]:
     return sent, got
 
 
-def between_hosts(traffic: Traffic, group: Group) -> dict[tuple[int, int], int]:
-    """Return the bytes of a step from host to host.
-
-    >>> from kit.trace.traffic import TransferKind
-    >>> group = Group((), (0, 1, 2), (), hosts=(0, 0, 1))
-    >>> kind = TransferKind.REDUCE
-    >>> between_hosts({(0, 1, kind): 8, (1, 2, kind): 8, (0, 2, kind): 4}, group)
-    {(0, 1): 12}
-    """
-    result: dict[tuple[int, int], int] = {}
-    for (source, target, _), size in traffic.items():
-        link = group.host(source), group.host(target)
-        if size and link[0] != link[1]:
-            result[link] = result.get(link, 0) + size
-    return result
-
-
 def per_link(traffic: Traffic) -> dict[tuple[int, int], int]:
     """Return the bytes of a step on each link that carries any.
 

@@ -95,11 +95,6 @@ class Tree(Topology):
             traffic[above, worker, TransferKind.GATHER] = layout.payload_bytes
         return traffic
 
-    def n_messages(self, layout: Layout, group: Group) -> int:
-        """Each worker but the root sends one message a bucket up, and gets one."""
-        n_full = sum(bucket.range.size > 0 for bucket in layout.buckets)
-        return 2 * (len(group.workers) - 1) * n_full
-
     def cost_in_words(self, n: int) -> str:
         """Return the formulas of messages and bytes as sentences."""
         depth = n.bit_length() - 1
