@@ -80,13 +80,13 @@ class Slice:
         return tuple(slice(b, b + n) for b, n in pairs)
 
 
-def checked(one: Slice) -> Slice:
+def checked(part: Slice) -> Slice:
     """Return the rectangle if it is within its whole, else `InvalidArgumentError`."""
-    rows = list(zip(one.whole, one.begin, one.sizes, strict=False))
-    is_even = len(one.whole) == len(one.begin) == len(one.sizes)
+    rows = list(zip(part.whole, part.begin, part.sizes, strict=False))
+    is_even = len(part.whole) == len(part.begin) == len(part.sizes)
     if not is_even or any(b < 0 or n < 0 or b + n > size for size, b, n in rows):
-        raise InvalidArgumentError(f"{one} is not a slice within the whole.")
-    return one
+        raise InvalidArgumentError(f"{part} is not a slice within the whole.")
+    return part
 
 
 def cut_out(wanted: Slice, parts: Sequence[tuple[Slice, Array]], dtype: Any) -> Array:

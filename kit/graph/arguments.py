@@ -17,7 +17,7 @@ from kit.graph.op import Tensor
 Ints: TypeAlias = tuple[int, ...]
 
 
-def numbers(given: Any) -> Ints | None:
+def numbers(value: Any) -> Ints | None:
     """Return integers that are known now; None if only a run knows them.
 
     A single number is a list of one. Raises `TypeError` for anything that is not an
@@ -26,57 +26,57 @@ def numbers(given: Any) -> Ints | None:
     >>> numbers([2, -1]), numbers(3), numbers(())
     ((2, -1), (3,), ())
     """
-    if isinstance(given, ArrayProtocol):
+    if isinstance(value, ArrayProtocol):
         return None
-    given = given.as_list() if hasattr(given, "as_list") else given
-    given = given.tolist() if hasattr(given, "tolist") else given
-    parts = list(given) if isinstance(given, Iterable) else [given]
+    value = value.as_list() if hasattr(value, "as_list") else value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    parts = list(value) if isinstance(value, Iterable) else [value]
     if any(isinstance(part, ArrayProtocol) for part in parts):
         return None
     return tuple(_integer(part) for part in parts)
 
 
-def numbers_or_input(given: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
+def numbers_or_input(value: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
     """Return the integers and no input, or None and the input that will hold them."""
-    result = numbers(given)
+    result = numbers(value)
     if result is not None:
         return result, []
-    made = tensor(given)
+    made = tensor(value)
     if made.static.dtype.kind not in "iu":
         raise TypeError(f"{what} is {made!r}; it must be of integers.")
     return None, [made]
 
 
-def number(given: Any, what: str) -> int:
+def number(axis: Any, what: str) -> int:
     """Return one integer that must be known now; it may be a small constant tensor."""
-    if isinstance(given, ArrayProtocol):
-        value = given._as_tensor().static.value
+    if isinstance(axis, ArrayProtocol):
+        value = axis._as_tensor().static.value
         if value is None or value.size != 1:
             raise ValueError(
-                f"{what} is {given!r}, but it must be known when the line is written; "
+                f"{what} is {axis!r}, but it must be known when the line is written; "
                 f"give a Python int."
             )
-        given = value.reshape(()).item()
-    return _integer(given)
+        axis = value.reshape(()).item()
+    return _integer(axis)
 
 
-def axes(given: Any) -> Ints | None:
+def axes(axis: Any) -> Ints | None:
     """Return axes that must be known now, None for None.
 
     >>> axes(-1), axes([0, 1]), axes(None)
     ((-1,), (0, 1), None)
     """
-    if given is None:
+    if axis is None:
         return None
-    if isinstance(given, ArrayProtocol):
-        value = given._as_tensor().static.value
+    if isinstance(axis, ArrayProtocol):
+        value = axis._as_tensor().static.value
         if value is None:
             raise ValueError(
-                f"the axis is {given!r}, but it must be known when the line is "
+                f"the axis is {axis!r}, but it must be known when the line is "
                 f"written; give Python ints."
             )
-        given = value
-    return numbers(given)
+        axis = value
+    return numbers(axis)
 
 
 def given_or_input(attr: Ints | None, extra: Sequence[Any]) -> Ints:

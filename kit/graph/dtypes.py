@@ -39,7 +39,7 @@ _WEAK: Final[dict[str, DType]] = {
 }
 
 
-def dtype_of(given: Any) -> DType:
+def dtype_of(kind: Any) -> DType:
     """Return the dtype that a name, a type or a dtype means.
 
     Raises `TypeError` for one that a tensor cannot have.
@@ -47,20 +47,20 @@ def dtype_of(given: Any) -> DType:
     >>> dtype_of("float32"), dtype_of(bool), dtype_of("string")
     (dtype('float32'), dtype('bool'), dtype('O'))
     """
-    given = getattr(given, "as_numpy_dtype", given)
-    if isinstance(given, str) and given in _BY_NAME:
-        return _BY_NAME[given]
-    if given in (str, bytes, object):
+    kind = getattr(kind, "as_numpy_dtype", kind)
+    if isinstance(kind, str) and kind in _BY_NAME:
+        return _BY_NAME[kind]
+    if kind in (str, bytes, object):
         return STRING
     try:
-        dtype: DType | None = None if given is None else np.dtype(given)
+        dtype: DType | None = None if kind is None else np.dtype(kind)
     except TypeError:
         dtype = None
     if dtype is not None and dtype.kind in "US":
         return STRING
     if dtype is None or dtype not in KNOWN:
         raise TypeError(
-            f"{given!r} is not a dtype of a tensor; the dtypes are {', '.join(_NAMES)} "
+            f"{kind!r} is not a dtype of a tensor; the dtypes are {', '.join(_NAMES)} "
             f"and string."
         )
     return dtype

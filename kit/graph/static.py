@@ -39,7 +39,7 @@ def text(shape: Shape) -> str:
     return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
-def as_shape(given: Any) -> Shape:
+def as_shape(shape: Any) -> Shape:
     """Return the shape that a sequence of sizes, one size or None means.
 
     Negative sizes are unknown. Raises `TypeError` or `ValueError` for anything else.
@@ -47,18 +47,18 @@ def as_shape(given: Any) -> Shape:
     >>> as_shape([2, None]), as_shape(3), as_shape(None)
     ((2, None), (3,), None)
     """
-    if given is None:
+    if shape is None:
         return None
-    if hasattr(given, "as_list"):
-        given = given.as_list() if given.ndims is not None else None
-        return None if given is None else tuple(given)
-    if isinstance(given, str | bytes):
+    if hasattr(shape, "as_list"):
+        shape = shape.as_list() if shape.ndims is not None else None
+        return None if shape is None else tuple(shape)
+    if isinstance(shape, str | bytes):
         raise TypeError(
-            f"{given!r} is not a shape; give a list of sizes, such as [2, 3]."
+            f"{shape!r} is not a shape; give a list of sizes, such as [2, 3]."
         )
-    if not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
-        given = [given]
-    return tuple(_size(size) for size in given)
+    if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
+        shape = [shape]
+    return tuple(_size(size) for size in shape)
 
 
 def _size(length: Any) -> int | None:

@@ -200,10 +200,10 @@ def joined(
     )
 
 
-def calls_before(told: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def calls_before(statuses: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     """Return how many calls there were before each generation."""
     highest = {0: 0}
-    for status in told:
+    for status in statuses:
         for generation, number in status.get("highest", ()):
             highest[generation] = max(number, highest.get(generation, 0))
         for _, _, generation, *_ in status.get("unread", ()):
@@ -280,9 +280,9 @@ def _accounts(state: GroupState, *, details: bool) -> list[GroupAccount]:
     return accounts
 
 
-def heard(asked: int, told: Mapping[str, Any]) -> ClockOffset:
+def heard(asked: int, reply: Mapping[str, Any]) -> ClockOffset:
     """Return how far the clock of a task is ahead that was asked at a time (ns)."""
     clock = ClockOffset()
-    if "now" in told:
-        clock.hear(asked, told["now"], time.monotonic_ns())
+    if "now" in reply:
+        clock.hear(asked, reply["now"], time.monotonic_ns())
     return clock

@@ -156,27 +156,12 @@ class SessionRunContext:
     """
 
     def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
-        self._original_args, self._session = original_args, session
-        self._stop_requested = False
-
-    @property
-    def original_args(self) -> SessionRunArgs:
-        """What the caller asked for, without what hooks added."""
-        return self._original_args
-
-    @property
-    def session(self) -> Any:
-        """The session; what a hook runs in it calls no hooks."""
-        return self._session
-
-    @property
-    def stop_requested(self) -> bool:
-        """Whether a hook has asked for the end of the loop."""
-        return self._stop_requested
+        self.original_args, self.session = original_args, session
+        self.stop_requested = False
 
     def request_stop(self) -> None:
         """Ask for the end of the loop: this run is finished, and no other begins."""
-        self._stop_requested = True
+        self.stop_requested = True
 
 
 @handle

@@ -111,24 +111,24 @@ def _array_facts(part: Any) -> Facts:
     return {**about, "sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def step_difference(recorded: Facts, given: Facts) -> str:
+def step_difference(recorded: Facts, now: Facts) -> str:
     """Return how a step function differs from the recorded one; empty if not."""
-    return code_difference("step function", recorded, given)
+    return code_difference("step function", recorded, now)
 
 
-def code_difference(which: str, recorded: Facts, given: Facts) -> str:
+def code_difference(which: str, recorded: Facts, now: Facts) -> str:
     """Return how code differs from what was recorded; empty if it does not."""
-    if recorded["python"] == given["python"]:
+    if recorded["python"] == now["python"]:
         what = "bytecode"
-    elif recorded["source"] and given["source"]:
+    elif recorded["source"] and now["source"]:
         what = "source"
     else:
         return ""  # nothing can be compared; the digests of the parameters will tell
-    if recorded[what] == given[what]:
+    if recorded[what] == now[what]:
         return ""
     return (
-        f"the digest of the {which}'s {what} is {given[what][:12]} for "
-        f"{given['name']}, and {recorded[what][:12]} for {recorded['name']} in the "
+        f"the digest of the {which}'s {what} is {now[what][:12]} for "
+        f"{now['name']}, and {recorded[what][:12]} for {recorded['name']} in the "
         f"recording"
     )
 
@@ -165,14 +165,14 @@ def _digest_of(step: Any) -> str:
     return digest.hexdigest()
 
 
-def digest_of_object(one: Any) -> str:
+def digest_of_object(value: Any) -> str:
     """Return the digest of what an object does: its settings, its class's functions.
 
     Classes of this package are left out, as its version stands for them.
     """
-    digest, kind = hashlib.sha256(), type(one)
+    digest, kind = hashlib.sha256(), type(value)
     ours = __name__.split(".")[0]
-    parts: list[Any] = [kind.__qualname__, *_parts_of_object(one)]
+    parts: list[Any] = [kind.__qualname__, *_parts_of_object(value)]
     for base in kind.__mro__:
         if base.__module__.split(".")[0] not in (ours, "builtins", "abc", "typing"):
             parts += _parts_of_class(base)

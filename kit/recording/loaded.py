@@ -156,17 +156,17 @@ def load_run(folder: str | Path) -> Run:
     return Run.over(content.job, facts)
 
 
-def content_of(given: str | Path | Run | Content) -> Content:
+def content_of(source: str | Path | Run | Content) -> Content:
     """Return what a recording contains, given its folder or a run."""
-    if isinstance(given, Content):
-        return given
-    if isinstance(given, Run):
-        if isinstance(given.source, LoadedFacts):
-            return given.source.content
-        if not isinstance(given.recording, Recorder):
+    if isinstance(source, Content):
+        return source
+    if isinstance(source, Run):
+        if isinstance(source.source, LoadedFacts):
+            return source.source.content
+        if not isinstance(source.recording, Recorder):
             raise FailedPreconditionError(
                 "this run was not recorded; begin it with kit.train(..., "
                 "record=folder), or give the folder of a recording."
             )
-        return read_content(given.recording.options.path)
-    return read_content(given)
+        return read_content(source.recording.options.path)
+    return read_content(source)

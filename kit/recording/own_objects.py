@@ -83,7 +83,7 @@ def own_objects(job: Job, work: Work | None) -> dict[str, Any]:
     return objects
 
 
-def object_facts(one: Any) -> Facts:
+def object_facts(own: Any) -> Facts:
     """Return what is recorded of such an object.
 
     >>> from kit.exchange.compression.top_k import TopK
@@ -91,7 +91,7 @@ def object_facts(one: Any) -> Facts:
     >>> facts["name"], facts["settings"], facts["importable"]
     ('TopK', {'share': 0.1}, True)
     """
-    kind = type(one)
+    kind = type(own)
     try:
         source = hashlib.sha256(inspect.getsource(kind).encode()).hexdigest()
     except (OSError, TypeError):
@@ -99,15 +99,15 @@ def object_facts(one: Any) -> Facts:
     module, name = kind.__module__, kind.__qualname__
     return {
         "python": PYTHON,
-        "bytecode": digest_of_object(one),
+        "bytecode": digest_of_object(own),
         "source": source,
         "module": module,
         "name": name,
-        "told": text_of(one)[:_MOST_TOLD],
-        "settings": _settings(one),
+        "told": text_of(own)[:_MOST_TOLD],
+        "settings": _settings(own),
         "importable": module != "__main__" and referred(module, name) is kind,
         "slots": [
-            [slot.name, float(slot.initial).hex()] for slot in getattr(one, "slots", ())
+            [slot.name, float(slot.initial).hex()] for slot in getattr(own, "slots", ())
         ],
     }
 

@@ -152,17 +152,17 @@ def rehearse(
     return play(job, compute_of(compute, job.tasks), rates_of(rates))
 
 
-def rates_of(given: Rates | None) -> Rates:
+def rates_of(rates: Rates | None) -> Rates:
     """Return the rates that were given, or else those of this machine."""
-    if given is None:
+    if rates is None:
         return machine_rates()
-    if not isinstance(given, Rates) or not all(0 <= rate < math.inf for rate in given):
+    if not isinstance(rates, Rates) or not all(0 <= rate < math.inf for rate in rates):
         raise InvalidArgumentError(
-            f"rates is {given!r}; give kit.exchange.topologies.time_model.Rates(base, "
+            f"rates is {rates!r}; give kit.exchange.topologies.time_model.Rates(base, "
             f"alpha, beta, gamma, delta) in seconds of 0 or more, or None for those of "
             f"this machine."
         )
-    return given
+    return rates
 
 
 @cache
@@ -290,13 +290,15 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     )
 
 
-def in_row(found: CommunicationSchedule, group: Group) -> int:
+def in_row(schedule: CommunicationSchedule, group: Group) -> int:
     """Return how many messages over links follow one another in a step.
 
     That is how many seconds a step takes if nothing takes time but a latency of 1 s.
     """
-    free, still = Rates(0.0, 0.0, 0.0, 0.0), [0.0] * len(found.members)
-    clock = SimulatedClock(found, group, LinkSettings(0.0, 1.0), free, still, n_bytes=0)
+    free, still = Rates(0.0, 0.0, 0.0, 0.0), [0.0] * len(schedule.members)
+    clock = SimulatedClock(
+        schedule, group, LinkSettings(0.0, 1.0), free, still, n_bytes=0
+    )
     return round(float(clock.step().end.max()) * 1e-9)
 
 

@@ -20,7 +20,7 @@ _MOST_TASKS = 2**16  # a trace has 16 bits for the number of a task
 _ITEM = ITEMSIZE["float32"]
 
 
-def specs_from(given: Sizes) -> tuple[Spec, ...]:
+def specs_from(sizes: Sizes) -> tuple[Spec, ...]:
     """Return the parameters: of a dict of arrays, of shapes, or of a number of bytes.
 
     Shapes and bytes are those of float32. Raises `InvalidArgumentError`.
@@ -30,22 +30,22 @@ def specs_from(given: Sizes) -> tuple[Spec, ...]:
     >>> specs_from(4000)
     (Spec(name='p0', shape=(1000,), dtype='float32'),)
     """
-    if callable(given):
-        given = given()
-    if isinstance(given, Mapping):
-        return specs_of(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        if given <= 0 or given % _ITEM:
+    if callable(sizes):
+        sizes = sizes()
+    if isinstance(sizes, Mapping):
+        return specs_of(sizes)
+    if isinstance(sizes, int) and not isinstance(sizes, bool):
+        if sizes <= 0 or sizes % _ITEM:
             raise InvalidArgumentError(
-                f"{given} bytes are not float32 parameters; give a multiple of "
+                f"{sizes} bytes are not float32 parameters; give a multiple of "
                 f"{_ITEM} above 0, a list of shapes, or a dict of arrays."
             )
-        return (Spec("p0", (given // _ITEM,), "float32"),)
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise _no_sizes(given)
+        return (Spec("p0", (sizes // _ITEM,), "float32"),)
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence) or not sizes:
+        raise _no_sizes(sizes)
     return tuple(
-        Spec(f"p{number}", _shape(shape, given), "float32")
-        for number, shape in enumerate(given)
+        Spec(f"p{number}", _shape(shape, sizes), "float32")
+        for number, shape in enumerate(sizes)
     )
 
 

@@ -205,7 +205,7 @@ class GFile:
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         """Raise `InvalidArgumentError` for a mode that cannot be."""
-        self._name, self._mode = name, mode
+        self.name, self.mode = name, mode
         self._kind, self._is_binary = mode.replace("b", ""), "b" in mode
         if self._kind not in _READS | _WRITES:
             raise InvalidArgumentError(
@@ -214,20 +214,10 @@ class GFile:
         self._path = local_path(name)
         self._file: Any = None
 
-    @property
-    def name(self) -> Any:
-        """The name, as it was given."""
-        return self._name
-
-    @property
-    def mode(self) -> str:
-        """The mode, as it was given."""
-        return self._mode
-
     def _opened(self, kinds: frozenset[str], what: str) -> Any:
         if self._kind not in kinds:
             raise PermissionDeniedError(
-                f"File isn't open for {what}: {self._path}, mode {self._mode!r}"
+                f"File isn't open for {what}: {self._path}, mode {self.mode!r}"
             )
         if self._file is None:
             with _told(self._path):

@@ -92,7 +92,8 @@ def links(moment: Moment, facts: GroupFacts) -> Html:
         )
         for link in sorted({*moment.per_step, *facts.formulas})
     ]
-    caption, n_bytes = "What each link has carried so far", facts.measured
+    caption = "What each link has carried so far"
+    n_bytes: float = facts.measured
     formula = facts.formula
     if facts.is_of_calls:
         caption = f"What each link carried, {moment.stretch}"

@@ -104,9 +104,9 @@ def _foot(lines: Sequence[str], bottom: float) -> Html:
     )
 
 
-def _legend(found: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
+def _legend(layout: SceneLayout, moment: Moment, labels: _Labels) -> list[str]:
     """Say what colours and numbers at arrows mean, and a full bar."""
-    has_pulls = any(_kind(found, link, moment) == "pull" for link in moment.rates)
+    has_pulls = any(_kind(layout, link, moment) == "pull" for link in moment.rates)
     lines: list[str] = [_KEY] * has_pulls  # a colour alone needs no words
     is_moving = any(moment.rates.values())
     is_mean = is_moving or moment.group is not None
@@ -188,12 +188,12 @@ def _panel(host: HostPanel) -> Html:
     )
 
 
-def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
+def _arrow(layout: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     width = arrow_width(rate, moment.scale)
     head = 6 + width * 0.9
-    drawn = path(found, link).arrow(width, head, head * 0.55 + width * 0.25)
+    drawn = path(layout, link).arrow(width, head, head * 0.55 + width * 0.25)
     far = " ps-far" if moment.is_far(link) else ""
-    kind = _kind(found, link, moment) if rate else "still"
+    kind = _kind(layout, link, moment) if rate else "still"
     title_text = f"{moment.where(link[0])} to {moment.where(link[1])}: {speed(rate)}"
     if n_bytes := moment.per_step.get(link):
         title_text += f", {size(n_bytes)} {moment.what}"
@@ -210,13 +210,13 @@ def _arrow(found: SceneLayout, link: Link, rate: float, moment: Moment) -> Html:
     )
 
 
-def _kind(found: SceneLayout, link: Link, moment: Moment) -> str:
+def _kind(layout: SceneLayout, link: Link, moment: Moment) -> str:
     """Return "pull" if a link carries parameters, from a server to a worker."""
     source, target = link
     is_server = moment.names[source].startswith("ps:")
     # A process that took over a lost server's part is above the workers like a server.
-    is_above = found.boxes[source].y < found.boxes[target].y
-    is_server |= moment.hosting is not None and not found.is_ring and is_above
+    is_above = layout.boxes[source].y < layout.boxes[target].y
+    is_server |= moment.hosting is not None and not layout.is_ring and is_above
     return "pull" if is_server and moment.group is None else "push"
 
 
@@ -229,7 +229,7 @@ class _Labels(NamedTuple):
     each: tuple[str, ...] = ()  # in place of all these
 
 
-def _labels(found: SceneLayout, moment: Moment) -> _Labels:
+def _labels(layout: SceneLayout, moment: Moment) -> _Labels:
     """Return bytes and rates at arrows, or one of them if so more arrows have some.
 
     Where not all arrows have room for both, and all would have the same, it is told
@@ -241,7 +241,7 @@ def _labels(found: SceneLayout, moment: Moment) -> _Labels:
         texts = {some: _texts(some, moment, units) for some in links}
         rows = max(map(len, texts.values()), default=0)
         width = _BYTES_PX if _BYTES in units else _RATE_PX
-        places = label_places(found, links, width, rows * _LINE) if rows else {}
+        places = label_places(layout, links, width, rows * _LINE) if rows else {}
         if len(places) > len(best.places):
             best = _Labels(texts, places, units)
     each, is_whole = _each(moment), len(best.places) == len(pairs)
@@ -306,20 +306,20 @@ def _labelled(moment: Moment) -> tuple[Links, ...]:
     return tuple(pairs.values())
 
 
-def _box(task: int, name: str, found: SceneLayout, moment: Moment) -> Html:
-    box = found.boxes[task]
+def _box(task: int, name: str, layout: SceneLayout, moment: Moment) -> Html:
+    box = layout.boxes[task]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     fate = GONE if name in moment.lost else ""
     if moment.hosting:
         fate = fate or moment.hosting.fate(name)
     is_lost = fate == GONE
-    state = " ps-lost" if is_lost else " ps-idle" if fate or task in found.idle else ""
+    state = " ps-lost" if is_lost else " ps-idle" if fate or task in layout.idle else ""
     text = short_name(name, box)
     text += f" {fate}" if fate and fate != STANDS_BY else ""
     squeezed = markup(
         ' textLength="{:.1f}" lengthAdjust="spacingAndGlyphs"', box.width - 12
     )
-    bars = joined(_bar(task, side, found, moment) for side in range(len(_SIDES)))
+    bars = joined(_bar(task, side, layout, moment) for side in range(len(_SIDES)))
     title_text = _hosting(name, fate, box, moment.hosting) if moment.hosting else ""
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
@@ -371,9 +371,9 @@ def _fitting(texts: Sequence[str], width: float) -> str:
     return next((text for text in texts if len(text) * _LETTER_PX <= width), "")
 
 
-def _bar(task: int, side: int, found: SceneLayout, moment: Moment) -> Html:
+def _bar(task: int, side: int, layout: SceneLayout, moment: Moment) -> Html:
     """Draw what a task sends, or receives, as a share of the scale, in its colours."""
-    box, word = found.boxes[task], _SIDES[side]
+    box, word = layout.boxes[task], _SIDES[side]
     x = box.x - box.width / 2 + 46
     y = box.y - box.height / 2 + _BARS[0] + _BARS[1] * side
     room, all_px = max(8.0, box.width - 54), 0.0
@@ -382,7 +382,7 @@ def _bar(task: int, side: int, found: SceneLayout, moment: Moment) -> Html:
         rate = sum(
             rate
             for link, rate in moment.rates.items()
-            if link[side] == task and _kind(found, link, moment) == kind
+            if link[side] == task and _kind(layout, link, moment) == kind
         )
         px = min(room - all_px, room * rate / moment.scale if moment.scale else 0.0)
         parts.append(

@@ -128,11 +128,10 @@ def counters(recording: SteppedExchange, formula: Formula, position: int) -> Htm
     n_messages = sum(messages for messages, _ in now.traffic.values())
     n_bytes = sum(n_bytes for _, n_bytes in now.traffic.values())
     done = now.message.round if now.message else recording.n_rounds * bool(position)
-    by_formula = "by formula {:,} in all".format
     return cells(
         [
             ("messages arrived", f"{n_messages}", f"of {formula.n_messages:,} in all"),
-            ("bytes arrived", f"{n_bytes:,}", by_formula(formula.n_bytes)),
+            ("bytes arrived", f"{n_bytes:,}", f"by formula {formula.n_bytes:,} in all"),
             ("hop", f"{done}", f"of {recording.n_rounds}"),
         ]
     )
@@ -298,11 +297,11 @@ def _label(
     )
 
 
-def _box(found: SceneLayout, member: int, name: str, state: SteppedState) -> Html:
-    box = found.boxes[member]
+def _box(layout: SceneLayout, member: int, name: str, state: SteppedState) -> Html:
+    box = layout.boxes[member]
     left, top = box.x - box.width / 2, box.y - box.height / 2
     sent = sum(n for (source, _), (_, n) in state.traffic.items() if source == member)
-    idle = " ps-idle" if member in found.idle else ""
+    idle = " ps-idle" if member in layout.idle else ""
     said = f"{sent} B" if box.width < _NARROW else f"sent {sent} B"
     return markup(
         '<g class="ps-task{}"><rect x="{:.1f}" y="{:.1f}" rx="7" '
@@ -336,9 +335,9 @@ class Stepped(NamedTuple):
     formula: Formula
 
 
-def calls(found: Sequence[ReplayedCall]) -> Html:
+def calls(replayed: Sequence[ReplayedCall]) -> Html:
     """Return calls of a group as HTML that plays, the newest first."""
-    shown = [Stepped(call.recording, formula_of(call)) for call in found[::-1]]
+    shown = [Stepped(call.recording, formula_of(call)) for call in replayed[::-1]]
     return playing(shown, 0, [call.recording.title for call in shown], "Call")
 
 

@@ -133,20 +133,20 @@ def _rounded(values: Array, scale: Any) -> Array:
 _NAMED: dict[str, type[Compressor]] = {kind.name: kind for kind in (Float16, Int8)}
 
 
-def compressor_of(given: Compressor | str | None) -> Compressor | None:
+def compressor_of(name: Compressor | str | None) -> Compressor | None:
     """Return what `compress=` means; None if gradients travel as they are.
 
     >>> compressor_of("float16")
     Float16()
     """
-    if given is None or isinstance(given, Compressor):
-        return given
-    if isinstance(given, str) and given in _NAMED:
-        return _NAMED[given]()
-    near = get_close_matches(str(given), _NAMED, 1)
+    if name is None or isinstance(name, Compressor):
+        return name
+    if isinstance(name, str) and name in _NAMED:
+        return _NAMED[name]()
+    near = get_close_matches(str(name), _NAMED, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InvalidArgumentError(
-        f"compress is {given!r}; give {', '.join(map(repr, _NAMED))}, kit.TopK(0.01), "
+        f"compress is {name!r}; give {', '.join(map(repr, _NAMED))}, kit.TopK(0.01), "
         f"kit.PowerSGD(4), or an object of a class derived from "
         f"kit.exchange.Compressor.{hint}"
     )

@@ -73,13 +73,13 @@ class Contributions:
             if column.size and part.lo <= column.lo and column.hi <= part.hi
         )
 
-    def who(self, place: BufferPlace, column: int) -> Who:
+    def who(self, buffer: BufferPlace, column: int) -> Who:
         """Return the workers in a column of a buffer; () if it holds nothing."""
-        return self._notes.get((place, column), ())
+        return self._notes.get((buffer, column), ())
 
-    def was_sent(self, place: BufferPlace, column: int) -> bool:
+    def was_sent(self, buffer: BufferPlace, column: int) -> bool:
         """Whether what a buffer holds there has been sent to anybody."""
-        return (place, column) in self._sent
+        return (buffer, column) in self._sent
 
     def held(self, column: int) -> BufferPlace | None:
         """Return the buffer with the newest of a column: the result, else a sum.
@@ -157,5 +157,5 @@ class Contributions:
                 self._notes.pop((buffer, column), None)
 
 
-def _is_own_spare(place: BufferPlace) -> bool:
-    return place.peer == SELF and place.region >= SPARE
+def _is_own_spare(buffer: BufferPlace) -> bool:
+    return buffer.peer == SELF and buffer.region >= SPARE

@@ -117,37 +117,38 @@ class Fetches:
         return lambda values: kind(**{k: part(values) for k, part in parts.items()})
 
 
-def mapping_like(given: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
+def mapping_like(mapping: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """Return other values for the same keys, in a mapping of the same type."""
-    kind: Any = type(given)
-    if hasattr(kind, "__missing__") and hasattr(given, "default_factory"):
-        return kind(given.default_factory, parts)
+    kind: Any = type(mapping)
+    if hasattr(kind, "__missing__") and hasattr(mapping, "default_factory"):
+        return kind(mapping.default_factory, parts)
     return kind(parts.items())
 
 
-def field_names(one: Any) -> list[str]:
+def field_names(record: Any) -> list[str]:
     """Return the names of a record's fields, none for anything else."""
-    if hasattr(type(one), "__attrs_attrs__"):
-        return [attribute.name for attribute in type(one).__attrs_attrs__]
-    if is_dataclass(one) and not isinstance(one, type):
-        return [field.name for field in dataclass_fields(one)]
+    if hasattr(type(record), "__attrs_attrs__"):
+        return [attribute.name for attribute in type(record).__attrs_attrs__]
+    if is_dataclass(record) and not isinstance(record, type):
+        return [field.name for field in dataclass_fields(record)]
     return []
 
 
-def element_of(graph: Graph, one: Any) -> Tensor | Op:
+def element_of(graph: Graph, fetch: Any) -> Tensor | Op:
     """Return the tensor or op that a fetch means: itself, a variable's, or by name."""
-    if isinstance(one, str | bytes):
-        return _by_name(graph, one.decode() if isinstance(one, bytes) else one)
-    element = getattr(one, "ref", one)
+    if isinstance(fetch, str | bytes):
+        return _by_name(graph, fetch.decode() if isinstance(fetch, bytes) else fetch)
+    element = getattr(fetch, "ref", fetch)
     if not isinstance(element, Tensor | Op):
         raise TypeError(
-            f"{one!r} of type {type(one).__name__} cannot be fetched; give a tensor, "
-            f"an op, a variable, a name such as 'add:0', or lists and dicts of them."
+            f"{fetch!r} of type {type(fetch).__name__} cannot be fetched; give a "
+            f"tensor, an op, a variable, a name such as 'add:0', or lists and dicts "
+            f"of them."
         )
     if element.graph is not graph:
         raise ValueError(
-            f"{one!r} belongs to another graph than the session; make the session with "
-            f"graph=..., or build it in the session's graph."
+            f"{fetch!r} belongs to another graph than the session; make the session "
+            f"with graph=..., or build it in the session's graph."
         )
     return element
 

@@ -92,15 +92,15 @@ class _Pass:
     def stream(self, stage: Any) -> Iterator[Element]:
         return _STREAMS[stage["kind"]](self, stage)
 
-    def value(self, given: Any) -> Any:
+    def value(self, part: Any) -> Any:
         """Return an argument: itself, or what came from outside."""
-        return self._captured[given["from"]] if isinstance(given, dict) else given
+        return self._captured[part["from"]] if isinstance(part, dict) else part
 
-    def number(self, given: Any) -> int:
-        return int(self.value(given))
+    def number(self, part: Any) -> int:
+        return int(self.value(part))
 
-    def values(self, given: Sequence[Any]) -> list[Any]:
-        return [self.value(part) for part in given]
+    def values(self, parts: Sequence[Any]) -> list[Any]:
+        return [self.value(part) for part in parts]
 
     def kept(self, stage: Any, make: Callable[[], Any]) -> Any:
         if stage["id"] not in self._kept:

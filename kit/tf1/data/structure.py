@@ -46,21 +46,23 @@ def mapped(change: Callable[[Any], Any], nest: Any) -> Any:
     return packed_like(nest, map(change, flatten(nest)))
 
 
-def flatten_up_to(nest: Any, given: Any) -> list[Any]:
-    """Return the parts of `given` that stand where `nest` has its components.
+def flatten_up_to(nest: Any, elements: Any) -> list[Any]:
+    """Return the parts of `elements` that stand where `nest` has its components.
 
     Raises `TypeError` or `ValueError` where the forms differ.
     """
     if isinstance(nest, tuple):
-        if not isinstance(given, tuple | list) or len(given) != len(nest):
-            raise _differ(nest, given)
-        pairs = zip(nest, given, strict=True)
+        if not isinstance(elements, tuple | list) or len(elements) != len(nest):
+            raise _differ(nest, elements)
+        pairs = zip(nest, elements, strict=True)
         return [leaf for a, b in pairs for leaf in flatten_up_to(a, b)]
     if isinstance(nest, Mapping):
-        if not isinstance(given, Mapping) or set(given) != set(nest):
-            raise _differ(nest, given)
-        return [leaf for k in sorted(nest) for leaf in flatten_up_to(nest[k], given[k])]
-    return [given]
+        if not isinstance(elements, Mapping) or set(elements) != set(nest):
+            raise _differ(nest, elements)
+        return [
+            leaf for k in sorted(nest) for leaf in flatten_up_to(nest[k], elements[k])
+        ]
+    return [elements]
 
 
 def _differ(nest: Any, other: Any) -> Exception:

@@ -30,32 +30,32 @@ class DefaultStack(threading.local, Generic[T]):
         """Whether nothing is installed."""
         return not self._stack
 
-    def push(self, one: T) -> None:
+    def push(self, item: T) -> None:
         """Install one more."""
-        self._stack.append(one)
+        self._stack.append(item)
 
-    def remove(self, one: T) -> None:
+    def remove(self, item: T) -> None:
         """Uninstall one, wherever it is in the stack; do nothing if it is not there."""
         for at in range(len(self._stack) - 1, -1, -1):
-            if self._stack[at] is one:
+            if self._stack[at] is item:
                 del self._stack[at]
                 return
 
     @contextmanager
-    def installed(self, one: T) -> Iterator[Any]:
-        """Install `one` for a block.
+    def installed(self, item: T) -> Iterator[Any]:
+        """Install `item` for a block.
 
         Raises `AssertionError`, as the original does, when the block is left while
         another one is innermost.
         """
-        self.push(one)
+        self.push(item)
         try:
-            yield one
+            yield item
         finally:
-            in_order = self.top() is one
-            self.remove(one)
+            in_order = self.top() is item
+            self.remove(item)
             if not in_order:
                 raise AssertionError(
-                    f"Nesting violated: {one!r} was left while another was the "
+                    f"Nesting violated: {item!r} was left while another was the "
                     f"default; leave the inner block first."
                 )

@@ -31,18 +31,18 @@ def tuple(
         return [None if tensor is None else _after(gate, tensor) for tensor in tensors]
 
 
-def _after(gate: Op, one: Any) -> Any:
+def _after(gate: Op, tensor: Any) -> Any:
     """Return the value of a tensor, or of rows, once `gate` is done."""
-    graph = graph_for([one])
+    graph = graph_for([tensor])
     with (
-        op_scope(None, "control_dependency", [one]) as scope,
-        graph.colocate_with(one),
+        op_scope(None, "control_dependency", [tensor]) as scope,
+        graph.colocate_with(tensor),
         graph.control_dependencies([gate]),
     ):
-        if isinstance(one, IndexedSlices):
-            values = create("Identity", one.values, name=scope)
-            return IndexedSlices(values, one.indices, one.dense_shape)
-        return create("Identity", one._as_tensor(), name=scope)
+        if isinstance(tensor, IndexedSlices):
+            values = create("Identity", tensor.values, name=scope)
+            return IndexedSlices(values, tensor.indices, tensor.dense_shape)
+        return create("Identity", tensor._as_tensor(), name=scope)
 
 
 def Print(

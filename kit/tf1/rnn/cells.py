@@ -396,39 +396,34 @@ class DropoutWrapper(RNNCell):
                 "DropoutWrapper takes no variational_recurrent and no "
                 "dropout_state_filter_visitor here; leave them out."
             )
-        self._cell, self._seed = cell, seed
+        self.wrapped_cell, self._seed = cell, seed
         self._kept = (input_keep_prob, output_keep_prob, state_keep_prob)
-
-    @property
-    def wrapped_cell(self) -> Any:
-        """The cell itself."""
-        return self._cell
 
     @property
     def state_size(self) -> Any:
         """That of the cell."""
-        return self._cell.state_size
+        return self.wrapped_cell.state_size
 
     @property
     def output_size(self) -> Any:
         """That of the cell."""
-        return self._cell.output_size
+        return self.wrapped_cell.output_size
 
     @property
     def variables(self) -> list[Any]:
         """Those of the cell."""
-        inner: list[Any] = self._cell.variables
+        inner: list[Any] = self.wrapped_cell.variables
         return inner
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Return that of the cell."""
-        return self._cell.zero_state(batch_size, dtype)
+        return self.wrapped_cell.zero_state(batch_size, dtype)
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         """Return the output and the next state, with what was dropped."""
         of_input, of_output, of_state = self._kept
         inputs = self._dropped(convert_to_tensor(inputs), of_input)
-        output, new = self._cell(inputs, state, scope)
+        output, new = self.wrapped_cell(inputs, state, scope)
         # The memory c of an LSTM is kept whole, as in the original.
         new = self._state(new, of_state)
         return self._dropped(output, of_output), new

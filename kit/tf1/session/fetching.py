@@ -27,30 +27,31 @@ class InaccessibleTensorError(ValueError):
     """
 
 
-def fetchable(graph: Graph, given: Any, *, tensors_only: bool = False) -> Any:
+def fetchable(graph: Graph, fetches: Any, *, tensors_only: bool = False) -> Any:
     """Return a structure of fetches as `kit.session` takes it.
 
     Raises `InaccessibleTensorError` for what was marked by `prevent_fetching`, and
     `RuntimeError` for an operation if only tensors are wanted.
     """
-    if isinstance(given, SparseTensor):
-        return SparseTensorValue(given.indices, given.values, given.dense_shape)
-    if isinstance(given, list):
-        return [fetchable(graph, item, tensors_only=tensors_only) for item in given]
-    if isinstance(given, tuple):
-        parts = [fetchable(graph, item, tensors_only=tensors_only) for item in given]
-        return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
-    if isinstance(given, Mapping):
+    if isinstance(fetches, SparseTensor):
+        return SparseTensorValue(fetches.indices, fetches.values, fetches.dense_shape)
+    if isinstance(fetches, list):
+        return [fetchable(graph, item, tensors_only=tensors_only) for item in fetches]
+    if isinstance(fetches, tuple):
+        parts = [fetchable(graph, item, tensors_only=tensors_only) for item in fetches]
+        return type(fetches)(*parts) if hasattr(fetches, "_fields") else tuple(parts)
+    if isinstance(fetches, Mapping):
         values = [
-            fetchable(graph, item, tensors_only=tensors_only) for item in given.values()
+            fetchable(graph, item, tensors_only=tensors_only)
+            for item in fetches.values()
         ]
-        return mapping_like(given, dict(zip(given, values, strict=True)))
-    if names := field_names(given):
-        parts = [getattr(given, name) for name in names]
+        return mapping_like(fetches, dict(zip(fetches, values, strict=True)))
+    if names := field_names(fetches):
+        parts = [getattr(fetches, name) for name in names]
         parts = [fetchable(graph, part, tensors_only=tensors_only) for part in parts]
-        return type(given)(**dict(zip(names, parts, strict=True)))
-    _check(graph, given, tensors_only)
-    return given
+        return type(fetches)(**dict(zip(names, parts, strict=True)))
+    _check(graph, fetches, tensors_only)
+    return fetches
 
 
 def _check(graph: Graph, fetch: Any, tensors_only: bool) -> None:
@@ -74,16 +75,16 @@ def _check(graph: Graph, fetch: Any, tensors_only: bool) -> None:
         )
 
 
-def feedable(graph: Graph, given: Any) -> Any:
+def feedable(graph: Graph, feeds: Any) -> Any:
     """Return feeds as `kit.session` takes them.
 
     Raises `TypeError` for anything that is not a dict, `ValueError` for a tensor that
     was marked by `prevent_feeding` and for tensors inside of values.
     """
-    if given is None or not isinstance(given, Mapping):
-        return given
+    if feeds is None or not isinstance(feeds, Mapping):
+        return feeds
     fed: dict[Any, Any] = {}
-    for key, value in given.items():
+    for key, value in feeds.items():
         for part_key, part in _pairs(key, value):
             fed[part_key] = _fed(graph, part_key, part)
     return fed

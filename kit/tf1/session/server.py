@@ -71,10 +71,10 @@ class Server:
         """
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f"config is {config!r}; give a tf.ConfigProto.")
-        self._server_def = _resolved(
+        self.server_def = _resolved(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
-        self._native = _listening(self._server_def)
+        self._native = _listening(self.server_def)
         self._is_started = False
         _enter(self)
         if start:
@@ -86,11 +86,6 @@ class Server:
     ) -> Server:
         """Return the only server of a cluster of one task, on a free port."""
         return Server({"local": ["localhost:0"]}, config=config, start=start)
-
-    @property
-    def server_def(self) -> ServerDef:
-        """The task, the cluster and the configuration of this server."""
-        return self._server_def
 
     @property
     def target(self) -> str:
@@ -110,7 +105,7 @@ class Server:
     def _place(self) -> tuple[str, int]:
         address = self._native.address
         assert isinstance(address, TcpAddress)
-        wanted = _own_address(self._server_def)
+        wanted = _own_address(self.server_def)
         return wanted.host, address.port
 
     def __repr__(self) -> str:

@@ -128,17 +128,7 @@ class PartitionInfo:
                 f"Expected 0 <= offset < shape in each dimension, but found "
                 f"var_offset={var_offset} and full_shape={full_shape}."
             )
-        self._whole, self._offset = full_shape, var_offset
-
-    @property
-    def full_shape(self) -> Sequence[int]:
-        """The shape of the whole."""
-        return self._whole
-
-    @property
-    def var_offset(self) -> Sequence[int]:
-        """Where the part begins, in each dimension."""
-        return self._offset
+        self.full_shape, self.var_offset = full_shape, var_offset
 
     def single_offset(self, shape: Sequence[int]) -> int:
         """Return where a part of this shape begins, in the dimension that is cut.
@@ -146,7 +136,7 @@ class PartitionInfo:
         0 if none is. Raises as `single_slice_dim` does.
         """
         cut = self.single_slice_dim(shape)
-        return 0 if cut is None else self._offset[cut]
+        return 0 if cut is None else self.var_offset[cut]
 
     def single_slice_dim(self, shape: Sequence[int]) -> int | None:
         """Return the dimension in which a part of this shape is cut; None if in none.
@@ -155,22 +145,22 @@ class PartitionInfo:
         that is not within the whole, and for one that is cut in several dimensions.
         """
         sizes = _sequence("shape", shape)
-        if len(sizes) != len(self._whole):
+        if len(sizes) != len(self.full_shape):
             raise ValueError(
                 f"Expected equal length, but received shape={shape} and full_shape="
-                f"{self._whole}."
+                f"{self.full_shape}."
             )
-        places = list(zip(self._offset, sizes, self._whole, strict=True))
+        places = list(zip(self.var_offset, sizes, self.full_shape, strict=True))
         if any(begin + size > whole for begin, size, whole in places):
             raise ValueError(
-                f"With var_offset={self._offset}, a partition of shape={shape} would "
-                f"exceed full_shape={self._whole}."
+                f"With var_offset={self.var_offset}, a partition of shape={shape} "
+                f"would exceed full_shape={self.full_shape}."
             )
         cut = [i for i, (_, size, whole) in enumerate(places) if size != whole]
         if len(cut) > 1:
             raise ValueError(
                 f"Cannot use single_slice_dim() with shape={shape} and full_shape="
-                f"{self._whole}: the dimensions {cut} are all cut."
+                f"{self.full_shape}: the dimensions {cut} are all cut."
             )
         return cut[0] if cut else None
 

@@ -233,20 +233,15 @@ class name_scope:
     ) -> None:
         if not isinstance(default_name, str | None):
             raise TypeError(f"default_name is a string or None, not {default_name!r}.")
-        self._name = default_name if name is None else name
+        self.name = default_name if name is None else name
         self._values = values
         # A stack, since one object may be entered again, also within itself.
         self._blocks: list[AbstractContextManager[str]] = []
 
-    @property
-    def name(self) -> str | None:
-        """The name that was asked for."""
-        return self._name
-
     def __enter__(self) -> str:
-        if self._name is not None and not isinstance(self._name, str):
-            raise TypeError(f"the name of a scope is a string, not {self._name!r}.")
-        if self._name is None and self._values is not None:
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"the name of a scope is a string, not {self.name!r}.")
+        if self.name is None and self._values is not None:
             raise ValueError(
                 "At least one of name (None) and default_name (None) must be provided."
             )
@@ -261,7 +256,7 @@ class name_scope:
     @contextmanager
     def _block(self) -> Iterator[str]:
         graph = graph_for(list(self._values or ()))
-        with graph.as_default(), graph.name_scope(self._name) as scope:
+        with graph.as_default(), graph.name_scope(self.name) as scope:
             yield scope
 
 

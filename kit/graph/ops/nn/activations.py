@@ -125,6 +125,10 @@ def _linear(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make(op.type, gradients[0], op.inputs[1], **op.attrs), None]
 
 
+def _sigmoid_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
+    return [make("SigmoidGrad", conj(op.outputs[0]), gradients[0])]
+
+
 def _sigmoid_grad_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     (y, dy), g = map(conj, op.inputs), gradients[0]
     by_y = multiply(multiply(g, dy), subtract(1, multiply(y, 2)))
@@ -203,7 +207,7 @@ sigmoid = _enter(
     "Sigmoid",
     "1 / (1 + exp(-x))",
     sigmoids.sigmoid,
-    lambda op, gradients: [make("SigmoidGrad", conj(op.outputs[0]), gradients[0])],
+    _sigmoid_gradient,
     infer_float,
     call="sigmoid(x)",
 )

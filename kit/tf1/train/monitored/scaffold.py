@@ -72,12 +72,12 @@ class Scaffold:
             name: getattr(other, name) if value is None and other else value
             for name, value in settings.items()
         }
-        self._init_fn: Callable[[Any], Any] | None = None
+        self.init_fn: Callable[[Any], Any] | None = None
         if init_fn is not None:
             call = init_fn
-            self._init_fn = lambda session: call(self, session)
+            self.init_fn = lambda session: call(self, session)
         elif other is not None:
-            self._init_fn = other.init_fn
+            self.init_fn = other.init_fn
 
     def finalize(self) -> Scaffold:
         """Make what is missing, and finalize the graph; returns itself.
@@ -149,11 +149,6 @@ class Scaffold:
         "summary_op", "What a `SummarySaverHook` runs: all summaries; None without any."
     )
     saver = _part("saver", "What saves and restores.")
-
-    @property
-    def init_fn(self) -> Callable[[Any], Any] | None:
-        """The function called with the session after `init_op`."""
-        return self._init_fn
 
 
 def _init_all() -> Any:

@@ -32,12 +32,7 @@ class StepContext:
 
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
         """Use `run_with_hooks_fn` to run with hooks, `session` to run without."""
-        self._session, self._run_with_hooks = session, run_with_hooks_fn
-
-    @property
-    def session(self) -> Any:
-        """The session itself: what it runs calls no hooks."""
-        return self._session
+        self.session, self._run_with_hooks = session, run_with_hooks_fn
 
     def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
         """Run as the monitored session does."""

@@ -105,21 +105,21 @@ class Supervisor:
         }
         with self._graph.as_default():
             self._fill()
-        self._is_chief, self._coord = is_chief, Coordinator()
+        self.is_chief, self.coord = is_chief, Coordinator()
         self._stop_grace_secs = stop_grace_secs
-        self._init_feed_dict, self._init_fn = init_feed_dict, init_fn
+        self.init_feed_dict, self._init_fn = init_feed_dict, init_fn
         self._logdir = local_path(logdir) if is_chief and logdir else None
-        self._save_path: str | None = None
+        self.save_path: str | None = None
         if self._logdir is not None:  # as it is written: not made a Path
-            self._save_path = f"{self._logdir.rstrip('/')}/{checkpoint_basename}"
-        self._save_summaries_secs = save_summaries_secs if is_chief else None
-        self._save_model_secs = save_model_secs if is_chief else None
-        self._summary_writer: Any = None
+            self.save_path = f"{self._logdir.rstrip('/')}/{checkpoint_basename}"
+        self.save_summaries_secs = save_summaries_secs if is_chief else None
+        self.save_model_secs = save_model_secs if is_chief else None
+        self.summary_writer: Any = None
         if is_chief:
-            self._summary_writer = self._writer_of(summary_writer)
-        self._session_manager = session_manager
+            self.summary_writer = self._writer_of(summary_writer)
+        self.session_manager = session_manager
         if session_manager is None:
-            self._session_manager = SessionManager(
+            self.session_manager = SessionManager(
                 local_init_op=self.local_init_op,
                 ready_op=self.ready_op,
                 ready_for_local_init_op=self.ready_for_local_init_op,
@@ -203,46 +203,6 @@ class Supervisor:
     summary_op = _part("summary_op", "What gives the summaries; None for nothing.")
     global_step = _part("global_step", "What counts the steps; None if nothing does.")
 
-    @property
-    def is_chief(self) -> bool:
-        """Whether it initialises, restores and saves."""
-        return self._is_chief
-
-    @property
-    def session_manager(self) -> Any:
-        """What makes the sessions."""
-        return self._session_manager
-
-    @property
-    def coord(self) -> Coordinator:
-        """What stops the threads."""
-        return self._coord
-
-    @property
-    def init_feed_dict(self) -> Any:
-        """What is fed to `init_op`."""
-        return self._init_feed_dict
-
-    @property
-    def summary_writer(self) -> Any:
-        """What summaries are given to; None for nothing, and for a worker."""
-        return self._summary_writer
-
-    @property
-    def save_summaries_secs(self) -> float | None:
-        """The seconds between two summaries; None for a worker."""
-        return self._save_summaries_secs
-
-    @property
-    def save_model_secs(self) -> float | None:
-        """The seconds between two checkpoints; None for a worker."""
-        return self._save_model_secs
-
-    @property
-    def save_path(self) -> str | None:
-        """The prefix of its checkpoints, without the step; None if it saves none."""
-        return self._save_path
-
     # -- sessions and what runs beside them --------------------------------------------
 
     def prepare_or_wait_for_session(
@@ -258,10 +218,10 @@ class Supervisor:
         The chief restores or initialises, a worker waits for it. Raises what
         `SessionManager.prepare_session` and `wait_for_session` raise.
         """
-        self._coord.clear_stop()  # for those who make a new session after a failure
+        self.coord.clear_stop()  # for those who make a new session after a failure
         self._tell_writer("reopen")
-        if self._is_chief:
-            session = self._session_manager.prepare_session(
+        if self.is_chief:
+            session = self.session_manager.prepare_session(
                 master,
                 init_op=self.init_op,
                 saver=self.saver,
@@ -269,7 +229,7 @@ class Supervisor:
                 wait_for_checkpoint=wait_for_checkpoint,
                 max_wait_secs=max_wait_secs,
                 config=config,
-                init_feed_dict=self._init_feed_dict,
+                init_feed_dict=self.init_feed_dict,
                 init_fn=self._init_fn,
             )
             self._write_graph()
@@ -277,7 +237,7 @@ class Supervisor:
                 logging.info("Starting standard services.")
                 self.start_standard_services(session)
         else:
-            session = self._session_manager.wait_for_session(
+            session = self.session_manager.wait_for_session(
                 master, config=config, max_wait_secs=max_wait_secs
             )
         if start_standard_services:
@@ -304,7 +264,7 @@ class Supervisor:
 
         None, with a warning, without a `logdir`. Raises `RuntimeError` for a worker.
         """
-        if not self._is_chief:
+        if not self.is_chief:
             raise RuntimeError(
                 "Only chief supervisor can start standard services. Because only "
                 "chief supervisors can write events."
@@ -316,12 +276,12 @@ class Supervisor:
             return None
         self._log_session(sess, "START")
         threads: list[LooperThread] = []
-        if self._save_summaries_secs and self._summary_writer is not None:
+        if self.save_summaries_secs and self.summary_writer is not None:
             if self.summary_op is not None:
                 threads.append(SVSummaryThread(self, sess))
             if self.global_step is not None:
                 threads.append(SVStepCounterThread(self, sess))
-        if self.saver is not None and self._save_model_secs:
+        if self.saver is not None and self.save_model_secs:
             threads.append(SVTimerCheckpointThread(self, sess))
         for thread in threads:
             thread.start()
@@ -334,7 +294,7 @@ class Supervisor:
         started: list[Any] = []
         for runner in queue_runners:
             started += runner.create_threads(
-                sess, coord=self._coord, daemon=True, start=True
+                sess, coord=self.coord, daemon=True, start=True
             )
         return started
 
@@ -349,7 +309,7 @@ class Supervisor:
 
         None is without a pause. An error of `target` ends the training.
         """
-        return LooperThread.loop(self._coord, timer_interval_secs, target, args, kwargs)
+        return LooperThread.loop(self.coord, timer_interval_secs, target, args, kwargs)
 
     def stop(
         self,
@@ -362,9 +322,9 @@ class Supervisor:
         Raises what one of them raised, and `RuntimeError` for those that still run
         after `stop_grace_secs`, unless `ignore_live_threads`.
         """
-        self._coord.request_stop()
+        self.coord.request_stop()
         try:
-            self._coord.join(threads, self._stop_grace_secs, ignore_live_threads)
+            self.coord.join(threads, self._stop_grace_secs, ignore_live_threads)
         finally:
             if close_summary_writer:  # last: a thread may have been using it
                 self._log_session(None, "STOP")
@@ -373,19 +333,19 @@ class Supervisor:
 
     def request_stop(self, ex: Any = None) -> None:
         """Ask all threads to stop; see `Coordinator.request_stop`."""
-        self._coord.request_stop(ex)
+        self.coord.request_stop(ex)
 
     def should_stop(self) -> bool:
         """Return whether a stop was requested."""
-        return self._coord.should_stop()
+        return self.coord.should_stop()
 
     def stop_on_exception(self) -> AbstractContextManager[None]:
         """Stop all threads if the block raises; see `Coordinator`."""
-        return self._coord.stop_on_exception()
+        return self.coord.stop_on_exception()
 
     def wait_for_stop(self) -> None:
         """Wait until somebody requests a stop."""
-        self._coord.wait_for_stop()
+        self.coord.wait_for_stop()
 
     def summary_computed(
         self, sess: Any, summary: Any, global_step: int | None = None
@@ -394,7 +354,7 @@ class Supervisor:
 
         Raises `RuntimeError` if there is no writer.
         """
-        if self._summary_writer is None:
+        if self.summary_writer is None:
             raise RuntimeError(
                 f"Writing a summary requires a summary writer: that of a chief with a "
                 f"logdir, where TensorBoard is installed: {INSTALL}; or one given as "
@@ -402,7 +362,7 @@ class Supervisor:
             )
         if global_step is None and self.global_step is not None:
             global_step = value_of_step(sess, self.global_step)
-        self._summary_writer.add_summary(summary, global_step)
+        self.summary_writer.add_summary(summary, global_step)
 
     @contextmanager
     def managed_session(
@@ -439,18 +399,18 @@ class Supervisor:
 
     def _log_session(self, sess: Any, status: str, **more: Any) -> None:
         """Tell a writer of event files what happens, with the step of a session."""
-        if not isinstance(self._summary_writer, FileWriter):
+        if not isinstance(self.summary_writer, FileWriter):
             return
         if sess is not None and self.global_step is None:
             return  # without a step TensorBoard can do nothing with it
         log = message("SessionLog")
         session_log = log(status=getattr(log, status), **more)
         step = None if sess is None else value_of_step(sess, self.global_step)
-        self._summary_writer.add_session_log(session_log, step)
+        self.summary_writer.add_session_log(session_log, step)
 
     def _tell_writer(self, method: str, *arguments: Any) -> None:
         """Call a method of the writer; those of others may have fewer of them."""
-        call = getattr(self._summary_writer, method, None)
+        call = getattr(self.summary_writer, method, None)
         if call is not None:
             call(*arguments)
 

@@ -39,13 +39,8 @@ class ExponentialMovingAverage:
         name: str = "ExponentialMovingAverage",
     ) -> None:
         self._decay, self._num_updates = decay, num_updates
-        self._zero_debias, self._name = zero_debias, name
+        self._zero_debias, self.name = zero_debias, name
         self._averages: dict[Any, Any] = {}
-
-    @property
-    def name(self) -> str:
-        """The name, which is part of the names of the averages."""
-        return self._name
 
     def apply(self, var_list: Any = None) -> Any:
         """Return an operation that updates the averages, by default of all trainables.
@@ -65,7 +60,7 @@ class ExponentialMovingAverage:
                     self._averages[variable] = self._shadow(variable)
                 if self._zero_debias and not isinstance(variable, Variable):
                     debiased.add(variable)
-            with op_scope(None, self._name) as scope:
+            with op_scope(None, self.name) as scope:
                 decay = self._current_decay()
                 updates = [
                     _moved(self._averages[var], var, decay, var in debiased)
@@ -76,8 +71,8 @@ class ExponentialMovingAverage:
     def _shadow(self, of: Any) -> Any:
         if not isinstance(of, Variable):
             is_state = of.op.op_def.gives_ref
-            return create_filled_slot(of, 0.0, self._name, colocate=is_state)
-        made = create_slot(of, of.initialized_value(), self._name)
+            return create_filled_slot(of, 0.0, self.name, colocate=is_state)
+        made = create_slot(of, of.initialized_value(), self.name)
         of.graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, of)
         return made
 
@@ -96,7 +91,7 @@ class ExponentialMovingAverage:
         """Return the name that the average of a variable has, or would have."""
         if var in self._averages:
             return str(self._averages[var].op.name)
-        wanted = f"{var.op.name}/{self._name}"
+        wanted = f"{var.op.name}/{self.name}"
         return get_default_graph().unique_name(wanted, mark_as_used=False)
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:

@@ -38,43 +38,46 @@ from kit.tf1.variables.variable_lists import trainable_variables
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def variables_in(given: Any) -> list[Any]:
+def variables_in(variables: Any) -> list[Any]:
     """Return the variables in nested lists; a partitioned one gives its parts."""
-    if isinstance(given, list | tuple):
-        return [leaf for item in given for leaf in variables_in(item)]
-    if isinstance(given, dict):
-        return [leaf for key in sorted(given) for leaf in variables_in(given[key])]
-    parts = getattr(given, "_get_variable_list", None)
-    return [given] if parts is None else list(parts())
+    if isinstance(variables, list | tuple):
+        return [leaf for item in variables for leaf in variables_in(item)]
+    if isinstance(variables, dict):
+        return [
+            leaf for key in sorted(variables) for leaf in variables_in(variables[key])
+        ]
+    parts = getattr(variables, "_get_variable_list", None)
+    return [variables] if parts is None else list(parts())
 
 
-def check_floating(one: Any) -> None:
+def check_floating(variable: Any) -> None:
     """Raise `ValueError` unless a tensor or variable is of floating point numbers."""
-    dtype = one.dtype.base_dtype
+    dtype = variable.dtype.base_dtype
     if dtype.name not in _FLOATS:
         raise ValueError(
-            f"Invalid type {dtype!r} for {one.name}, expected: {', '.join(_FLOATS)}."
+            f"Invalid type {dtype!r} for {variable.name}, expected: "
+            f"{', '.join(_FLOATS)}."
         )
 
 
-def gradient_of(given: Any) -> Any:
+def gradient_of(gradient: Any) -> Any:
     """Return a gradient as a tensor or as rows, None as None. Raises `TypeError`."""
-    if given is None:
+    if gradient is None:
         return None
     try:
-        return convert_to_tensor_or_indexed_slices(given)
+        return convert_to_tensor_or_indexed_slices(gradient)
     except (TypeError, ValueError) as exc:
         raise TypeError(
             f"Gradient must be convertible to a Tensor or IndexedSlices, or None: "
-            f"{given!r}"
+            f"{gradient!r}"
         ) from exc
 
 
-def variable_of(given: Any) -> Any:
+def variable_of(variable: Any) -> Any:
     """Return a variable as it is; raises `NotImplementedError` for a tensor."""
-    if given.op.type != "VariableV2":
-        raise NotImplementedError(f"Trying to update a Tensor {given!r}")
-    return given
+    if variable.op.type != "VariableV2":
+        raise NotImplementedError(f"Trying to update a Tensor {variable!r}")
+    return variable
 
 
 def constrained(

@@ -36,7 +36,7 @@ class Coordinator:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
-        self._is_joined = False
+        self.joined = False
         self._threads: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
@@ -47,7 +47,7 @@ class Coordinator:
         """
         failure = self._failure_in(ex)
         with self._lock:
-            if self._is_joined and failure is not None:
+            if self.joined and failure is not None:
                 raise failure  # nobody will join again: it would be lost
             if not self._stopped.is_set():
                 if failure is not None:
@@ -75,7 +75,7 @@ class Coordinator:
     def clear_stop(self) -> None:
         """Clear the request to stop, and its error."""
         with self._lock:
-            self._is_joined, self._failure = False, None
+            self.joined, self._failure = False, None
             self._stopped.clear()
 
     def should_stop(self) -> bool:
@@ -127,7 +127,7 @@ class Coordinator:
                 thread.join(max(0.0, end - time.monotonic()))
         late = [item.name for item in waited if item.is_alive()]
         with self._lock:
-            self._is_joined = True
+            self.joined = True
             self._threads = set()
         self._conclude(late, ignore_live_threads)
 
@@ -139,11 +139,6 @@ class Coordinator:
         if not ignore_live_threads:
             raise RuntimeError(text)
         logging.info(text)
-
-    @property
-    def joined(self) -> bool:
-        """Whether `join` has returned or raised."""
-        return self._is_joined
 
     def raise_requested_exception(self) -> None:
         """Raise the error that came with the request to stop, if any."""

@@ -160,7 +160,7 @@ class QueueRunner:
         self._sessions: weakref.WeakKeyDictionary[
             Any, weakref.ReferenceType[QueueThreads]
         ] = weakref.WeakKeyDictionary()
-        self._exceptions_raised: list[Exception] = []
+        self.exceptions_raised: list[Exception] = []
         self._lock = threading.Lock()
         if queue_runner_def is not None:
             if queue or enqueue_ops:
@@ -169,47 +169,17 @@ class QueueRunner:
             return
         if not queue or not enqueue_ops:
             raise ValueError("Must provide queue and enqueue_ops.")
-        self._queue, self._enqueue_ops = queue, enqueue_ops
-        self._closed_types = _closed_types(queue_closed_exception_types)
-        self._close_op = queue.close() if close_op is None else close_op
-        self._cancel_op = cancel_op
+        self.queue, self.enqueue_ops = queue, enqueue_ops
+        self.queue_closed_exception_types = _closed_types(queue_closed_exception_types)
+        self.close_op = queue.close() if close_op is None else close_op
+        self.cancel_op = cancel_op
         if cancel_op is None:
-            self._cancel_op = queue.close(cancel_pending_enqueues=True)
-
-    @property
-    def queue(self) -> Any:
-        """The queue."""
-        return self._queue
-
-    @property
-    def enqueue_ops(self) -> Sequence[Any]:
-        """The operations, one for each thread."""
-        return self._enqueue_ops
-
-    @property
-    def close_op(self) -> Any:
-        """The operation that closes the queue at the end of the input."""
-        return self._close_op
-
-    @property
-    def cancel_op(self) -> Any:
-        """The operation that closes the queue when the coordinator stops."""
-        return self._cancel_op
-
-    @property
-    def queue_closed_exception_types(self) -> tuple[type[KitError], ...]:
-        """The errors that mean the end of the input."""
-        return self._closed_types
-
-    @property
-    def exceptions_raised(self) -> list[Exception]:
-        """Errors of the threads that had no coordinator to report to."""
-        return self._exceptions_raised
+            self.cancel_op = queue.close(cancel_pending_enqueues=True)
 
     @property
     def name(self) -> str:
         """The name of the queue."""
-        return str(self._queue.name)
+        return str(self.queue.name)
 
     def create_threads(
         self,
@@ -229,7 +199,7 @@ class QueueRunner:
                 return []
             mine = QueueThreads(self, sess, coord, self._keep)
             self._sessions[sess] = weakref.ref(mine)
-            self._exceptions_raised = []
+            self.exceptions_raised = []
         made = mine.make()
         for thread in made:
             if coord is not None:
@@ -243,15 +213,15 @@ class QueueRunner:
         """Return it as a message; None if its queue is not below `export_scope`."""
         if export_scope is not None and not self.name.startswith(export_scope):
             return None
-        types = self._closed_types
+        types = self.queue_closed_exception_types
         return QueueRunnerDef(
             queue_name=_without(self.name, export_scope),
             enqueue_op_name=[
                 _without(enqueue_op.name, export_scope)
-                for enqueue_op in self._enqueue_ops
+                for enqueue_op in self.enqueue_ops
             ],
-            close_op_name=_without(self._close_op.name, export_scope),
-            cancel_op_name=_without(self._cancel_op.name, export_scope),
+            close_op_name=_without(self.close_op.name, export_scope),
+            cancel_op_name=_without(self.cancel_op.name, export_scope),
             queue_closed_exception_types=[
                 error_code_from_exception_type(kind) for kind in types
             ],
@@ -267,20 +237,20 @@ class QueueRunner:
     def _keep(self, error: Exception) -> None:
         logging.error("Exception in QueueRunner: %s", error)
         with self._lock:
-            self._exceptions_raised.append(error)
+            self.exceptions_raised.append(error)
 
     def _read(self, definition: QueueRunnerDef, scope: str | None) -> None:
         def find(name: str) -> Any:
             full = f"{scope}/{name}" if scope else name
             return get_default_graph().as_graph_element(full)
 
-        self._queue = find(definition.queue_name)
-        self._enqueue_ops = [find(op_name) for op_name in definition.enqueue_op_name]
-        self._close_op, self._cancel_op = map(
+        self.queue = find(definition.queue_name)
+        self.enqueue_ops = [find(op_name) for op_name in definition.enqueue_op_name]
+        self.close_op, self.cancel_op = map(
             find, (definition.close_op_name, definition.cancel_op_name)
         )
         codes = definition.queue_closed_exception_types
-        self._closed_types = _closed_types(
+        self.queue_closed_exception_types = _closed_types(
             tuple(exception_type_from_error_code(code) for code in codes) or None
         )
 

@@ -68,32 +68,17 @@ class DataSet:
             images = images.reshape(len(images), math.prod(images.shape[1:]))
         if name == "float32":
             images = images.astype(np.float32) / np.float32(255)
-        self._images, self._labels = images, labels
+        self.images, self.labels = images, labels
         self._is_fake, self._is_one_hot = fake_data, one_hot
         first, second = get_seed(seed)
         chosen = first if seed is None else second
         self._dice = np.random.RandomState(chosen and chosen % 2**32)
-        self._epochs_completed = self._next = 0
-
-    @property
-    def images(self) -> Array:
-        """The images, in the order of this epoch."""
-        return self._images
-
-    @property
-    def labels(self) -> Array:
-        """Their classes, or a row for each if it is `one_hot`."""
-        return self._labels
+        self.epochs_completed = self._next = 0
 
     @property
     def num_examples(self) -> int:
         """How many there are."""
-        return _CLASSES * 1000 if self._is_fake else len(self._images)
-
-    @property
-    def epochs_completed(self) -> int:
-        """How often all were given."""
-        return self._epochs_completed
+        return _CLASSES * 1000 if self._is_fake else len(self.images)
 
     def next_batch(
         self, batch_size: int, fake_data: bool = False, shuffle: bool = True
@@ -102,30 +87,30 @@ class DataSet:
         if fake_data or self._is_fake:
             label = [1] + [0] * (_CLASSES - 1) if self._is_one_hot else 0
             return [[1] * _SIDE**2] * batch_size, [label] * batch_size
-        if not len(self._images):
+        if not len(self.images):
             raise InvalidArgumentError(
                 "there are no images; read them with a validation_size above 0."
             )
-        if self._next == self._epochs_completed == 0 and shuffle:
+        if self._next == self.epochs_completed == 0 and shuffle:
             self._shuffle()
         images, labels, missing = [], [], batch_size
-        while missing > len(self._images) - self._next:
-            images.append(self._images[self._next :])
-            labels.append(self._labels[self._next :])
+        while missing > len(self.images) - self._next:
+            images.append(self.images[self._next :])
+            labels.append(self.labels[self._next :])
             missing -= len(images[-1])
-            self._epochs_completed += 1
+            self.epochs_completed += 1
             self._next = 0
             if shuffle:
                 self._shuffle()
         end = self._next + missing
-        images.append(self._images[self._next : end])
-        labels.append(self._labels[self._next : end])
+        images.append(self.images[self._next : end])
+        labels.append(self.labels[self._next : end])
         self._next = end
         return np.concatenate(images), np.concatenate(labels)
 
     def _shuffle(self) -> None:
-        order = self._dice.permutation(len(self._images))
-        self._images, self._labels = self._images[order], self._labels[order]
+        order = self._dice.permutation(len(self.images))
+        self.images, self.labels = self.images[order], self.labels[order]
 
 
 class Datasets(NamedTuple):
