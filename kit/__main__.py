@@ -160,14 +160,14 @@ def _server(
     return Server.from_environment(ps=ps, port=port, **options)
 
 
-def _manifest(credentials: Path | None, **given: Any) -> int:
+def _manifest(credentials: Path | None, **options: Any) -> int:
     for field in ("limits", "environment"):
         # As with `docker run --env`, the last of several holds.
-        pairs = given.pop(field) or None
-        given[field] = pairs and dict(_pair(pair) for pair in pairs)
+        pairs = options.pop(field) or None
+        options[field] = pairs and dict(_pair(pair) for pair in pairs)
     if credentials is not None:
-        given["credentials"] = Credentials.load(credentials)
-    objects = manifest(**given)
+        options["credentials"] = Credentials.load(credentials)
+    objects = manifest(**options)
     for key, warning in objects[0]["metadata"].get("annotations", {}).items():
         print(f"{key}: {warning}", file=sys.stderr)
     print(as_list(objects))

@@ -86,11 +86,11 @@ class TextReader:
             self._next = next(self._rest)
         return is_there
 
-    def field(self, *known: str) -> str:
-        """Read the name of a field, one of those that are `known`."""
-        if self._next.text not in known:
-            raise self._fail(" or ".join(known))
-        return self._take("word", " or ".join(known))
+    def field(self, *names: str) -> str:
+        """Read the name of a field, one of those that are `names`."""
+        if self._next.text not in names:
+            raise self._fail(" or ".join(names))
+        return self._take("word", " or ".join(names))
 
     def block(self, *once: str, repeated: tuple[str, ...] = ()) -> Iterator[str]:
         """Yield the fields of a nested message by name; the caller reads the values.

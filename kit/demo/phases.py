@@ -207,7 +207,7 @@ def disagreements(training: Training) -> list[str]:
     return wrong
 
 
-def differing_bits(one: Mapping[str, Array], other: Mapping[str, Array]) -> int:
+def differing_bits(params: Mapping[str, Array], other: Mapping[str, Array]) -> int:
     """Return in how many bits two sets of parameters differ.
 
     >>> a = {"w": np.float32([1.0, 2.0])}
@@ -215,7 +215,7 @@ def differing_bits(one: Mapping[str, Array], other: Mapping[str, Array]) -> int:
     2
     """
     count = 0
-    for name, value in one.items():
+    for name, value in params.items():
         left = np.frombuffer(value.tobytes(), np.uint8)
         right = np.frombuffer(other[name].tobytes(), np.uint8)
         count += int(np.bitwise_count(left ^ right).sum())

@@ -321,21 +321,21 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
     )
 
 
-def problems(found: Recovered) -> list[str]:
+def problems(training: Recovered) -> list[str]:
     """Return the promises that were not kept, a sentence for each."""
     wrong = []
-    if found.restored < found.saved:
+    if training.restored < training.saved:
         wrong.append(
-            f"the trainer went on from step {found.restored}, although the checkpoint "
-            f"of step {found.saved} was complete."
+            f"the trainer went on from step {training.restored}, although the "
+            f"checkpoint of step {training.saved} was complete."
         )
-    if found.reached < found.wanted:
+    if training.reached < training.wanted:
         wrong.append(
-            f"the trainer ended at step {found.reached}, before {found.wanted}."
+            f"the trainer ended at step {training.reached}, before {training.wanted}."
         )
-    if not found.losses[-1] < _GOOD_LOSS:
+    if not training.losses[-1] < _GOOD_LOSS:
         wrong.append(
-            f"the trainer's loss is {found.losses[-1]} at the end, not below "
+            f"the trainer's loss is {training.losses[-1]} at the end, not below "
             f"{_GOOD_LOSS}."
         )
     return wrong

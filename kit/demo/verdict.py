@@ -77,7 +77,7 @@ _EXACT: Final = 1000  # from here on every digit of what was measured is told
 _QUANTITY: Final = re.compile(r"([-+]?[\d,.]+(?:[eE][-+]?\d+)?)\s*(\D*)")
 
 
-def quantity(given: object, unit: str) -> float:
+def quantity(answer: object, unit: str) -> float:
     """Return an answer as a number in `unit`; it may have another unit of that kind.
 
     Raises `InvalidArgumentError`, with a sentence for the learner, if it is not one.
@@ -85,14 +85,14 @@ def quantity(given: object, unit: str) -> float:
     >>> quantity("1.5 kB", "bytes a step"), quantity("0.05 s", "ms"), quantity(7, "")
     (1500.0, 50.0, 7.0)
     """
-    if isinstance(given, str):
-        value = _with_unit(given.strip(), unit)
-    elif isinstance(given, bool) or not isinstance(given, Real):
+    if isinstance(answer, str):
+        value = _with_unit(answer.strip(), unit)
+    elif isinstance(answer, bool) or not isinstance(answer, Real):
         raise InvalidArgumentError(
-            f"a number is asked for, this is a {type(given).__name__}."
+            f"a number is asked for, this is a {type(answer).__name__}."
         )
     else:
-        value = _plain(given)
+        value = _plain(answer)
     if math.isnan(value):
         raise InvalidArgumentError("nan is not a number.")
     if abs(value) > _MOST:
@@ -152,7 +152,7 @@ def chosen(guess: str, right: str) -> AnswerVerdict:
 
 
 def number(
-    given: object,
+    answer: object,
     right: float,
     *,
     well: str,
@@ -170,10 +170,10 @@ def number(
     >>> number("6 kB", 6000, well="Yes.", hints={}, otherwise="Again.", unit="bytes")
     Right. Yes.
     """
-    if given is None or given is ...:
+    if answer is None or answer is ...:
         return AnswerVerdict(False, _EMPTY)
     try:
-        value = quantity(given, unit)
+        value = quantity(answer, unit)
     except InvalidArgumentError as error:
         return _not_yet(error.message)
     if _is_near(value, right, share):
@@ -220,7 +220,7 @@ def _with(name: str, value: float, unit: str) -> str:
 
 
 def function(
-    given: object, judge: Callable[[Function], str], well: str
+    answer: object, judge: Callable[[Function], str], well: str
 ) -> AnswerVerdict:
     """Judge a function: `judge` calls it, and returns what is wrong, or "".
 
@@ -229,13 +229,13 @@ def function(
     >>> function(lambda: 1 / 0, lambda f: f(), well="Yes.")
     Not yet: your function raised ZeroDivisionError: division by zero.
     """
-    if given is None or given is ...:
+    if answer is None or answer is ...:
         return AnswerVerdict(False, _EMPTY)
-    if not callable(given):
-        return _not_yet(f"{given!r} is not a function; write one with def.")
+    if not callable(answer):
+        return _not_yet(f"{answer!r} is not a function; write one with def.")
 
     def called(*args: Any) -> Any:
-        result = given(*args)
+        result = answer(*args)
         if result is ...:
             raise _Unwritten
         return result

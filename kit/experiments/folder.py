@@ -129,12 +129,12 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
     return Sweep(kept.trials(), str(kept.path))
 
 
-def _take(path: Path, found: dict[str, Any], trial: Trial) -> None:
+def _take(path: Path, stored: dict[str, Any], trial: Trial) -> None:
     """Take over a result that is done."""
-    result = found.get("result")
+    result = stored.get("result")
     if not isinstance(result, dict):
         raise _damaged(path, "it has no result")
-    if found.get("state") != "done":
+    if stored.get("state") != "done":
         return
     trial.state, trial.is_new = "done", False
     trial.result = {k: math.nan if v is None else v for k, v in result.items()}

@@ -332,19 +332,19 @@ class Sweep:
         return words.html_table(self.rows(), caption)
 
 
-def _names(given: Sequence[dict[str, Any]]) -> list[str]:
+def _names(trials: Sequence[dict[str, Any]]) -> list[str]:
     """Return what combinations differ in, in words; all of them where they do not.
 
     >>> _names([{"topology": "ring", "batch": 4}, {"topology": "ring", "batch": 8}])
     ['batch=4', 'batch=8']
     """
-    keys = dict.fromkeys(key for settings in given for key in settings)
+    keys = dict.fromkeys(key for settings in trials for key in settings)
     varied = [
-        key for key in keys if len({repr(settings.get(key)) for settings in given}) > 1
+        key for key in keys if len({repr(settings.get(key)) for settings in trials}) > 1
     ]
     return [
         ", ".join(_shown(k, settings[k]) for k in varied or keys if k in settings)
-        for settings in given
+        for settings in trials
     ]
 
 

@@ -121,9 +121,9 @@ def _computed(
     return [np.asarray(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
-def _with_value(static: Static, found: Array) -> Static:
+def _with_value(static: Static, value: Array) -> Static:
     if static.value is not None:
         return static
-    if kind_of(found.dtype) == "f" and np.isnan(found).any():
-        return static._replace(partial=found)
-    return static._replace(value=found.astype(static.dtype))
+    if kind_of(value.dtype) == "f" and np.isnan(value).any():
+        return static._replace(partial=value)
+    return static._replace(value=value.astype(static.dtype))

@@ -63,7 +63,7 @@ def replayed(
     names: Sequence[str],
     what: str,
     options: Mapping[str, Any],
-    given: Sequence[GivenValue],
+    inputs: Sequence[GivenValue],
     words: str = "",
     hosts: tuple[int, ...] = (),
 ) -> ReplayedCall | None:
@@ -73,13 +73,16 @@ def replayed(
     several dtypes.
     """
     n = len(names)
-    dtypes = {dtype for item in given for dtype, _ in leaves(item.form)}
+    dtypes = {dtype for item in inputs for dtype, _ in leaves(item.form)}
     if n > MOST_TASKS or len(dtypes) != 1 or what not in _RECIPES:
         return None
     (dtype,) = dtypes
     recipes = [
         _recipe(
-            Recipes(n, me, hosts, 1 << 20), what, options, [item.form for item in given]
+            Recipes(n, me, hosts, 1 << 20),
+            what,
+            options,
+            [item.form for item in inputs],
         )
         for me in range(n)
     ]
@@ -89,7 +92,7 @@ def replayed(
         n_elements = -(-max(item.size for item in recipes) // size)
         layout = lay_out([Spec("pieces", (n_elements,), dtype)], 1)
     parts = []
-    for recipe, value in zip(recipes, given, strict=True):
+    for recipe, value in zip(recipes, inputs, strict=True):
         places = zip(recipe.places, value.arrays(), strict=False)
         begin = [(region, part, array) for (region, part, _), array in places]
         parts.append(SteppedPart(recipe.plan, begin))

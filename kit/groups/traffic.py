@@ -114,7 +114,7 @@ def traffic_of(state: GroupState) -> GroupTraffic:
 
 
 def traffic_in(
-    names: Sequence[str], told: Sequence[Mapping[str, Any]], by: int
+    names: Sequence[str], statuses: Sequence[Mapping[str, Any]], by: int
 ) -> GroupTraffic:
     """Return the bytes of all links, from what each task has told; empty: nothing.
 
@@ -122,7 +122,7 @@ def traffic_in(
     each has that of what it has sent.
     """
     measured, formula = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
-    for rank, status in enumerate(told):
+    for rank, status in enumerate(statuses):
         for source, destination, kind, _, n_bytes, _ in status.get("totals", ()):
             measured[source, destination, kind] += n_bytes
         for source, destination, kind, n_bytes in status.get("formula", ()):

@@ -249,13 +249,13 @@ def topology_of(name: str | None) -> Topology:
     return topology
 
 
-def ufunc_of(what: str, op: str, given: Value) -> np.ufunc:
+def ufunc_of(what: str, op: str, value: Value) -> np.ufunc:
     """Return what combines two values; raises for dtypes that it does not suit."""
     if not isinstance(op, str) or op not in OPS:
         raise InvalidArgumentError(
             f"{what}() got op={op!r}; there are {', '.join(OPS)}."
         )
-    for array in given.arrays:
+    for array in value.arrays:
         if not _suits(op, array.dtype):
             raise InvalidArgumentError(
                 f"{what}() cannot make the {op} of {array.dtype}; convert it first, "

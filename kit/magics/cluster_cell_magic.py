@@ -192,19 +192,19 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
     return arguments_given | ({"jobs": jobs} if jobs else {})
 
 
-def has_shape(given: dict[str, Any]) -> bool:
+def has_shape(options: dict[str, Any]) -> bool:
     """Whether the arguments describe a cluster; its link and start deadline do not.
 
     >>> has_shape({"worker": 2}), has_shape({"link": "1gbit"})
     (True, False)
     """
-    return bool(given.keys() - {"link", "start_deadline_s"})
+    return bool(options.keys() - {"link", "start_deadline_s"})
 
 
-def is_alike(one: ClusterOptions, other: ClusterOptions) -> bool:
+def is_alike(options: ClusterOptions, other: ClusterOptions) -> bool:
     """Whether two clusters are the same for their user."""
     fields = ("tasks", "threads", "transport", "insecure", "lease_s", "launcher")
-    return all(getattr(one, name) == getattr(other, name) for name in fields)
+    return all(getattr(options, name) == getattr(other, name) for name in fields)
 
 
 def decide(

@@ -67,10 +67,11 @@ def measured(logs: Sequence[Sequence[Event]], line: ClockedRun) -> Figures:
     )
 
 
-def over(found: Figures, target: Figures) -> list[str]:
+def over(figures: Figures, target: Figures) -> list[str]:
     """Return the names of the figures that are above their limits."""
     pairs = [
-        (f.name, getattr(found, f.name), getattr(target, f.name)) for f in fields(found)
+        (f.name, getattr(figures, f.name), getattr(target, f.name))
+        for f in fields(figures)
     ]
     return [
         name

@@ -264,10 +264,10 @@ def is_untouched(logs: Logs) -> bool:
 # Too dear: which figure is over its target, and where that comes from.
 
 
-def excess(puzzle: Puzzle, logs: Logs, found: Figures, line: ClockedRun) -> str:
+def excess(puzzle: Puzzle, logs: Logs, figures: Figures, line: ClockedRun) -> str:
     """Return what costs more than the target, and where, in a sentence; or ""."""
-    for name in over(found, puzzle.target):
-        value = shown(name, getattr(found, name))
+    for name in over(figures, puzzle.target):
+        value = shown(name, getattr(figures, name))
         most = shown(name, getattr(puzzle.target, name))
         return _SENTENCES[name](puzzle.tasks, logs, line, value, most)
     return ""

@@ -133,7 +133,7 @@ def code_difference(which: str, recorded: Facts, now: Facts) -> str:
     )
 
 
-def data_difference(recorded: Facts, given: Facts) -> str:
+def data_difference(recorded: Facts, current: Facts) -> str:
     """Return how data differ from the recorded ones; empty if they do not.
 
     >>> one, other = (data_facts(np.array([n, 5])) for n in (3, 4))
@@ -142,9 +142,9 @@ def data_difference(recorded: Facts, given: Facts) -> str:
     >>> data_difference(one, one)
     ''
     """
-    before, now = recorded["arrays"], given["arrays"]
-    if recorded["kind"] != given["kind"] or len(before) != len(now):
-        return f"the data are {_in_words(given)} and were {_in_words(recorded)}"
+    before, now = recorded["arrays"], current["arrays"]
+    if recorded["kind"] != current["kind"] or len(before) != len(now):
+        return f"the data are {_in_words(current)} and were {_in_words(recorded)}"
     return "; ".join(
         f"the digest of data[{number}] is {new['sha256'][:12]} and was "
         f"{old['sha256'][:12]}; it is {new['dtype']}{new['shape']} and was "

@@ -264,9 +264,9 @@ def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
     return np.unique(pushes)  # a push in several messages counts once
 
 
-def recorder_of(given: object, work: Work | None) -> Recorder | None:
+def recorder_of(value: object, work: Work | None) -> Recorder | None:
     """Return the recorder that `record=` asks for; None for no recording."""
-    options = recording_of(given)
+    options = recording_of(value)
     return Recorder(options, work) if options is not None else None
 
 

@@ -300,16 +300,16 @@ def replay(
 # Computing, and what is compared meanwhile.
 
 
-def opened(content: Content, given: ReplayInputs) -> Recomputation:
+def opened(content: Content, inputs: ReplayInputs) -> Recomputation:
     """Return the members of a recorded training, to be used with `with`."""
-    check_options(given.job)
+    check_options(inputs.job)
     if not content.epochs:
         raise FailedPreconditionError(
             f"{content.name} ends before the training had begun: nothing to replay."
         )
     held = stretches(content.epochs, content.n_done)
-    check_losses(given.job, held, content.changes)
-    about = given.job, given.work, held, orders(content), pushed(content)
+    check_losses(inputs.job, held, content.changes)
+    about = inputs.job, inputs.work, held, orders(content), pushed(content)
     threads = content.arithmetic.threads if content.arithmetic is not None else 0
     return Recomputation(*about, threads)
 

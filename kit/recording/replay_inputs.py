@@ -158,7 +158,7 @@ def _import(facts: Facts, what: str, argument: str) -> None:
 
 
 def _object(
-    content: Content, name: str, given: Any, stored: Own, is_trusted: bool
+    content: Content, name: str, own: Any, stored: Own, is_trusted: bool
 ) -> Any:
     """Return an optimizer or compressor; None where the job has it, or there is none.
 
@@ -166,13 +166,13 @@ def _object(
     """
     job, facts = content.job, content.own.get(name)
     if name == COMPRESS:
-        given = compressor_of(given)
-        if given is None and facts is None and job.payload.encodes:
-            given = _compressor(job.compress)
-    elif isinstance(given, str):
-        given = rules.by_name(given)
-    if given is not None or facts is None:
-        return given
+        own = compressor_of(own)
+        if own is None and facts is None and job.payload.encodes:
+            own = _compressor(job.compress)
+    elif isinstance(own, str):
+        own = rules.by_name(own)
+    if own is not None or facts is None:
+        return own
     kind = ours(name, facts)
     if kind is None and name in stored:
         return stored[name]

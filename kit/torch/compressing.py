@@ -60,10 +60,9 @@ class Compress:
             )
         key = tuple(map(id, bucket.parameters()))
         hosts = all_on_host(bucket.gradients(), adds=True)
-        found = self._buckets.get(key)
-        if found is None:
-            found = self._buckets[key] = self._new(key, hosts, group)
-        found.exchange(hosts, group)
+        if key not in self._buckets:
+            self._buckets[key] = self._new(key, hosts, group)
+        self._buckets[key].exchange(hosts, group)
         put_back(hosts)
         future: Any = torch.futures.Future()
         future.set_result(bucket.buffer())

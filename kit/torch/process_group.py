@@ -187,9 +187,9 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._begin(opts, outputs, results, act)
 
-    def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> CallWork:
+    def all_gather_single(self, output: Any, tensor: Any, opts: Any = None) -> CallWork:
         """Put all tasks' tensors into one, one behind the other."""
-        return self.all_gather_single_coalesced([output], [given], opts)
+        return self.all_gather_single_coalesced([output], [tensor], opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _allgather_base = all_gather_single
@@ -241,10 +241,10 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._reduce_scatter(outputs, parts, opts or c10d.ReduceScatterOptions())
 
     def reduce_scatter_single(
-        self, output: Any, given: Any, opts: Any = None
+        self, output: Any, tensor: Any, opts: Any = None
     ) -> CallWork:
         """Do the same for one tensor."""
-        return self.reduce_scatter_single_coalesced([output], [given], opts)
+        return self.reduce_scatter_single_coalesced([output], [tensor], opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     _reduce_scatter_base = reduce_scatter_single
@@ -273,14 +273,14 @@ class TaskProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def all_to_all_single(
         self,
         output: Any,
-        given: Any,
+        tensor: Any,
         output_sizes: Sequence[int] | None,
         input_sizes: Sequence[int] | None,
         opts: Any = None,
     ) -> CallWork:
         """Do the same, where the parts lie behind each other in one tensor."""
-        result, source = on_host(output), on_host(given)
-        parts = pieces(source, input_sizes or self._equal(given))
+        result, source = on_host(output), on_host(tensor)
+        parts = pieces(source, input_sizes or self._equal(tensor))
         room = pieces(result, output_sizes or self._equal(output))
 
         def act() -> object:

@@ -214,14 +214,14 @@ class StepTimes:
             queued_ns[task] = round(ns * queued / whole) if whole else 0
         return queued_ns
 
-    def is_slow_alone(self, one: int, other: int) -> bool:
+    def is_slow_alone(self, task: int, other: int) -> bool:
         """Whether payloads between two tasks take far longer than those of others.
 
         At least three times as many nanoseconds per byte, over all transfers.
         """
         table = self.window.transfers
         ends = np.sort(np.stack([table["source"], table["destination"]]), axis=0)
-        is_theirs = (ends[0] == min(one, other)) & (ends[1] == max(one, other))
+        is_theirs = (ends[0] == min(task, other)) & (ends[1] == max(task, other))
         if is_theirs.all():
             return True
 

@@ -182,13 +182,14 @@ def verify(head: Buffer, header: Header, *payload: Buffer) -> None:
         compare(header, checksum(head, *payload))
 
 
-def compare(header: Header, found: int) -> None:
+def compare(header: Header, checksum: int) -> None:
     """Do what `verify` does, with a `checksum` found elsewhere."""
-    if header.checksum not in (None, found):
+    if header.checksum not in (None, checksum):
         raise ProtocolError(
             f"frame {header.sequence} is damaged: its checksum says "
-            f"{header.checksum:#010x}, its {header.length} bytes give {found:#010x}. "
-            f"Nothing of it was used; drop this connection and open a new one.",
+            f"{header.checksum:#010x}, its {header.length} bytes give "
+            f"{checksum:#010x}. Nothing of it was used; drop this connection and open "
+            f"a new one.",
             step=header.step,
         )
 

@@ -306,10 +306,10 @@ class Path(NamedTuple):
         )
 
 
-def path(found: SceneLayout, link: Link) -> Path:
+def path(layout: SceneLayout, link: Link) -> Path:
     """Return the line of a link; it keeps right, so that both directions are seen."""
-    box, other = found.boxes[link[0]], found.boxes[link[1]]
-    if not found.is_ring and box.y != other.y:
+    box, other = layout.boxes[link[0]], layout.boxes[link[1]]
+    if not layout.is_ring and box.y != other.y:
         # At a server, lines start apart from each other, in the order of the workers.
         spread = max(-40.0, min(40.0, 0.3 * (other.x - box.x)))
         box, other = (

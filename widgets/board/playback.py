@@ -275,8 +275,8 @@ def _step_frame(
     return StepFrame(moment, span.last, int(steps["end"].max()))
 
 
-def _scaled(found: list[StepFrame], peak: float) -> Iterator[StepFrame]:
+def _scaled(frames: list[StepFrame], peak: float) -> Iterator[StepFrame]:
     """Give all moments one scale, so that bars and arrows can be compared."""
-    for frame in found:
+    for frame in frames:
         scale, limit = run_state.capacity(frame.moment.link, peak)
         yield frame._replace(moment=replace(frame.moment, scale=scale, limit=limit))

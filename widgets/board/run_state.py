@@ -366,14 +366,14 @@ def learned(recent: Trace, step: int) -> tuple[float | None, float | None]:
     """Return the loss and the accuracy of a step, means over its examples."""
     measures = recent.measures[recent.measures["step"] == step]
     shares = measures[measures["name"] == b"accuracy"]
-    found: list[float | None] = []
+    values: list[float | None] = []
     for table, name in ((recent.steps, "loss"), (shares, "value")):
         mine = table[(table["step"] == step) & (table["examples"] > 0)]
         weights = mine["examples"].astype(np.float64)
-        found.append(
+        values.append(
             float(np.average(mine[name], weights=weights)) if len(mine) else None
         )
-    return found[0], found[1]
+    return values[0], values[1]
 
 
 def whole_steps(

@@ -67,9 +67,9 @@ class Theme:
     hatch: str  # the pattern drawn on a filled bar
     text_px: int = TEXT_PX  # the text of figures
 
-    def hue(self, place: int) -> str:
-        """Return the colour number `place`, starting again after the last."""
-        return self.hues[place % len(self.hues)]
+    def hue(self, number: int) -> str:
+        """Return the colour number `number`, starting again after the last."""
+        return self.hues[number % len(self.hues)]
 
     def colour(self, name: str) -> str:
         """Return the colour of a name: a field of this class, or `h0` to `h5`.
@@ -151,12 +151,12 @@ def topology_hues(shown: Iterable[str]) -> dict[str, int]:
     return hues
 
 
-def link_look(place: int) -> tuple[str, str]:
-    """Return the colour's name and the dash of link number `place`.
+def link_look(number: int) -> tuple[str, str]:
+    """Return the colour's name and the dash of link number `number`.
 
     >>> link_look(0), link_look(6)
     (('h0', 'solid'), ('h0', 'dotted'))
     """
     n_hues = len(LIGHT.hues)
     # The dash changes with the colour, so that neighbours differ in both.
-    return f"h{place % n_hues}", DASHES[(place + place // n_hues) % len(DASHES)]
+    return f"h{number % n_hues}", DASHES[(number + number // n_hues) % len(DASHES)]

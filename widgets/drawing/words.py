@@ -135,8 +135,8 @@ def _share(trace: Trace, job: str, spent: Ints) -> str:
     return f"{job} {listed(parts)}"
 
 
-def volume(columns: Columns, found: str = "measured") -> str:
-    """Say whether the bytes per step, `found` somehow, are those of the formula."""
+def volume(columns: Columns, what: str = "measured") -> str:
+    """Say whether the bytes per step, `what` somehow, are those of the formula."""
     if not columns["place"]:
         return _NOTHING
     most = int(np.argmax(np.maximum(columns["sent"], columns["received"])))
@@ -146,7 +146,7 @@ def volume(columns: Columns, found: str = "measured") -> str:
         f"{columns['sent'][most]:.3g} MB and receives {columns['received'][most]:.3g} "
         f"MB in each step."
     )
-    return f"{busiest} {_agreement(columns, found)}"
+    return f"{busiest} {_agreement(columns, what)}"
 
 
 def _agreement(columns: Columns, source: str) -> str:

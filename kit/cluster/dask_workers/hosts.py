@@ -104,9 +104,9 @@ class DaskHosts(LaunchedHosts):
                 for host in self._hosts:
                     host.tell_ended()
 
-    def _has_lost(self, host: FarHost, known: frozenset[int]) -> bool:
+    def _has_lost(self, host: FarHost, engines: frozenset[int]) -> bool:
         is_lost = host.is_lost or host.facts.label in self._gone
-        if host.engine not in known:
+        if host.engine not in engines:
             is_lost = True
             host.engine = -1  # the controller may give its number to another host
         return is_lost

@@ -41,7 +41,7 @@ def fields(kind: type[Launcher]) -> dict[str, Form]:
     return {name: form_of(hints[name]) or TEXT for name in names}
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, words: list[str]) -> str:
     """Return a hint at the known word that is most similar to `word`; else nothing.
 
     >>> nearest("--wroker", ["--ps", "--worker"])
@@ -49,5 +49,5 @@ def nearest(word: str, known: list[str]) -> str:
     >>> nearest("--colour", ["--ps"])
     ''
     """
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
     return f" Did you mean {near[0]}?" if near else ""

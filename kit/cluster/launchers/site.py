@@ -26,7 +26,7 @@ VARIABLE = "KIT_LAUNCHERS"
 _MOST_BYTES = 1 << 20
 
 
-def from_site(name: str, **given: Any) -> Launcher:
+def from_site(name: str, **options: Any) -> Launcher:
     """Return a launcher as the site's file describes it.
 
     The file is the one that `KIT_LAUNCHERS` names, else
@@ -67,7 +67,7 @@ def from_site(name: str, **given: Any) -> Launcher:
             f"no launcher is called {name!r}.{nearest(name, list(known()))} There are: "
             f"{', '.join(known())}."
         )
-    values = launcher_defaults(name) | given
+    values = launcher_defaults(name) | options
     try:
         return kind(**values)
     except TypeError as error:

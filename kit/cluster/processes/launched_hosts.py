@@ -481,9 +481,9 @@ class LaunchedHosts(Hosts):
             for host in self._hosts:
                 host.tell_ended()
 
-    def _has_lost(self, host: FarHost, known: frozenset[int]) -> bool:
-        """Return whether a host is gone; `known` are the controller's engines."""
-        return host.engine not in known
+    def _has_lost(self, host: FarHost, engines: frozenset[int]) -> bool:
+        """Return whether a host is gone; `engines` are the controller's engines."""
+        return host.engine not in engines
 
     # -- end -----------------------------------------------------------------------
 

@@ -153,9 +153,9 @@ def _record_of(folder: Path) -> bytes:
         os.close(fd)
 
 
-def is_left_behind(one: LeftBehind) -> bool:
+def is_left_behind(cluster: LeftBehind) -> bool:
     """Whether its notebook is gone."""
-    return one.owner in (Owner.REAPER, Owner.NOBODY)
+    return cluster.owner in (Owner.REAPER, Owner.NOBODY)
 
 
 def clean(environment: Mapping[str, str] = os.environ) -> list[LeftBehind]:

@@ -209,10 +209,10 @@ def following(stages: StageSums, sums: Arrays) -> Arrays | None:
         return mean
 
 
-def put(given: Arrays, places: Arrays) -> None:
+def put(arrays: Arrays, places: Arrays) -> None:
     """Copy arrays to their places in a stage or among the gradients."""
     for name, target in places.items():
-        np.copyto(target, given[name])
+        np.copyto(target, arrays[name])
 
 
 def _is_finite(value: Array) -> bool:

@@ -43,7 +43,7 @@ class Stage(NamedTuple):
     group: Group
 
 
-def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
+def checked_specs(stages: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
     """Return what a compressor's `stages` gave; `InvalidArgumentError` if it is wrong.
 
     >>> checked_specs([[Spec("w", (3,), "float16")]], "Own")
@@ -55,11 +55,11 @@ def checked_specs(given: Sequence[Sequence[Spec]], who: str) -> StageSpecs:
                 Spec(str(name), tuple(int(length) for length in shape), str(dtype))
                 for name, shape, dtype in stage
             )
-            for stage in given
+            for stage in stages
         )
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{who}.stages() gave {given!r}; give a list of stages, each a list of "
+            f"{who}.stages() gave {stages!r}; give a list of stages, each a list of "
             f"kit.exchange.Spec(name, shape, dtype)."
         ) from error
     if not result or not all(result):

@@ -194,12 +194,12 @@ class Endpoint:
         member has sent before its end still counts.
         """
 
-        def found() -> Port | None:
+        def first() -> Port | None:
             arrived = (port for port in ports if port.has_arrived())
             return next(arrived, None) or next(filter(self.is_gone, ports), None)
 
-        while (port := found()) is None:
-            self._wait(lambda: found() is not None, None)
+        while (port := first()) is None:
+            self._wait(lambda: first() is not None, None)
         return port
 
     def is_gone(self, port: Port) -> bool:

@@ -89,7 +89,7 @@ class Contributions:
         if self.who(BufferPlace(NEXT), column):
             return BufferPlace(NEXT)
         own = [BufferPlace(GRAD), *filter(_is_own_spare, self._places(column))]
-        buffer = max(own, key=lambda one: len(self.who(one, column)))
+        buffer = max(own, key=lambda buffer: len(self.who(buffer, column)))
         return buffer if self.who(buffer, column) else None
 
     def kept(self, column: int) -> list[BufferPlace]:

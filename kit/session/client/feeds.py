@@ -37,7 +37,7 @@ Later = Callable[[Sequence[tuple[Fed, Any]]], list[Any]]
 
 
 def read_feeds(
-    graph: Graph, given: Mapping[Any, Any] | None, later: Later | None = None
+    graph: Graph, feeds: Mapping[Any, Any] | None, later: Later | None = None
 ) -> dict[Tensor, Any]:
     """Return the fed tensors and their values.
 
@@ -47,14 +47,14 @@ def read_feeds(
     Raises `TypeError` for a key that cannot be fed, `ValueError` for a value of another
     shape or one that cannot be converted.
     """
-    if given is None:
+    if feeds is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(feeds, Mapping):
         raise TypeError(
-            f"feed_dict is {type(given).__name__}; give a dict from tensors to values."
+            f"feed_dict is {type(feeds).__name__}; give a dict from tensors to values."
         )
     fed: dict[Tensor, Any] = {}
-    for key, value in given.items():
+    for key, value in feeds.items():
         if isinstance(key, tuple):
             for part_key, part in _pairs(key, value):
                 fed[fed_tensor(graph, part_key)] = part

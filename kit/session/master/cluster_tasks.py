@@ -61,10 +61,10 @@ class ClusterTasks:
         chosen = [task for task in self.tasks if task == me or passes(task, filters)]
         chosen.sort(key=lambda task: (task != me, task))
         facts: dict[str, Arithmetic] = {}
-        known = {task: self._known(task, deadline, check, facts) for task in chosen}
+        facts_of = {task: self._known(task, deadline, check, facts) for task in chosen}
         for words in differences([*facts.items()], with_threads=True):
             warnings.warn(words, stacklevel=2)
-        return known
+        return facts_of
 
     def ask(
         self,

@@ -82,9 +82,9 @@ class TaskRuntime:
 
         return there
 
-    def is_same(self, one: Device | None, other: Device | None) -> bool:
+    def is_same(self, device: Device | None, other: Device | None) -> bool:
         """Whether arrays of one device can be used on another (None: the host)."""
-        return self._gpu(one) is self._gpu(other)
+        return self._gpu(device) is self._gpu(other)
 
     def move(self, source: Device | None, to: Device | None, value: Any) -> Any:
         """Return a value on another device.

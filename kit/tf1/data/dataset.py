@@ -95,10 +95,10 @@ class Dataset(Formed):
         wanted = [static_of(shape) for shape in flatten(shapes)]
         form = mapped(lambda _: None, types)
 
-        def elements(*given: Any) -> Any:
+        def elements(*arguments: Any) -> Any:
             return map(
                 lambda element: _of_generator(element, form, dtypes, wanted),
-                iter(generator(*given)),
+                iter(generator(*arguments)),
             )
 
         stage = {
@@ -450,15 +450,15 @@ def _form(tensors: Any) -> tuple[Any, Any]:
     return types, mapped(lambda tensor: tensor.shape, tensors)
 
 
-def _number(given: Any, name: str, default: int | None = None) -> Any:
+def _number(count: Any, name: str, default: int | None = None) -> Any:
     """Return a whole number as itself, and a tensor of one as that."""
-    if given is None and default is not None:
+    if count is None and default is not None:
         return default
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        return int(given)
-    number = convert_to_tensor(given, name=name)
+    if isinstance(count, int | np.integer) and not isinstance(count, bool):
+        return int(count)
+    number = convert_to_tensor(count, name=name)
     if not number.dtype.is_integer:
-        raise TypeError(f"{name} is a whole number, not {given!r}.")
+        raise TypeError(f"{name} is a whole number, not {count!r}.")
     if number.shape.ndims not in (None, 0):
         raise ValueError(f"{name} is one number, not of shape {number.shape}.")
     value = number.static.value

@@ -169,8 +169,8 @@ class VariableScope:
         for key in ("regularizer", "caching_device", "partitioner", "constraint"):
             arguments[key] = arguments[key] or getattr(self, key)
 
-        def plain(name: str, **given: Any) -> Any:
-            return _found(store, name, **given)
+        def plain(name: str, **how: Any) -> Any:
+            return _found(store, name, **how)
 
         if getter is not None and not callable(getter):
             raise ValueError(f"Given custom_getter is not callable: {getter!r}")
@@ -206,8 +206,8 @@ def _chained(inner: Any, outer: Any) -> Callable[..., Any]:
     """Return a getter that asks the inner one, which asks the outer one."""
 
     def getter(plain: Any, name: str, **how: Any) -> Any:
-        def ask_outer(name: str, **given: Any) -> Any:
-            return outer(plain, name, **given)
+        def ask_outer(name: str, **options: Any) -> Any:
+            return outer(plain, name, **options)
 
         return inner(ask_outer, name, **how)
 

@@ -95,21 +95,21 @@ def store_of(graph: Graph) -> VariableStore:
 
 
 def check_same(
-    found: Variable | PartitionedVariable,
+    variable: Variable | PartitionedVariable,
     name: str,
     shape: TensorShape,
     dtype: DType | None,
 ) -> None:
     """Raise `ValueError` for another shape or dtype than a variable has."""
-    if not shape.is_compatible_with(found.shape):
+    if not shape.is_compatible_with(variable.shape):
         raise ValueError(
             f"Trying to share variable {name}, but specified shape {shape} and found "
-            f"shape {found.shape}."
+            f"shape {variable.shape}."
         )
-    if dtype is not None and not dtype.is_compatible_with(found.dtype):
+    if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         raise ValueError(
             f"Trying to share variable {name}, but specified dtype {dtype.name} and "
-            f"found dtype {found.dtype.base_dtype.name}."
+            f"found dtype {variable.dtype.base_dtype.name}."
         )
 
 

@@ -64,13 +64,13 @@ class Admission:
     def __len__(self) -> int:
         return len(self._arrivals)
 
-    def enter(self, one: PendingConnection) -> PendingConnection | None:
+    def enter(self, connection: PendingConnection) -> PendingConnection | None:
         """Take in a connection; return the one that must make room for it, if any.
 
         It is the oldest silent one of the origin with the most connections: maybe the
         new one itself.
         """
-        self._arrivals[one] = None
+        self._arrivals[connection] = None
         waiting = [each for each in self._arrivals if each.stage < LinkStage.SHAKING]
         if len(waiting) <= self._room:
             return None
@@ -81,9 +81,9 @@ class Admission:
         self.leave(chosen)
         return chosen
 
-    def leave(self, one: PendingConnection) -> None:
+    def leave(self, connection: PendingConnection) -> None:
         """Forget a connection: it became a link, or it is gone."""
-        self._arrivals.pop(one, None)
+        self._arrivals.pop(connection, None)
 
     def decide(self, now: float) -> Decision:
         """Return what must happen now. Those that must go count until they `leave`.

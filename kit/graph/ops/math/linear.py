@@ -137,8 +137,10 @@ def _bind(xp: ModuleType, attrs: Attrs) -> Callable[..., Any]:
     matmul: Callable[..., Any] = xp.matmul
 
     def multiply_out(a: Any, b: Any) -> Any:
-        found = matmul(a, b)  # float32 of bfloat16
-        return found if found.dtype is a.dtype else found.astype(a.dtype, copy=False)
+        product = matmul(a, b)  # float32 of bfloat16
+        return (
+            product if product.dtype is a.dtype else product.astype(a.dtype, copy=False)
+        )
 
     match attrs["transpose_a"], attrs["transpose_b"]:
         case False, False:

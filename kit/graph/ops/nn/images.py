@@ -94,16 +94,16 @@ def avg_pool(
     return _pool("AvgPool", x, size, strides, padding, name)
 
 
-def four(given: Any, what: str) -> Ints:
+def four(value: Any, what: str) -> Ints:
     """Return sizes along the axes of images: from one, two or four numbers.
 
     >>> four(2, "size"), four((2, 3), "size")
     ((1, 2, 2, 1), (1, 2, 3, 1))
     """
-    sizes = numbers(given)
+    sizes = numbers(value)
     if sizes is None or len(sizes) not in (1, 2, 4):
         raise ValueError(
-            f"{what} is {given!r}; give one number, two for rows and columns, or four."
+            f"{what} is {value!r}; give one number, two for rows and columns, or four."
         )
     if len(sizes) == 4:
         return sizes

@@ -57,11 +57,11 @@ def _update(title: str, rule: Rule, names: list[str]) -> Callable[..., Any]:
             for n, default in defaults.items()
         ]
     )
-    known = [field.name for field in fields(rule)]
+    settings = [field.name for field in fields(rule)]
 
     def setting(name: str) -> str:
         name = _SETTINGS.get(name, name)
-        return name if name in known else "decay"  # what RMSProp calls rho
+        return name if name in settings else "decay"  # what RMSProp calls rho
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         bound = {"name": None, **arguments_of(title, signature, args, kwargs)}

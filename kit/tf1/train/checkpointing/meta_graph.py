@@ -291,14 +291,14 @@ def _packed(content: Content) -> bytes:
 # From a message or a file to a graph.
 
 
-def read_meta_graph(given: MetaGraphDef | str) -> Content:
+def read_meta_graph(source: MetaGraphDef | str) -> Content:
     """Return what a message or a file holds; raises `IOError` for an unreadable one."""
-    if isinstance(given, MetaGraphDef):
-        saver = given.saver_def if given.HasField("saver_def") else None
-        return Content(nodes_of(given.graph_def), saver, given.collection_def)
-    path = Path(given)
+    if isinstance(source, MetaGraphDef):
+        saver = source.saver_def if source.HasField("saver_def") else None
+        return Content(nodes_of(source.graph_def), saver, source.collection_def)
+    path = Path(source)
     if not path.is_file():
-        raise OSError(f"File {given} does not exist.")
+        raise OSError(f"File {source} does not exist.")
     try:
         with open_regular(path) as file:
             contents = bytearray(file.read())
@@ -316,7 +316,7 @@ def read_meta_graph(given: MetaGraphDef | str) -> Content:
         )
     except (ProtocolError, InvalidArgumentError, LookupError, TypeError) as exc:
         raise OSError(
-            f"Cannot parse file {given}: it is not a meta graph of kit.tf1, or "
+            f"Cannot parse file {source}: it is not a meta graph of kit.tf1, or "
             f"was written as text, which is for reading. Export it without as_text."
         ) from exc
 

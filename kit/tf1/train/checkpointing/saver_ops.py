@@ -57,17 +57,17 @@ class Saveable(NamedTuple):
     ref: Tensor
 
 
-def saveables_of(given: Any) -> list[Saveable]:
+def saveables_of(variables: Any) -> list[Saveable]:
     """Return what a `var_list` stands for: variables, or names with variables.
 
     Raises `TypeError` for anything that is not a variable, `ValueError` for a name that
     comes twice, and for one variable under two names.
     """
-    if not isinstance(given, list | tuple | set | dict):
+    if not isinstance(variables, list | tuple | set | dict):
         raise TypeError(
-            f"Variables to save should be passed in a dict or a list: {given}"
+            f"Variables to save should be passed in a dict or a list: {variables}"
         )
-    named = given if isinstance(given, dict) else _named(given)
+    named = variables if isinstance(variables, dict) else _named(variables)
     saveables: list[Saveable] = []
     for name in sorted(named):
         saveables += _of_name(name, named[name])

@@ -82,13 +82,13 @@ class FetchBundle:
         return parts_made
 
 
-def merged(given: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
+def merged(first: RunOptions | None, more: Sequence[RunOptions]) -> RunOptions:
     """Return run options that include everything that each of these asks for.
 
     The largest number counts; a switch is on if it is on in one of them.
     """
     options = RunOptions()
-    for other in [*([] if given is None else [given]), *more]:
+    for other in [*([] if first is None else [first]), *more]:
         for name in ("trace_level", "timeout_in_ms", "inter_op_thread_pool"):
             setattr(options, name, max(getattr(options, name), getattr(other, name)))
         for name in ("output_partition_graphs", "report_tensor_allocations_upon_oom"):
