@@ -131,6 +131,17 @@ def register(op_def: OpDef) -> OpDef:
     return op_def
 
 
+def enter(
+    name: str,
+    infer: Infer,
+    forward: Forward,
+    gradient: Gradient | None = None,
+    **more: Any,
+) -> None:
+    """Add an entry; `more` are further fields of `OpDef`."""
+    register(OpDef(name, infer, forward, gradient, **more))
+
+
 def register_bound(
     name: str, infer: Infer, bind: Bind, gradient: Gradient | None = None, **more: Any
 ) -> None:
@@ -139,7 +150,7 @@ def register_bound(
     def forward(xp: ModuleType, *inputs: Any, **attrs: Any) -> Any:
         return bind(xp, attrs)(*inputs)
 
-    register(OpDef(name, infer, forward, gradient, bind=bind, **more))
+    enter(name, infer, forward, gradient, bind=bind, **more)
 
 
 def lookup(name: str) -> OpDef:

@@ -11,7 +11,7 @@ from kit.graph.convert import make, tensor
 from kit.graph.fold import numbers_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, OpDef, infer_like, missing, register
+from kit.graph.table import Attrs, enter, infer_like, missing
 
 
 def slice_of(x: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
@@ -91,5 +91,5 @@ def _place_at(xp: ModuleType, g: Any, x: Any, *extra: Any, begin: Ints | None) -
     return out
 
 
-register(OpDef("Slice", _infer_slice, _slice, _slice_gradient))
-register(OpDef("PlaceAt", infer_like(1), _place_at, missing))
+enter("Slice", _infer_slice, _slice, _slice_gradient)
+enter("PlaceAt", infer_like(1), _place_at, missing)

@@ -15,7 +15,7 @@ from kit.errors import InvalidArgumentError
 from kit.graph.convert import make
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, same_dtype
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 
 def _infer_merge(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -74,14 +74,12 @@ def _check_cases(_: Any, *choices: Any, needs_one: bool, at_most_one: bool) -> A
     return np.asarray(n, np.int32)
 
 
-register(OpDef("Merge", _infer_merge, _merge, _merge_gradient))
-register(
-    OpDef("ZerosUnlessRun", _infer_like_second, _zeros_unless_run, _zeros_gradient)
-)
-register(
-    OpDef(
-        *("CheckCases", infer_fixed(Static((), np.dtype(np.int32))), _check_cases),
-        stateful=True,
-        hosted=True,
-    )
+enter("Merge", _infer_merge, _merge, _merge_gradient)
+enter("ZerosUnlessRun", _infer_like_second, _zeros_unless_run, _zeros_gradient)
+enter(
+    "CheckCases",
+    infer_fixed(Static((), np.dtype(np.int32))),
+    _check_cases,
+    stateful=True,
+    hosted=True,
 )

@@ -15,7 +15,7 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.elementwise import sum_like
 from kit.graph.static import Shape, Static, broadcast, text
-from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, register_bound
 
 
 @speaks(np.broadcast_to)
@@ -128,5 +128,5 @@ def _tile_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 register_bound("BroadcastTo", _infer_to, _to, _to_gradient)
 register_bound("BroadcastLike", infer_like(1), _like, _to_gradient)
 register_bound("Tile", _infer_tile, _tile, _tile_gradient)
-register(OpDef("SumOfTiles", infer_like(1), _sum_of_tiles, _sum_of_tiles_gradient))
-register(OpDef("TileLike", infer_like(1), _tile_like, _tile_like_gradient))
+enter("SumOfTiles", infer_like(1), _sum_of_tiles, _sum_of_tiles_gradient)
+enter("TileLike", infer_like(1), _tile_like, _tile_like_gradient)

@@ -16,7 +16,7 @@ from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.arithmetic import maximum, minimum
 from kit.graph.ops.math.elementwise import sum_like, zero_for
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, enter, register_bound
 
 
 @speaks(np.where)
@@ -171,5 +171,5 @@ def _clip_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 register_bound("Select", _infer_select, _select, _select_gradient)
-register(OpDef("Where", _infer_where, _where, takes="iufcb"))
-register(OpDef("ClipByValue", _infer_clip, _clip, _clip_gradient))
+enter("Where", _infer_where, _where, takes="iufcb")
+enter("ClipByValue", _infer_clip, _clip, _clip_gradient)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kit.errors import InvalidArgumentError
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, lookup, missing, register
+from kit.graph.table import Attrs, enter, lookup, missing
 
 
 def _infer(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -34,6 +34,4 @@ def _along(
     return lookup(op).kernel(xp, {**attrs, "axis": chosen})(*xs)
 
 
-register(
-    OpDef("AlongAxis", _infer, _along, missing, n_outputs=lambda attrs: int(attrs["n"]))
-)
+enter("AlongAxis", _infer, _along, missing, n_outputs=lambda attrs: int(attrs["n"]))

@@ -19,7 +19,7 @@ from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.math.cast import cast
 from kit.graph.static import Static, axis_of
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, enter, register_bound
 
 
 def fill(shape: Any, value: Any, name: str | None = None) -> Tensor:
@@ -260,10 +260,10 @@ def _eye(xp: ModuleType, *, shape: Ints, dtype: DType) -> Any:
     return xp.eye(*shape, dtype=dtype)
 
 
-register(OpDef("Fill", _infer_fill, _fill, _fill_gradient))
+enter("Fill", _infer_fill, _fill, _fill_gradient)
 register_bound("ZerosLike", _infer_like, _all(0))
 register_bound("OnesLike", _infer_like, _all(1))
 register_bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b))
-register(OpDef("LinSpace", _infer_linspace, _linspace))
-register(OpDef("OneHot", _infer_one_hot, _one_hot))
-register(OpDef("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye))
+enter("LinSpace", _infer_linspace, _linspace)
+enter("OneHot", _infer_one_hot, _one_hot)
+enter("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye)

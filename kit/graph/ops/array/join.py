@@ -10,7 +10,7 @@ from kit.graph.arguments import Ints, number, numbers
 from kit.graph.convert import make, make_op, operands, tensor
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 
 def concat(xs: Sequence[Any], axis: Any = 0, name: str | None = None) -> Tensor:
@@ -229,26 +229,22 @@ def _split_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ConcatV2", *filled(op, gradients), axis=op.attrs["axis"])]
 
 
-register(OpDef("ConcatV2", _infer_concat, _concat, _concat_gradient))
-register(
-    OpDef(
-        "ConcatGrad",
-        lambda inputs, _: [Static(x.shape, inputs[0].dtype) for x in inputs[1:]],
-        lambda xp, g, *xs, axis, num: _cut(g, [x.shape[axis] for x in xs], axis),
-        _concat_back_gradient,
-        n_outputs=lambda attrs: int(attrs["num"]),
-    )
+enter("ConcatV2", _infer_concat, _concat, _concat_gradient)
+enter(
+    "ConcatGrad",
+    lambda inputs, _: [Static(x.shape, inputs[0].dtype) for x in inputs[1:]],
+    lambda xp, g, *xs, axis, num: _cut(g, [x.shape[axis] for x in xs], axis),
+    _concat_back_gradient,
+    n_outputs=lambda attrs: int(attrs["num"]),
 )
-register(OpDef("Pack", _infer_pack, _pack, _pack_gradient))
+enter("Pack", _infer_pack, _pack, _pack_gradient)
 _NUM: dict[str, Any] = {"n_outputs": lambda attrs: int(attrs["num"])}
-register(OpDef("Unpack", _infer_unpack, _unpack, _unpack_gradient, **_NUM))
-register(OpDef("Split", _infer_split, _split, _split_gradient, **_NUM))
-register(
-    OpDef(
-        "SplitV",
-        _infer_sizes,
-        _split_sizes,
-        _split_gradient,
-        n_outputs=lambda attrs: len(attrs["sizes"]),
-    )
+enter("Unpack", _infer_unpack, _unpack, _unpack_gradient, **_NUM)
+enter("Split", _infer_split, _split, _split_gradient, **_NUM)
+enter(
+    "SplitV",
+    _infer_sizes,
+    _split_sizes,
+    _split_gradient,
+    n_outputs=lambda attrs: len(attrs["sizes"]),
 )

@@ -14,7 +14,7 @@ from kit.graph.dtypes import STRING, Array, DType, to_array
 from kit.graph.fold import sizes_of
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, axis_of, text
-from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, register_bound
 
 # Least number of elements that must be left for an edge of 0 to be mirrored.
 _MIRRORS = {"reflect": 1, "symmetric": 0}
@@ -188,5 +188,5 @@ def _reverse_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 register_bound("Pad", _infer, _pad, _gradient)
-register(OpDef("PadGrad", infer_like(1), _pad_back, _pad_back_gradient))
-register(OpDef("ReverseV2", _infer_reverse, _reverse, _reverse_gradient))
+enter("PadGrad", infer_like(1), _pad_back, _pad_back_gradient)
+enter("ReverseV2", _infer_reverse, _reverse, _reverse_gradient)

@@ -25,7 +25,7 @@ from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.shape import reshape, shape_of
 from kit.graph.ops.math.arithmetic import add, multiply
 from kit.graph.static import Shape, Static, axis_of, is_known, n_elements, text
-from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, missing, register_bound
 
 
 def gather(x: Any, indices: Any, axis: Any = 0, name: str | None = None) -> Tensor:
@@ -237,7 +237,7 @@ def _sum_by_index(xp: ModuleType, indices: Any, values: Any) -> Any:
 
 
 register_bound("GatherV2", _infer_gather, _gather, _gather_gradient)
-register(OpDef("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient))
-register(OpDef("GatherNd", _infer_gather_nd, _gather_nd, _gather_nd_gradient))
-register(OpDef("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient))
-register(OpDef("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2))
+enter("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient)
+enter("GatherNd", _infer_gather_nd, _gather_nd, _gather_nd_gradient)
+enter("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient)
+enter("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2)

@@ -16,7 +16,7 @@ from kit.graph.kernels import segments
 from kit.graph.op import Op
 from kit.graph.ops.array.rows import flat_places, places
 from kit.graph.static import Static, agrees, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 
 def _infer(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -83,8 +83,8 @@ def _gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 for _kind in ("update", "add", "sub"):
     _name = _kind.capitalize()
     _of = _of_variable(_kind)
-    register(OpDef(f"ScatterNd{_name}", _infer, _of, stateful=True, refs=(0,)))
-    register(OpDef(f"TensorScatter{_name}", _infer, _of_copy(_kind), _gradient))
+    enter(f"ScatterNd{_name}", _infer, _of, stateful=True, refs=(0,))
+    enter(f"TensorScatter{_name}", _infer, _of_copy(_kind), _gradient)
 
 
 def _infer_found(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
@@ -109,4 +109,4 @@ def _found(xp: ModuleType, rows: Any, values: Any, *, side: str, dtype: Any) -> 
     return out
 
 
-register(OpDef("SearchSorted", _infer_found, _found))
+enter("SearchSorted", _infer_found, _found)

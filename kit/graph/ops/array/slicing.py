@@ -24,7 +24,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.array.rows import from_the_start, gather
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, register_bound
 
 Item: TypeAlias = tuple[Any, ...]
 
@@ -234,5 +234,5 @@ def _assign(_: Any, ref: Any, value: Any, *inputs: Any, spec: Sequence[Item]) ->
 SLICING.append(strided_slice)
 
 register_bound("StridedSlice", _infer, _bind, _gradient)
-register(OpDef("StridedSliceGrad", infer_like(1), _back, _gradient_back))
-register(OpDef("StridedSliceAssign", _infer_assign, _assign, stateful=True, refs=(0,)))
+enter("StridedSliceGrad", infer_like(1), _back, _gradient_back)
+enter("StridedSliceAssign", _infer_assign, _assign, stateful=True, refs=(0,))

@@ -27,7 +27,7 @@ from kit.graph.ops.math.elementwise import (
     zero_for,
 )
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, OpDef, infer_like, missing, register
+from kit.graph.table import Attrs, enter, infer_like, missing
 
 
 def _whole(
@@ -272,6 +272,6 @@ _SQUARED: dict[str, Any] = {
     "doc": "(x - y)**2, element by element",
 }
 _of_difference = _squared_difference, _difference_gradient
-register(OpDef("SquaredDifference", infer_binary, *_of_difference, **_SQUARED))
-register(OpDef("AddN", _infer_add_n, _add_n, _add_n_gradient, takes="iufc"))
-register(OpDef("LogOrZero", infer_like(0), _log_or_zero, by_one(_log_or_zero_gradient)))
+enter("SquaredDifference", infer_binary, *_of_difference, **_SQUARED)
+enter("AddN", _infer_add_n, _add_n, _add_n_gradient, takes="iufc")
+enter("LogOrZero", infer_like(0), _log_or_zero, by_one(_log_or_zero_gradient))

@@ -16,7 +16,7 @@ from kit.graph.dtypes import STRING, dtype_of, name_of
 from kit.graph.kernels.device_results import to_integers
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, enter, register_bound
 
 
 @speaks(np.astype)
@@ -92,4 +92,4 @@ def _bits(xp: ModuleType, x: Any, *, dtype: Any) -> Any:
 
 
 register_bound("Cast", _infer, _bind, _gradient)
-register(OpDef("Bitcast", _infer_bits, _bits))
+enter("Bitcast", _infer_bits, _bits)

@@ -22,9 +22,8 @@ from kit.graph.table import (
     Bind,
     Gradient,
     Infer,
-    OpDef,
+    enter,
     infer_like,
-    register,
     register_bound,
 )
 
@@ -227,4 +226,4 @@ def _sum_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("BroadcastLike", gradients[0], op.inputs[0]), None]
 
 
-register(OpDef("SumLike", infer_like(1), _sum_like, _sum_like_gradient))
+enter("SumLike", infer_like(1), _sum_like, _sum_like_gradient)

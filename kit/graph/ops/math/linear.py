@@ -19,7 +19,7 @@ from kit.graph.ops.math.elementwise import conj, sum_like
 from kit.graph.ops.math.reduce import reduce_max, reduce_sum
 from kit.graph.ops.math.unary import absolute, sqrt, square
 from kit.graph.static import Shape, Static, broadcast, same_dtype, text
-from kit.graph.table import Attrs, OpDef, infer_like, missing, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, missing, register_bound
 
 
 def matmul(
@@ -208,8 +208,8 @@ def _orthogonal(xp: ModuleType, x: Any) -> Any:
     return (columns * xp.sign(xp.diag(rest))).astype(x.dtype)
 
 
-register(OpDef("Orthogonal", infer_like(0), _orthogonal, missing))
+enter("Orthogonal", infer_like(0), _orthogonal, missing)
 register_bound("MatMul", _infer, _bind, _gradient, takes="iufc")
 register_bound("Diag", _infer_diag, lambda xp, _: xp.diag, _diag_gradient)
 register_bound("DiagPart", _infer_part, lambda xp, _: xp.diag, _part_gradient)
-register(OpDef("DiagLike", infer_like(1), _diag_like, _diag_gradient))
+enter("DiagLike", infer_like(1), _diag_like, _diag_gradient)

@@ -23,7 +23,7 @@ from kit.graph.kernels import random as kernels
 from kit.graph.op import Tensor
 from kit.graph.ops.math.arithmetic import add, multiply, subtract
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, infer_like, register
+from kit.graph.table import Attrs, enter, infer_like
 
 Seeds: TypeAlias = tuple[int, int] | None
 
@@ -286,5 +286,5 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "RandomUniformInt": _integers,
 }
 for _name, _forward in _DRAWS.items():
-    register(OpDef(_name, _infer, _forward, stateful=True))
-register(OpDef("RandomShuffle", infer_like(0), _shuffle, stateful=True))
+    enter(_name, _infer, _forward, stateful=True)
+enter("RandomShuffle", infer_like(0), _shuffle, stateful=True)

@@ -19,7 +19,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.kernels.bounds import check_indices
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static, merge, text
-from kit.graph.table import Attrs, OpDef, infer_like, register, register_bound
+from kit.graph.table import Attrs, enter, infer_like, register_bound
 
 _PLACE = np.dtype(np.int32)
 
@@ -133,10 +133,10 @@ def _invert(xp: ModuleType, x: Any) -> Any:
 
 
 _TWO: dict[str, Any] = {"n_outputs": 2, "takes": "iuf"}
-register(OpDef("TopKV2", _infer_top_k, _top_k, _top_k_gradient, **_TWO))
-register(OpDef("PutAlong", infer_like(2), _put_along, _put_along_gradient))
+enter("TopKV2", _infer_top_k, _top_k, _top_k_gradient, **_TWO)
+enter("PutAlong", infer_like(2), _put_along, _put_along_gradient)
 register_bound("TakeAlong", infer_like(1), _take_along, _take_along_gradient)
-register(OpDef("InvertPermutation", _infer_permutation, _invert))
+enter("InvertPermutation", _infer_permutation, _invert)
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
@@ -184,4 +184,4 @@ def _in_top_k(xp: ModuleType, predictions: Any, targets: Any, *, k: int) -> Any:
     return is_told & (above < k)
 
 
-register(OpDef("InTopKV2", _infer_in_top_k, _in_top_k))
+enter("InTopKV2", _infer_in_top_k, _in_top_k)

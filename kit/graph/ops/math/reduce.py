@@ -29,11 +29,10 @@ from kit.graph.table import (
     Attrs,
     Bind,
     Gradient,
-    OpDef,
+    enter,
     infer_like,
     lookup,
     missing,
-    register,
     register_bound,
 )
 
@@ -231,8 +230,8 @@ def _prod_of_others(xp: ModuleType, x: Any, *, axis: Ints | None) -> Any:
     return products.transpose([order.index(i) for i in range(n)])
 
 
-register(OpDef("Spread", infer_like(1), _spread, _spread_gradient))
-register(OpDef("ProdOfOthers", infer_like(0), _prod_of_others, missing))
+enter("Spread", infer_like(1), _spread, _spread_gradient)
+enter("ProdOfOthers", infer_like(0), _prod_of_others, missing)
 
 
 # --------------------------------------------------------------------------------------
@@ -294,7 +293,7 @@ def _gradient_along(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [multiply(gradient, ones), None]
 
 
-register(OpDef("ReduceAlong", _infer_along, _forward, _gradient_along))
+enter("ReduceAlong", _infer_along, _forward, _gradient_along)
 
 
 @speaks(np.argmax)

@@ -28,7 +28,7 @@ from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import equal
 from kit.graph.ops.math.elementwise import conj
 from kit.graph.static import Static, merge, text
-from kit.graph.table import Attrs, Gradient, OpDef, infer_like, missing, register
+from kit.graph.table import Attrs, Gradient, enter, infer_like, missing
 
 # For each kind: how rows meet, and what a segment begins with.
 _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -196,10 +196,10 @@ _GRADIENTS = {
     **{kind: _share_gradient(kind) for kind in _POWERS},
 }
 for _kind, _back in _GRADIENTS.items():
-    register(OpDef(f"Segment{_kind}", _infer(True), _sorted(_kind), _back))
-    register(OpDef(f"UnsortedSegment{_kind}", _infer(False), _unsorted(_kind), _back))
+    enter(f"Segment{_kind}", _infer(True), _sorted(_kind), _back)
+    enter(f"UnsortedSegment{_kind}", _infer(False), _unsorted(_kind), _back)
 for _kind in _POWERS:
     _share = _spread_share(_kind)
-    register(OpDef(f"Segment{_kind}Grad", infer_like(2), _share, missing))
-register(OpDef("SegmentSpread", infer_like(2), _spread, _spread_gradient))
-register(OpDef("SegmentProdGrad", infer_like(0), _products_of_others, missing))
+    enter(f"Segment{_kind}Grad", infer_like(2), _share, missing)
+enter("SegmentSpread", infer_like(2), _spread, _spread_gradient)
+enter("SegmentProdGrad", infer_like(0), _products_of_others, missing)

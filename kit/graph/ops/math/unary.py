@@ -35,12 +35,7 @@ from kit.graph.ops.math.elementwise import (
     infer_test,
     infer_unary,
 )
-from kit.graph.table import (
-    Gradient,
-    Infer,
-    OpDef,
-    register,
-)
+from kit.graph.table import Gradient, Infer, enter
 
 
 def _zeros(g: Any, x: Any, y: Any) -> Any:
@@ -249,15 +244,13 @@ for _type, _forward, _gradient, _more in (
     ("Rsqrt", _rsqrt, by_one(_rsqrt_slope), _R),
 ):
     _call = f"{_type.lower()}(x)"
-    register(OpDef(_type, infer_float, _forward, _gradient, call=_call, **_more))
-register(
-    OpDef(
-        "TanhGrad",
-        infer_binary,
-        _tanh_slope,
-        by_each(
-            lambda gg, y, g, z: multiply(multiply(gg, -2), conj(multiply(y, g))),
-            lambda gg, y, g, z: multiply(gg, subtract(1, square(conj(y)))),
-        ),
-    )
+    enter(_type, infer_float, _forward, _gradient, call=_call, **_more)
+enter(
+    "TanhGrad",
+    infer_binary,
+    _tanh_slope,
+    by_each(
+        lambda gg, y, g, z: multiply(multiply(gg, -2), conj(multiply(y, g))),
+        lambda gg, y, g, z: multiply(gg, subtract(1, square(conj(y)))),
+    ),
 )

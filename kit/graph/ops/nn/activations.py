@@ -20,7 +20,7 @@ from kit.graph.ops.math.arithmetic import multiply, subtract
 from kit.graph.ops.math.compare import less
 from kit.graph.ops.math.elementwise import UnaryBuilder, conj, infer_float
 from kit.graph.static import Static, merge, same_dtype
-from kit.graph.table import Attrs, Bind, Forward, Gradient, Infer, OpDef, register
+from kit.graph.table import Attrs, Bind, Forward, Gradient, Infer, enter
 
 # From the gradient g of the result and what the op was given and made.
 Rule: TypeAlias = Callable[..., Any]
@@ -172,7 +172,7 @@ def _enter(
     kinds: dict[Any, str] = {infer_real: "f", infer_float: "fc"}
     more["takes"] = kinds.get(infer, "")
     more["call"] = call or f"nn.{op_type.lower()}(features)"
-    register(OpDef(op_type, infer, forward, gradient, bind=bind, **more))
+    enter(op_type, infer, forward, gradient, bind=bind, **more)
 
     def builder(x: Any, name: str | None = None) -> Tensor:
         floats = infer is not _infer_ordered
@@ -233,7 +233,7 @@ def leaky_relu(x: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
 
 
 _leak = _slope("LeakyReluGrad", _input_of)
-register(OpDef("LeakyRelu", infer_real, _leaky_relu, _leak))
+enter("LeakyRelu", infer_real, _leaky_relu, _leak)
 _SLOPES: list[tuple[str, Forward, Gradient]] = [
     ("ReluGrad", _relu_grad, _linear),
     ("Relu6Grad", lambda xp, dy, y: xp.multiply(dy, (y > 0) & (y < 6)), _linear),
@@ -251,5 +251,5 @@ _SLOPES: list[tuple[str, Forward, Gradient]] = [
     ("SoftplusGrad", _softplus_grad, _softplus_grad_gradient),
 ]
 for _name, _forward, _gradient in _SLOPES:
-    register(OpDef(_name, infer_alike, _forward, _gradient))
-register(OpDef("SigmoidGrad", infer_float, _sigmoid_grad, _sigmoid_grad_gradient))
+    enter(_name, infer_alike, _forward, _gradient)
+enter("SigmoidGrad", infer_float, _sigmoid_grad, _sigmoid_grad_gradient)

@@ -31,7 +31,7 @@ from kit.graph.ops.math.arithmetic import (
 from kit.graph.ops.math.cast import cast
 from kit.graph.ops.math.compare import less
 from kit.graph.static import Shape, Static, agrees, is_known, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 STRATEGIES: Final = ("mod", "div")
 
@@ -247,13 +247,11 @@ def _stitch_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [None] * num + rows
 
 
-register(
-    OpDef(
-        "DynamicPartition",
-        _infer_partition,
-        _partition,
-        _partition_gradient,
-        n_outputs=lambda attrs: int(attrs["num"]),
-    )
+enter(
+    "DynamicPartition",
+    _infer_partition,
+    _partition,
+    _partition_gradient,
+    n_outputs=lambda attrs: int(attrs["num"]),
 )
-register(OpDef("DynamicStitch", _infer_stitch, _stitch, _stitch_gradient))
+enter("DynamicStitch", _infer_stitch, _stitch, _stitch_gradient)

@@ -13,7 +13,7 @@ from kit.graph.dtypes import name_of
 from kit.graph.kernels import conv, pool
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static, same_dtype
-from kit.graph.table import Attrs, Forward, Gradient, Infer, OpDef, infer_like, register
+from kit.graph.table import Attrs, Forward, Gradient, Infer, enter, infer_like
 
 
 def conv2d(
@@ -227,13 +227,11 @@ _TABLE: list[tuple[str, Infer, Forward, Gradient]] = [
     ("AvgPoolGrad", infer_like(0), _avg_pool_back, _avg_pool_grad_gradient),
 ]
 for _entry in _TABLE:
-    register(OpDef(*_entry))
-register(
-    OpDef(
-        "MaxPoolWithArgmax",
-        _infer_with_argmax,
-        _with_argmax,
-        _with_argmax_gradient,
-        n_outputs=2,
-    )
+    enter(*_entry)
+enter(
+    "MaxPoolWithArgmax",
+    _infer_with_argmax,
+    _with_argmax,
+    _with_argmax_gradient,
+    n_outputs=2,
 )

@@ -22,7 +22,7 @@ from kit.graph.ops.math.elementwise import named
 from kit.graph.ops.math.random import uniform
 from kit.graph.ops.nn.activations import infer_real
 from kit.graph.static import Static, is_known, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register, register_bound
+from kit.graph.table import Attrs, enter, register_bound
 
 
 def bias_add(x: Any, bias: Any, name: str | None = None) -> Tensor:
@@ -176,9 +176,9 @@ def _l2_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 register_bound("BiasAdd", _infer_bias, named("add"), _bias_gradient)
-register(OpDef("BiasAddGrad", _infer_bias_grad, _bias_grad, _bias_grad_gradient))
+enter("BiasAddGrad", _infer_bias_grad, _bias_grad, _bias_grad_gradient)
 _HALF: dict[str, Any] = {
     "call": "nn.l2_loss(t)",
     "doc": "half the sum of the squares of all elements",
 }
-register(OpDef("L2Loss", _infer_number, _l2_loss, _l2_gradient, **_HALF))
+enter("L2Loss", _infer_number, _l2_loss, _l2_gradient, **_HALF)

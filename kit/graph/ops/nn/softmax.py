@@ -27,7 +27,7 @@ from kit.graph.ops.math.reduce import reduce_sum
 from kit.graph.ops.math.unary import exp, negative
 from kit.graph.ops.nn.activations import infer_alike, infer_real
 from kit.graph.static import Shape, Static, axis_of, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 
 def softmax(x: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -247,32 +247,26 @@ def _scale_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ScaleRows", g, factors), reduce_sum(multiply(g, rows), -1)]
 
 
-register(OpDef("Softmax", _infer_along, kernels.softmax, _softmax_gradient))
-register(OpDef("LogSoftmax", _infer_along, kernels.log_softmax, _log_softmax_gradient))
-register(
-    OpDef(
-        "SoftmaxCrossEntropyWithLogits",
-        _infer_dense,
-        kernels.softmax_cross_entropy,
-        _dense_gradient,
-        n_outputs=2,
-    )
+enter("Softmax", _infer_along, kernels.softmax, _softmax_gradient)
+enter("LogSoftmax", _infer_along, kernels.log_softmax, _log_softmax_gradient)
+enter(
+    "SoftmaxCrossEntropyWithLogits",
+    _infer_dense,
+    kernels.softmax_cross_entropy,
+    _dense_gradient,
+    n_outputs=2,
 )
-register(
-    OpDef(
-        "SparseSoftmaxCrossEntropyWithLogits",
-        _infer_sparse,
-        kernels.sparse_softmax_cross_entropy,
-        lambda op, gradients: [_by_rows(op, gradients), None],
-        n_outputs=2,
-    )
+enter(
+    "SparseSoftmaxCrossEntropyWithLogits",
+    _infer_sparse,
+    kernels.sparse_softmax_cross_entropy,
+    lambda op, gradients: [_by_rows(op, gradients), None],
+    n_outputs=2,
 )
-register(
-    OpDef(
-        "SigmoidCrossEntropyWithLogits",
-        infer_alike,
-        sigmoids.sigmoid_cross_entropy,
-        _sigmoid_gradient,
-    )
+enter(
+    "SigmoidCrossEntropyWithLogits",
+    infer_alike,
+    sigmoids.sigmoid_cross_entropy,
+    _sigmoid_gradient,
 )
-register(OpDef("ScaleRows", _infer_scale, _scale, _scale_gradient))
+enter("ScaleRows", _infer_scale, _scale, _scale_gradient)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING, DType
 from kit.graph.static import Shape, Static, text
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 REDUCTIONS = ("MEAN", "SUM")
 
@@ -95,19 +95,15 @@ for _prefix, _name, _is_sparse in (
     ("ResourceAccumulator", "ResourceConditionalAccumulator", False),
     ("Accumulator", "SparseConditionalAccumulator", True),
 ):
-    register(OpDef(_name, _infer_accumulator, _accumulator(_is_sparse), **_GIVES))
-    register(
-        OpDef(
-            f"{_prefix}NumAccumulated",
-            infer_fixed(Static((), np.dtype(np.int32))),
-            lambda _, accumulator: np.asarray(accumulator.count, np.int32),
-            **_USES,
-        )
+    enter(_name, _infer_accumulator, _accumulator(_is_sparse), **_GIVES)
+    enter(
+        f"{_prefix}NumAccumulated",
+        infer_fixed(Static((), np.dtype(np.int32))),
+        lambda _, accumulator: np.asarray(accumulator.count, np.int32),
+        **_USES,
     )
-    register(OpDef(f"{_prefix}SetGlobalStep", _infer_step, _set_step, **_DOES))
-register(OpDef("ResourceAccumulatorApplyGradient", _infer_step, _apply(1), **_DOES))
-register(OpDef("SparseAccumulatorApplyGradient", _infer_step, _apply(3), **_DOES))
-register(OpDef("ResourceAccumulatorTakeGradient", _infer_dense, _take, **_TAKES))
-register(
-    OpDef("SparseAccumulatorTakeGradient", _infer_rows, _take, **_TAKES, n_outputs=3)
-)
+    enter(f"{_prefix}SetGlobalStep", _infer_step, _set_step, **_DOES)
+enter("ResourceAccumulatorApplyGradient", _infer_step, _apply(1), **_DOES)
+enter("SparseAccumulatorApplyGradient", _infer_step, _apply(3), **_DOES)
+enter("ResourceAccumulatorTakeGradient", _infer_dense, _take, **_TAKES)
+enter("SparseAccumulatorTakeGradient", _infer_rows, _take, **_TAKES, n_outputs=3)

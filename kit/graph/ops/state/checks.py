@@ -15,7 +15,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.op import Op
 from kit.graph.static import Static, agrees, merge, text
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 # --------------------------------------------------------------------------------------
 # A tensor that says on its task what others are when it is computed.
@@ -80,7 +80,7 @@ def _pass_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 # On the host, as its readers are.
-register(OpDef("Print", _same, _print, _pass_gradient, stateful=True, hosted=True))
+enter("Print", _same, _print, _pass_gradient, stateful=True, hosted=True)
 
 
 # --------------------------------------------------------------------------------------
@@ -122,9 +122,7 @@ def _pass(_: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return gradients
 
 
-register(
-    OpDef("Assert", infer_fixed(), _assert, stateful=True, hosted=True, n_outputs=0)
-)
-register(OpDef("EnsureShape", _infer_shape, _ensure_shape, _pass, stateful=True))
+enter("Assert", infer_fixed(), _assert, stateful=True, hosted=True, n_outputs=0)
+enter("EnsureShape", _infer_shape, _ensure_shape, _pass, stateful=True)
 _CHECK: dict[str, Any] = {"stateful": True, "takes": "f"}
-register(OpDef("CheckNumerics", _infer_same, _check_numerics, _pass, **_CHECK))
+enter("CheckNumerics", _infer_same, _check_numerics, _pass, **_CHECK)

@@ -15,7 +15,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 
 def _iterator(
@@ -52,34 +52,25 @@ def _of_handle(call: Any, handle: Any) -> Any:
 _USES: dict[str, Any] = {"stateful": True, "hosted": True, "refs": (0,)}
 _RESOURCE = infer_fixed(Static((), STRING))
 
-register(
-    OpDef(
-        "IteratorV2", _RESOURCE, _iterator, stateful=True, hosted=True, gives_ref=True
-    )
+enter("IteratorV2", _RESOURCE, _iterator, stateful=True, hosted=True, gives_ref=True)
+enter(
+    "OneShotIterator", _RESOURCE, _iterator, stateful=True, hosted=True, gives_ref=True
 )
-register(
-    OpDef(
-        *("OneShotIterator", _RESOURCE, _iterator),
-        stateful=True,
-        hosted=True,
-        gives_ref=True,
-    )
+enter("IteratorToStringHandle", _RESOURCE, _handle, **_USES)
+enter(
+    "IteratorFromStringHandleV2",
+    _RESOURCE,
+    _of_handle,
+    stateful=True,
+    hosted=True,
+    gives_ref=True,
 )
-register(OpDef("IteratorToStringHandle", _RESOURCE, _handle, **_USES))
-register(
-    OpDef(
-        *("IteratorFromStringHandleV2", _RESOURCE, _of_handle),
-        stateful=True,
-        hosted=True,
-        gives_ref=True,
-    )
-)
-register(OpDef("MakeIterator", infer_fixed(), _make, **_USES, n_outputs=0))
-register(
-    OpDef(
-        *("IteratorGetNext", _infer_next, _next),
-        **_USES,
-        blocking=True,  # a generator may wait for what another run does
-        n_outputs=lambda attrs: len(attrs["dtypes"]),
-    )
+enter("MakeIterator", infer_fixed(), _make, **_USES, n_outputs=0)
+enter(
+    "IteratorGetNext",
+    _infer_next,
+    _next,
+    **_USES,
+    blocking=True,  # a generator may wait for what another run does
+    n_outputs=lambda attrs: len(attrs["dtypes"]),
 )

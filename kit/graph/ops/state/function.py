@@ -22,7 +22,7 @@ from kit.graph.default import graph_of
 from kit.graph.dtypes import KNOWN, STRING, Array, DType, dtype_of, name_of, to_array
 from kit.graph.graph import Graph
 from kit.graph.static import Shape, Static, agrees, as_shape, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 Function = Callable[..., Any]
 
@@ -242,14 +242,12 @@ def _check_dtype(array: Array, dtype: DType, number: int) -> None:
         )
 
 
-register(
-    OpDef(
-        "PyFunc",
-        _infer,
-        _call,
-        stateful=True,
-        hosted=True,
-        blocking=True,  # it may wait for what another function does
-        n_outputs=lambda attrs: len(attrs["dtypes"]),
-    )
+enter(
+    "PyFunc",
+    _infer,
+    _call,
+    stateful=True,
+    hosted=True,
+    blocking=True,  # it may wait for what another function does
+    n_outputs=lambda attrs: len(attrs["dtypes"]),
 )

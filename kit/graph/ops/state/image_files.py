@@ -16,7 +16,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array, name_of
 from kit.graph.static import Static
-from kit.graph.table import Attrs, OpDef, infer_like, register
+from kit.graph.table import Attrs, enter, infer_like
 
 _BYTE = np.dtype(np.uint8)
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -175,12 +175,8 @@ def _infer_box(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
     return [three, three, Static((1, 1, 4), np.dtype(np.float32))]
 
 
-register(OpDef("DecodeImage", _infer_decoded, _decode, hosted=True))
-register(OpDef("DrawBoundingBoxesV2", infer_like(0), _draw_boxes, hosted=True))
-register(
-    OpDef(
-        *("SampleDistortedBoundingBoxV2", _infer_box, _sample_box),
-        hosted=True,
-        n_outputs=3,
-    )
+enter("DecodeImage", _infer_decoded, _decode, hosted=True)
+enter("DrawBoundingBoxesV2", infer_like(0), _draw_boxes, hosted=True)
+enter(
+    *("SampleDistortedBoundingBoxV2", _infer_box, _sample_box), hosted=True, n_outputs=3
 )

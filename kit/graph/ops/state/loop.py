@@ -20,7 +20,7 @@ from kit.graph.gradients import dense, gradients
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Static
 from kit.graph.subgraph import function_from
-from kit.graph.table import Attrs, OpDef, missing, register
+from kit.graph.table import Attrs, enter, missing
 
 _FLOATS = "fc"
 
@@ -183,20 +183,22 @@ def _row_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 # Of a loop's variable that collects a row an iteration, numbered 0, 1, 2 ...
-register(OpDef("WithRow", _infer_row, _with_row, _row_gradient, hosted=True))
-register(
-    OpDef(
-        *("While", _infer, _loop, _gradient),
-        stateful=True,
-        hosted=True,
-        n_outputs=lambda attrs: len(attrs["dtypes"]),
-    )
+enter("WithRow", _infer_row, _with_row, _row_gradient, hosted=True)
+enter(
+    "While",
+    _infer,
+    _loop,
+    _gradient,
+    stateful=True,
+    hosted=True,
+    n_outputs=lambda attrs: len(attrs["dtypes"]),
 )
-register(
-    OpDef(
-        *("WhileGradient", _infer_gradient, _loop_back, missing),
-        stateful=True,
-        hosted=True,
-        n_outputs=lambda attrs: len(attrs["wanted"]),
-    )
+enter(
+    "WhileGradient",
+    _infer_gradient,
+    _loop_back,
+    missing,
+    stateful=True,
+    hosted=True,
+    n_outputs=lambda attrs: len(attrs["wanted"]),
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.graph.dtypes import STRING, DType, name_of
 from kit.graph.static import Shape, Static, merge
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 
 def _queue(
@@ -141,11 +141,11 @@ _QUEUE, _SIZE = Static((), STRING), Static((), np.dtype(np.int32))
 _FLAG = Static((), np.dtype(bool))
 
 for _type in ("FIFOQueueV2", "PaddingFIFOQueueV2", "RandomShuffleQueueV2"):
-    register(OpDef(_type, infer_fixed(_QUEUE), _queue, stateful=True, gives_ref=True))
-register(OpDef("QueueEnqueueV2", _infer_enqueue, _enqueue, **_PUTS))
-register(OpDef("QueueEnqueueManyV2", _infer_enqueue_many, _enqueue_many, **_PUTS))
-register(OpDef("QueueDequeueV2", _infer_dequeue, _dequeue, **_TAKES))
-register(OpDef("QueueDequeueManyV2", _infer_dequeue_many, _dequeue_many, **_TAKES))
-register(OpDef("QueueSizeV2", infer_fixed(_SIZE), _size, **_USES))
-register(OpDef("QueueIsClosedV2", infer_fixed(_FLAG), _is_closed, **_USES))
-register(OpDef("QueueCloseV2", infer_fixed(), _close, **_USES, n_outputs=0))
+    enter(_type, infer_fixed(_QUEUE), _queue, stateful=True, gives_ref=True)
+enter("QueueEnqueueV2", _infer_enqueue, _enqueue, **_PUTS)
+enter("QueueEnqueueManyV2", _infer_enqueue_many, _enqueue_many, **_PUTS)
+enter("QueueDequeueV2", _infer_dequeue, _dequeue, **_TAKES)
+enter("QueueDequeueManyV2", _infer_dequeue_many, _dequeue_many, **_TAKES)
+enter("QueueSizeV2", infer_fixed(_SIZE), _size, **_USES)
+enter("QueueIsClosedV2", infer_fixed(_FLAG), _is_closed, **_USES)
+enter("QueueCloseV2", infer_fixed(), _close, **_USES, n_outputs=0)

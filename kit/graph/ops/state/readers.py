@@ -18,7 +18,7 @@ from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array, DType, name_of
 from kit.graph.examples import decode
 from kit.graph.static import Shape, Static
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 _INT64 = np.dtype(np.int64)
 
@@ -242,17 +242,17 @@ for _type in (
     *("WholeFileReaderV2", "IdentityReaderV2", "TextLineReaderV2"),
     *("FixedLengthRecordReaderV2", "TFRecordReaderV2"),
 ):
-    register(OpDef(_type, _TEXT, _reader, stateful=True, hosted=True, gives_ref=True))
-register(OpDef("ReaderReadV2", _infer_read, _read, **_READS))
-register(OpDef("ReaderReadUpToV2", _infer_read, _read, **_READS))
+    enter(_type, _TEXT, _reader, stateful=True, hosted=True, gives_ref=True)
+enter("ReaderReadV2", _infer_read, _read, **_READS)
+enter("ReaderReadUpToV2", _infer_read, _read, **_READS)
 for _type, _what in (
     ("ReaderNumRecordsProducedV2", "n_records"),
     ("ReaderNumWorkUnitsCompletedV2", "n_files"),
 ):
-    register(OpDef(_type, _NUMBER, _count(_what), **_ON_READER))
-register(OpDef("ReaderResetV2", infer_fixed(), _reset, **_ON_READER, n_outputs=0))
-register(OpDef("ReadFile", _infer_text, _read_file, stateful=True, hosted=True))
-register(OpDef("MatchingFiles", _NAMES, _matching_files, stateful=True, hosted=True))
-register(OpDef("DecodeRaw", _infer_raw, _decode_raw, hosted=True))
-register(OpDef("DecodeCSV", _infer_csv, _decode_csv, hosted=True, n_outputs=_n_columns))
-register(OpDef("ParseExample", _infer_parsed, _parse, hosted=True, n_outputs=_n_parsed))
+    enter(_type, _NUMBER, _count(_what), **_ON_READER)
+enter("ReaderResetV2", infer_fixed(), _reset, **_ON_READER, n_outputs=0)
+enter("ReadFile", _infer_text, _read_file, stateful=True, hosted=True)
+enter("MatchingFiles", _NAMES, _matching_files, stateful=True, hosted=True)
+enter("DecodeRaw", _infer_raw, _decode_raw, hosted=True)
+enter("DecodeCSV", _infer_csv, _decode_csv, hosted=True, n_outputs=_n_columns)
+enter("ParseExample", _infer_parsed, _parse, hosted=True, n_outputs=_n_parsed)

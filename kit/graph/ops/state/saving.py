@@ -21,7 +21,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, DType, name_of
 from kit.graph.static import Shape, Static, agrees, text
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 
 def _infer_save(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
@@ -111,15 +111,13 @@ def _texts(many: Any) -> list[str]:
 
 _DISK: dict[str, Any] = {"stateful": True, "hosted": True}
 
-register(OpDef("SaveV2", _infer_save, _save, **_DISK, n_outputs=0))
-register(OpDef("MergeV2Checkpoints", _infer_merge, _merge, **_DISK, n_outputs=0))
-register(
-    OpDef(
-        "RestoreV2",
-        _infer_restore,
-        _restore,
-        **_DISK,
-        n_outputs=lambda attrs: len(attrs["dtypes"]),
-    )
+enter("SaveV2", _infer_save, _save, **_DISK, n_outputs=0)
+enter("MergeV2Checkpoints", _infer_merge, _merge, **_DISK, n_outputs=0)
+enter(
+    "RestoreV2",
+    _infer_restore,
+    _restore,
+    **_DISK,
+    n_outputs=lambda attrs: len(attrs["dtypes"]),
 )
-register(OpDef("ShardedFilename", _infer_file_name, _file_name, hosted=True))
+enter("ShardedFilename", _infer_file_name, _file_name, hosted=True)

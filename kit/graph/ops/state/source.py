@@ -14,7 +14,7 @@ from kit.graph.default import default_graph
 from kit.graph.dtypes import Array, dtype_of, to_array
 from kit.graph.op import Op, Tensor
 from kit.graph.static import Shape, Static, as_shape, known, merge
-from kit.graph.table import Attrs, OpDef, infer_fixed, register
+from kit.graph.table import Attrs, enter, infer_fixed
 
 # Values of larger constants do not help shape rules, and would be stored twice.
 _SMALL = 64
@@ -183,17 +183,15 @@ def _pass_gradient(_: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [gradients[0]]
 
 
-register(OpDef("Const", _infer_constant, _constant))
-register(OpDef("Placeholder", _infer_placeholder, _not_fed, stateful=True))
+enter("Const", _infer_constant, _constant)
+enter("Placeholder", _infer_placeholder, _not_fed, stateful=True)
 # Stateful, so that its shape and value are never taken for those of the default.
-register(
-    OpDef(
-        "PlaceholderWithDefault",
-        _infer_default,
-        lambda _, x, *, shape: x,
-        _pass_gradient,
-        stateful=True,
-    )
+enter(
+    "PlaceholderWithDefault",
+    _infer_default,
+    lambda _, x, *, shape: x,
+    _pass_gradient,
+    stateful=True,
 )
 
 
@@ -209,14 +207,12 @@ def _gradient_of_ones_own(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [*[None] * n_results, *listed]
 
 
-register(
-    OpDef(
-        "IdentityN",
-        lambda inputs, _: [Static(static.shape, static.dtype) for static in inputs],
-        lambda xp, *inputs, n: inputs,
-        _gradient_of_ones_own,
-        n_outputs=lambda attrs: int(attrs["n"]),
-    )
+enter(
+    "IdentityN",
+    lambda inputs, _: [Static(static.shape, static.dtype) for static in inputs],
+    lambda xp, *inputs, n: inputs,
+    _gradient_of_ones_own,
+    n_outputs=lambda attrs: int(attrs["n"]),
 )
 _PASSES: dict[str, Any] = {
     **{"call": "identity(input)", "doc": "the value of a tensor as a new operation"},
@@ -226,6 +222,6 @@ _STOPS: dict[str, Any] = {
     "call": "stop_gradient(input)",
     "doc": "the value of a tensor; no gradient flows back through it",
 }
-register(OpDef("Identity", _same, _pass_on, _pass_gradient, **_PASSES))
-register(OpDef("StopGradient", _same, _pass_on, **_STOPS))
-register(OpDef("NoOp", infer_fixed(), lambda xp: (), n_outputs=0))
+enter("Identity", _same, _pass_on, _pass_gradient, **_PASSES)
+enter("StopGradient", _same, _pass_on, **_STOPS)
+enter("NoOp", infer_fixed(), lambda xp: (), n_outputs=0)

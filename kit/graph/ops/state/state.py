@@ -19,7 +19,7 @@ from kit.graph.kernels import segments
 from kit.graph.op import Tensor
 from kit.graph.ops.array.rows import check_whole
 from kit.graph.static import Shape, Static, agrees, merge, same_dtype, text
-from kit.graph.table import Attrs, OpDef, infer_fixed, infer_like, register
+from kit.graph.table import Attrs, enter, infer_fixed, infer_like
 
 
 class Ref(Protocol):
@@ -147,24 +147,20 @@ def _end_temporary(call: Any, ref: Ref, *, var_name: str) -> Any:
 _STATE: dict[str, Any] = {"stateful": True, "refs": (0,)}
 _MADE: dict[str, Any] = {"stateful": True, "gives_ref": True}
 
-register(OpDef("VariableV2", _infer_variable, _variable, **_MADE))
-register(OpDef("TemporaryVariable", _infer_variable, _temporary, **_MADE))
-register(OpDef("DestroyTemporaryVariable", infer_like(0), _end_temporary, **_STATE))
-register(OpDef("Assign", _infer_assign, _assign, **_STATE))
-register(OpDef("AssignAdd", _infer_assign, _add, **_STATE))
-register(OpDef("AssignSub", _infer_assign, _sub, **_STATE))
-register(OpDef("CountUpTo", _infer_count, _count_up_to, **_STATE))
-register(
-    OpDef(
-        "IsVariableInitialized",
-        infer_fixed(Static((), np.dtype(bool))),
-        lambda call, ref: call.xp.asarray(ref.is_initialized),
-        **_STATE,
-    )
+enter("VariableV2", _infer_variable, _variable, **_MADE)
+enter("TemporaryVariable", _infer_variable, _temporary, **_MADE)
+enter("DestroyTemporaryVariable", infer_like(0), _end_temporary, **_STATE)
+enter("Assign", _infer_assign, _assign, **_STATE)
+enter("AssignAdd", _infer_assign, _add, **_STATE)
+enter("AssignSub", _infer_assign, _sub, **_STATE)
+enter("CountUpTo", _infer_count, _count_up_to, **_STATE)
+enter(
+    "IsVariableInitialized",
+    infer_fixed(Static((), np.dtype(bool))),
+    lambda call, ref: call.xp.asarray(ref.is_initialized),
+    **_STATE,
 )
-register(
-    OpDef("InitializedValue", _infer_initialized_value, _initialized_value, **_STATE)
-)
+enter("InitializedValue", _infer_initialized_value, _initialized_value, **_STATE)
 
 
 def scatter(
@@ -220,4 +216,4 @@ _TYPES = {
     "max": "ScatterMax",
 }
 for _kind, _type in _TYPES.items():
-    register(OpDef(_type, _infer_scatter, _scatter(_kind), stateful=True, refs=(0,)))
+    enter(_type, _infer_scatter, _scatter(_kind), stateful=True, refs=(0,))

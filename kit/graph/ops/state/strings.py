@@ -12,7 +12,7 @@ from kit.graph.convert import make, tensor
 from kit.graph.dtypes import STRING, Array
 from kit.graph.op import Tensor
 from kit.graph.static import Static, broadcast
-from kit.graph.table import Attrs, OpDef, register
+from kit.graph.table import Attrs, enter
 
 
 def string_join(xs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
@@ -65,5 +65,5 @@ def _text(text: Any) -> str:
     return f"{text:f}" if isinstance(text, np.floating) else str(text)
 
 
-register(OpDef("StringJoin", _infer_join, _join, hosted=True))
-register(OpDef("AsString", _infer_text, _as_string, hosted=True))
+enter("StringJoin", _infer_join, _join, hosted=True)
+enter("AsString", _infer_text, _as_string, hosted=True)

@@ -24,7 +24,7 @@ import numpy as np
 from kit.errors import InvalidArgumentError
 from kit.graph.dtypes import STRING, Array
 from kit.graph.static import Static, text
-from kit.graph.table import Attrs, Forward, OpDef, register
+from kit.graph.table import Attrs, Forward, enter
 from kit.protobuf_wire import DOUBLE, FLOAT, VARINT, block, fields, varint
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
@@ -230,4 +230,4 @@ _KINDS: Final[dict[str, Forward]] = {
 }
 
 for _name, _forward in _KINDS.items():
-    register(OpDef(_name, _infer, _forward, hosted=True))
+    enter(_name, _infer, _forward, hosted=True)
