@@ -206,10 +206,8 @@ def _chained(inner: Any, outer: Any) -> Callable[..., Any]:
     """Return a getter that asks the inner one, which asks the outer one."""
 
     def getter(plain: Any, name: str, **how: Any) -> Any:
-        def ask_outer(name: str, **options: Any) -> Any:
-            return outer(plain, name, **options)
 
-        return inner(ask_outer, name, **how)
+        return inner(lambda name, **options: outer(plain, name, **options), name, **how)
 
     return getter
 

@@ -98,10 +98,8 @@ def _counts(xp: ModuleType, ids: Any, count: int, power: float, rank: int) -> An
 
 
 def _unsorted(kind: str) -> Callable[..., Any]:
-    def forward(xp: ModuleType, data: Any, ids: Any, count: Any) -> Any:
-        return _reduced(xp, kind, data, ids, int(count))
 
-    return forward
+    return lambda xp, data, ids, count: _reduced(xp, kind, data, ids, int(count))
 
 
 def _sorted(kind: str) -> Callable[..., Any]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.dtypes import STRING, DType
-from kit.graph.static import Shape, Static, text
+from kit.graph.dtypes import STRING
+from kit.graph.static import Static, text
 from kit.graph.table import Attrs, enter, infer_fixed
 
 REDUCTIONS = ("MEAN", "SUM")
@@ -28,17 +28,10 @@ def _infer_accumulator(_: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
 
 
 def _accumulator(is_sparse: bool) -> Any:
-    def forward(
-        call: Any,
-        *,
-        dtype: DType,
-        shape: Shape,
-        reduction_type: str,
-        shared_name: str = "",
-    ) -> Any:
-        return call.accumulator(is_sparse, dtype, shape, reduction_type, shared_name)
 
-    return forward
+    return lambda call, *, dtype, shape, reduction_type, shared_name="": (
+        call.accumulator(is_sparse, dtype, shape, reduction_type, shared_name)
+    )
 
 
 def _check_scalar(static: Static, what: str) -> None:

@@ -198,12 +198,10 @@ def _infer_scatter(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 
 def _scatter(kind: str) -> Callable[..., Any]:
-    def forward(call: Any, ref: Ref, indices: Any, updates: Any) -> Any:
-        return ref.update(
-            lambda old: segments.scatter(kind, call.xp, old, indices, updates)
-        )
 
-    return forward
+    return lambda call, ref, indices, updates: ref.update(
+        lambda old: segments.scatter(kind, call.xp, old, indices, updates)
+    )
 
 
 _TYPES = {
