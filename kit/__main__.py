@@ -209,6 +209,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _number(parser: Any, flag: str, default: int, what: str) -> None:
+    parser.add_argument(flag, type=int, default=default, metavar="N", help=what)
+
+
+def _path(
+    parser: Any, flag: str, metavar: str, what: str, default: Path | None = None
+) -> None:
+    parser.add_argument(flag, type=Path, default=default, metavar=metavar, help=what)
+
+
 def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
@@ -216,11 +226,9 @@ def _add_demo(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     demo.set_defaults(command=_demo)
-    demo.add_argument("--ps", type=int, default=1, metavar="N", help="ps tasks")
-    demo.add_argument("--worker", type=int, default=3, metavar="N", help="worker tasks")
-    demo.add_argument(
-        "--steps", type=int, default=600, metavar="N", help="steps for the digits"
-    )
+    _number(demo, "--ps", 1, "ps tasks")
+    _number(demo, "--worker", 3, "worker tasks")
+    _number(demo, "--steps", 600, "steps for the digits")
     demo.add_argument(
         "--text-steps",
         type=int,
@@ -230,11 +238,9 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument(
         "--link", default="1gbit", metavar="SPEED", help="links of the text model"
     )
-    demo.add_argument("--seed", type=int, default=0, metavar="N", help="for all dice")
-    demo.add_argument(
-        "--out", type=Path, default=Path("build/demo"), metavar="DIR", help="for files"
-    )
-    demo.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    _number(demo, "--seed", 0, "for all dice")
+    _path(demo, "--out", "DIR", "for files", Path("build/demo"))
+    _path(demo, "--json", "FILE", "write the figures")
 
 
 def _add_serve(commands: Any) -> None:
@@ -250,26 +256,20 @@ def _add_serve(commands: Any) -> None:
     )
     serve.add_argument("--job", metavar="NAME", help="the job of this task")
     serve.add_argument("--index", type=int, metavar="N", help="its index in the job")
-    serve.add_argument(
+    _path(
+        serve,
         "--credentials",
-        type=Path,
-        metavar="FILE",
-        help="made by 'credentials new'; by default those of this user",
+        "FILE",
+        "made by 'credentials new'; by default those of this user",
     )
     serve.add_argument(
         "--bind",
         metavar="HOST[:PORT]",
         help="where to listen, if not where others dial",
     )
-    serve.add_argument(
-        "--ps", type=int, default=1, metavar="N", help="Slurm: number of ps tasks (1)"
-    )
-    serve.add_argument(
-        "--port",
-        type=int,
-        default=2222,
-        metavar="N",
-        help="Slurm: the port of the first task of each node (2222)",
+    _number(serve, "--ps", 1, "Slurm: number of ps tasks (1)")
+    _number(
+        serve, "--port", 2222, "Slurm: the port of the first task of each node (2222)"
     )
 
 
@@ -290,24 +290,20 @@ def _add_manifest(commands: Any) -> None:
         metavar="WORD",
         help="what each worker runs, all that follows; else the tasks serve a notebook",
     )
-    made.add_argument("--ps", type=int, default=1, metavar="N", help="ps tasks (1)")
-    made.add_argument("--worker", type=int, default=4, metavar="N", help="workers (4)")
+    _number(made, "--ps", 1, "ps tasks (1)")
+    _number(made, "--worker", 4, "workers (4)")
     made.add_argument(
         "--notebook",
         action=argparse.BooleanOptionalAction,
         help="add a pod with JupyterLab (default: only without --program)",
     )
     whose = made.add_mutually_exclusive_group()
-    whose.add_argument(
-        "--credentials", type=Path, metavar="FILE", help="by default new ones"
-    )
+    _path(whose, "--credentials", "FILE", "by default new ones")
     whose.add_argument(
         "--secret", default="", metavar="NAME", help="a Secret with credentials.json"
     )
     made.add_argument("--namespace", default="", metavar="NAME", help="where it runs")
-    made.add_argument(
-        "--port", type=int, default=2222, metavar="N", help="of every task (2222)"
-    )
+    _number(made, "--port", 2222, "of every task (2222)")
     made.add_argument(
         "--limit",
         action="append",
@@ -331,7 +327,7 @@ def _add_credentials(commands: Any) -> None:
     actions = credentials.add_subparsers(required=True, metavar="ACTION")
     new = actions.add_parser("new", help="write new ones to a file only you can read")
     new.set_defaults(command=_new_credentials)
-    new.add_argument("file", type=Path, metavar="FILE", help="in a folder of mode 0700")
+    _path(new, "file", "FILE", "in a folder of mode 0700")
 
 
 def _add_lessons(commands: Any) -> None:
@@ -354,14 +350,10 @@ def _add_lessons(commands: Any) -> None:
         help="write copies without solutions, with them unfolded, and as slides",
     )
     copies.set_defaults(command=_copy_lessons)
-    copies.add_argument("to", type=Path, metavar="FOLDER", help="of the copies")
+    _path(copies, "to", "FOLDER", "of the copies")
     for action in (back, copies):
-        action.add_argument(
-            "--folder",
-            type=Path,
-            default=Path("notebooks"),
-            metavar="DIR",
-            help="of the lessons (notebooks)",
+        _path(
+            action, "--folder", "DIR", "of the lessons (notebooks)", Path("notebooks")
         )
 
 
@@ -373,13 +365,9 @@ def _add_grade(commands: Any) -> None:
         "files, limits of time and memory. The exit code is 0 if all could be judged.",
     )
     grade.set_defaults(command=_grade)
-    grade.add_argument("folder", type=Path, metavar="FOLDER", help="of the notebooks")
-    grade.add_argument(
-        "--lessons",
-        type=Path,
-        default=Path("notebooks"),
-        metavar="DIR",
-        help="as they were shipped (notebooks)",
+    _path(grade, "folder", "FOLDER", "of the notebooks")
+    _path(
+        grade, "--lessons", "DIR", "as they were shipped (notebooks)", Path("notebooks")
     )
     grade.add_argument(
         "--to",
