@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from bokeh.plotting import figure
-
 from kit.errors import InvalidArgumentError
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
@@ -31,7 +29,6 @@ from widgets.drawing.bokeh_figures import (
 from widgets.drawing.canvas import source
 from widgets.drawing.document import Drawing, both, embedded, write
 from widgets.drawing.figure_data import Formula
-from widgets.drawing.theme import Theme
 
 
 @dataclass(frozen=True)
@@ -190,19 +187,8 @@ def _links(trace: Trace) -> Drawing:
 def _timeline(trace: Trace) -> Drawing:
     is_of_group = trace.calls is not None
     view = group_moment.window(trace) if is_of_group else figure_data.window(trace)
-    columns, starts = (
-        figure_data.timeline(trace, view),
-        figure_data.step_starts(trace, view),
-    )
-    coming = figure_data.flights(trace, view)
     unit = "call" if is_of_group else "step"
-    more = figure_data.arrows(trace, view) if is_of_group else None
-    active = figure_data.tasks_of(trace, columns, coming, more or {})
-    chart = curves.timeline(columns, starts, active, view.label, coming, unit, more)
-    shared = source(columns)
-
-    def draw(theme: Theme) -> figure:
-        return timeline_figure(chart, theme, shared)
-
-    said = words.timeline(trace, view, unit)
-    return Drawing("What each task did", said, both(draw, active))
+    chart = curves.timeline_of(trace, view, unit)
+    shared = source(chart.spans)
+    drawn = both(lambda theme: timeline_figure(chart, theme, shared), chart.rows)
+    return Drawing("What each task did", words.timeline(trace, view, unit), drawn)

@@ -22,7 +22,7 @@ from widgets.board.live_figure import LiveFigure
 from widgets.board.scene import scene
 from widgets.board.sentences import numbers, status
 from widgets.board.snapshot import commands, kept, rates_table, window_of
-from widgets.drawing import curves, figure_data, front_end, strips, words
+from widgets.drawing import curves, front_end, strips, words
 from widgets.drawing.html_view import HtmlView
 from widgets.drawing.live_plots import PANE_PX, LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.looks import style
@@ -321,12 +321,7 @@ class LiveView:
 
     def _spans(self, beat: Beat) -> None:
         window, unit = window_of(beat), beat.moment.unit
-        spans = figure_data.timeline(beat.recent, window)
-        starts = figure_data.step_starts(beat.recent, window)
-        coming = figure_data.flights(beat.recent, window)
-        label = window.label
-        more = figure_data.arrows(beat.recent, window) if self._is_of_group else None
-        chart = curves.timeline(spans, starts, self._tasks, label, coming, unit, more)
+        chart = curves.timeline_of(beat.recent, window, unit, self._tasks)
         self.timeline.show(chart, self._theme)
         caption = words.timeline(beat.recent, window, unit)
         waits = snapshot.waits(beat)

@@ -12,7 +12,7 @@ from kit.markup import NO_HTML, Html, element, joined, markup, rows_table, verba
 from widgets.board import call_tables, group_moment, sentences
 from widgets.board.follower import Beat
 from widgets.board.scene import scene, title
-from widgets.drawing import curves, figure_data, svg_charts, words
+from widgets.drawing import curves, svg_charts, words
 from widgets.drawing.curves import Chart
 from widgets.drawing.figure_data import TimeWindow
 from widgets.drawing.looks import colours, style
@@ -82,18 +82,9 @@ def timeline(beat: Beat) -> Html:
 
 
 def _timeline(beat: Beat) -> tuple[Html, str]:
-    recent = beat.recent
-    window = window_of(beat)
-    spans, starts = (
-        figure_data.timeline(recent, window),
-        figure_data.step_starts(recent, window),
-    )
-    coming = figure_data.flights(recent, window)
-    more = figure_data.arrows(recent, window) if beat.moment.group else None
-    active = figure_data.tasks_of(recent, spans, coming, more or {})
-    unit = beat.moment.unit
-    times = curves.timeline(spans, starts, active, window.label, coming, unit, more)
-    return svg_charts.timeline_chart(times), words.timeline(recent, window, unit)
+    window, unit = window_of(beat), beat.moment.unit
+    chart = curves.timeline_of(beat.recent, window, unit)
+    return svg_charts.timeline_chart(chart), words.timeline(beat.recent, window, unit)
 
 
 def window_of(beat: Beat) -> TimeWindow:

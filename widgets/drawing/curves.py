@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
-from widgets.drawing.figure_data import Columns
+from widgets.drawing import figure_data
+from widgets.drawing.figure_data import Columns, TimeWindow
 from widgets.drawing.theme import LIGHT, link_look, topology_hues
 
 VALIDATION = "validation_"  # the prefix of measures on held-out data
@@ -273,3 +275,18 @@ def timeline(
         flights or {"task": [], "left": [], "right": []},
         arrows,
     )
+
+
+def timeline_of(
+    trace: Trace, view: TimeWindow, unit: str, tasks: Sequence[str] | None = None
+) -> Timeline:
+    """Describe what each task did in a window of a trace.
+
+    `tasks` are the rows; by default those that did anything in it.
+    """
+    spans, coming = figure_data.timeline(trace, view), figure_data.flights(trace, view)
+    starts = figure_data.step_starts(trace, view)
+    more = None if trace.calls is None else figure_data.arrows(trace, view)
+    if tasks is None:
+        tasks = figure_data.tasks_of(trace, spans, coming, more or {})
+    return timeline(spans, starts, tasks, view.label, coming, unit, more)
