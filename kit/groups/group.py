@@ -155,10 +155,7 @@ class TaskGroup:
         def recipe(_: Forms) -> Recipe:
             return self._recipes.all_reduce(taken_value.form, topology, ufunc)
 
-        n = self._divisor(op)
-        arrays, _ = self._collective(
-            signature, taken_value, recipe, room=room, divisor=n
-        )
+        arrays, _ = self._collective(signature, taken_value, recipe, room=room, op=op)
         return out if room else self._rebuilt(taken_value.form, arrays, taken_value, op)
 
     def reduce(
@@ -189,10 +186,7 @@ class TaskGroup:
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce(taken_value.form, root, ufunc)
 
-        n = self._divisor(op)
-        arrays, _ = self._collective(
-            signature, taken_value, recipe, room=room, divisor=n
-        )
+        arrays, _ = self._collective(signature, taken_value, recipe, room=room, op=op)
         if self.rank != root:
             return None
         return out if room else self._rebuilt(taken_value.form, arrays, taken_value, op)
@@ -220,11 +214,9 @@ class TaskGroup:
             return self._recipes.reduce_scatter(forms, ufunc)
 
         mine = taken(values[self.rank], "reduce_scatter")
-        room, n = room_of(out, "reduce_scatter"), self._divisor(op)
+        room = room_of(out, "reduce_scatter")
         check_room(room, leaves(mine.form), "reduce_scatter", op)
-        arrays, _ = self._collective(
-            signature, taken_value, recipe, room=room, divisor=n
-        )
+        arrays, _ = self._collective(signature, taken_value, recipe, room=room, op=op)
         return out if room else self._rebuilt(mine.form, arrays, mine, op)
 
     def broadcast(self, value: Any = None, root: int = 0, *, out: Any = None) -> Any:
@@ -559,12 +551,12 @@ class TaskGroup:
         put: Value | None = None,
         own: bool = False,
         room: Sequence[Array] | None = None,
-        divisor: int = 1,
+        op: str = "sum",
     ) -> tuple[list[Array], Forms]:
         """Make a call with all others; returns copies of results, and all forms.
 
         `put` is what is copied in; `own`: each task's value may have a form of its own.
-        With `room`, results go there instead, divided by `divisor`.
+        With `room`, results go there instead, as those of `op`.
         """
         state, wanted = self._state, value if put is None else put
         call = self._call(signature.text)
@@ -592,7 +584,7 @@ class TaskGroup:
             if room is None:
                 arrays = [array.copy() for array in results]
             elif results or room:
-                fill(room, results, divisor)
+                fill(room, results, self._divisor(op))
             state.completed(call, note, met, waited)
             return arrays, forms
 
