@@ -5,7 +5,8 @@
 
 Every call that waits has a blocking and an awaitable form, and the blocking form also
 works inside a running event loop, because the `Supervisor` does all work in another
-thread.
+thread. `Cluster` has many methods, since all that is done with a cluster is found there
+by completion; what they do stands in its `Lifecycle`, in `cells` and in `report`.
 """
 
 from __future__ import annotations

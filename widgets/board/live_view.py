@@ -38,7 +38,11 @@ _MEANS = (("off", 0.0), ("2 %", 0.02), ("10 %", 0.1))  # of the steps so far
 
 
 class LiveView:
-    """The widgets of one board; `root` is what is displayed."""
+    """The widgets of one board; `root` is what is displayed.
+
+    Each widget is an attribute: they share one screen and one theme, and are drawn in
+    one beat, so parts with widgets of their own would need each other's.
+    """
 
     def __init__(
         self,
