@@ -36,7 +36,7 @@ def from_site(name: str, **options: Any) -> Launcher:
     ----------
     name : str
         The launcher's name in lower case: `"ssh"`, `"slurm"`, `"mpi"`.
-    **given
+    **options
         Parameters of the launcher that override the file.
 
     Returns

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from kit.tf1.core.util import event_pb2
 
-
-def __getattr__(name: str) -> Any:
-    return getattr(event_pb2, name)
+__getattr__ = partial(getattr, event_pb2)

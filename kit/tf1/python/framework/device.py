@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kit import tf1
@@ -38,5 +39,4 @@ def _spec(device: Any) -> Any:
     return DeviceSpec.from_string(device) if isinstance(device, str) else device
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(tf1, name)
+__getattr__ = partial(getattr, tf1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kit import tf1
@@ -22,5 +23,4 @@ def with_dependencies(
         return tf1.identity(output_tensor, name=scope)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(tf1, name)
+__getattr__ = partial(getattr, tf1)

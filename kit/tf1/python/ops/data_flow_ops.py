@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from kit import tf1
 from kit.tf1.contrib.staging import StagingArea as StagingArea
 
 __all__ = ["StagingArea"]
 
-
-def __getattr__(name: str) -> Any:
-    return getattr(tf1, name)
+__getattr__ = partial(getattr, tf1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from kit import tf1
 from kit.tf1.variables.assigning import (
@@ -12,6 +12,4 @@ from kit.tf1.variables.assigning import temporary_variable as temporary_variable
 
 __all__ = ["destroy_temporary_variable", "temporary_variable"]
 
-
-def __getattr__(name: str) -> Any:
-    return getattr(tf1, name)
+__getattr__ = partial(getattr, tf1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -94,5 +95,4 @@ def weighted_moving_average(
         return divide(total, weights, name=scope.name)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(train, name)
+__getattr__ = partial(getattr, train)
