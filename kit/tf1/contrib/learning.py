@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from kit.errors import OutOfRangeError
 from kit.tf1 import logging
 from kit.tf1.contrib import training
 from kit.tf1.contrib.training import add_gradients_summaries as add_gradients_summaries
 from kit.tf1.contrib.training import clip_gradient_norms as clip_gradient_norms
 from kit.tf1.contrib.training import multiply_gradients as multiply_gradients
-from kit.tf1.errors import OutOfRangeError
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.not_offered import refusing

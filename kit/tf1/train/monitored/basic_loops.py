@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kit.tf1.errors import AbortedError
+from kit.errors import AbortedError
 from kit.tf1.train.monitored.supervisor import Supervisor
 
 

@@ -43,10 +43,6 @@ _USE_DEFAULT: Final = 0  # the original's; compared by identity
 _N_RATES = 10  # how many rates the original logs
 
 
-def _part(name: str, doc: str) -> Any:
-    return property(lambda self: self._parts[name], doc=doc)
-
-
 class Supervisor:
     """Makes a session that is ready, runs services beside it, and ends them together.
 
@@ -56,8 +52,9 @@ class Supervisor:
                 sess.run(train_op)
 
     What is `USE_DEFAULT` is the first of the graph's collection, or made and added to
-    it; None stands for nothing. Only a chief with a `logdir` saves: the first time when
-    the session begins, then every `save_model_secs`, 0 for never.
+    it; None stands for nothing. What it uses is an attribute, called as here; `coord`
+    stops the threads. Only a chief with a `logdir` saves: the first time when the
+    session begins, then every `save_model_secs`, 0 for never.
     """
 
     USE_DEFAULT: ClassVar[Any] = _USE_DEFAULT
@@ -94,15 +91,13 @@ class Supervisor:
         the chief, and for `ready_for_local_init_op` without `local_init_op`.
         """
         self._graph = get_default_graph() if graph is None else graph
-        self._parts: dict[str, Any] = {
-            "ready_op": ready_op,
-            "ready_for_local_init_op": ready_for_local_init_op,
-            "init_op": init_op,
-            "local_init_op": local_init_op,
-            "saver": saver,
-            "summary_op": summary_op,
-            "global_step": global_step,
-        }
+        self.ready_op, self.init_op, self.local_init_op = (
+            ready_op,
+            init_op,
+            local_init_op,
+        )
+        self.ready_for_local_init_op = ready_for_local_init_op
+        self.saver, self.summary_op, self.global_step = saver, summary_op, global_step
         with self._graph.as_default():
             self._fill()
         self.is_chief, self.coord = is_chief, Coordinator()
@@ -149,7 +144,7 @@ class Supervisor:
         self._default("global_step", GraphKeys.GLOBAL_STEP, _step_by_name)
 
     def _default(self, name: str, key: str, make: Callable[[], Any]) -> None:
-        if self._parts[name] is not _USE_DEFAULT:
+        if getattr(self, name) is not _USE_DEFAULT:
             return
         chosen = self._graph.get_collection(key)
         if len(chosen) > 1:
@@ -159,7 +154,7 @@ class Supervisor:
         made = chosen[0] if chosen else make()
         if not chosen and made is not None:
             self._graph.add_to_collection(key, made)
-        self._parts[name] = made
+        setattr(self, name, made)
 
     def _writer_of(self, writer: Any) -> Any:
         """Return the writer that was given, or one for the folder; None for nothing."""
@@ -189,19 +184,6 @@ class Supervisor:
                     f"{op.name!r} has none. Make the variables in a 'with "
                     f"tf.device(tf.train.replica_device_setter(cluster=cluster)):'."
                 )
-
-    # -- what it uses ------------------------------------------------------------------
-
-    ready_op = _part("ready_op", "What names the variables that have no value yet.")
-    ready_for_local_init_op = _part(
-        "ready_for_local_init_op",
-        "What names the variables without which `local_init_op` cannot run.",
-    )
-    init_op = _part("init_op", "What gives the variables their initial values.")
-    local_init_op = _part("local_init_op", "What each process initialises for itself.")
-    saver = _part("saver", "What saves and restores; None for nothing.")
-    summary_op = _part("summary_op", "What gives the summaries; None for nothing.")
-    global_step = _part("global_step", "What counts the steps; None if nothing does.")
 
     # -- sessions and what runs beside them --------------------------------------------
 
