@@ -33,7 +33,7 @@ class Caller:
         if op == "elastic.fetch":
             world.meanwhile(self.asker)
         target = world.machines[self.process]
-        if target.is_lost:
+        if target.is_lost and not world.is_cut(self.asker, target):
             raise UnavailableError("refused")
         if not world.sees(self.asker, target):
             raise DeadlineExceededError("silent")
@@ -111,7 +111,7 @@ class Running:
             else:
                 reply(result)
 
-        if target.is_lost:
+        if target.is_lost and not world.is_cut(machine, target):
             reply(UnavailableError("refused"))
         elif not world.sees(machine, target):
             reply(DeadlineExceededError("silent"), SETTINGS.suspect_after_s)

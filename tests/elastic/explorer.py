@@ -184,7 +184,7 @@ class Player:
         yield from self._reordered(None, 1)
         # Not at random: a message might wait for longer than its link lasts.
         if ready and later is not None and self.dice is None:
-            yield self._move(later, 1)
+            yield self._move(later, 1, early=False)
         # A link ends; a machine that wakes up, or a way that is healed, early.
         for event in world.events:
             may_be = event.where is None or (event.is_link and world.can_happen(event))
@@ -198,9 +198,8 @@ class Player:
             if machine is None or event.where is machine:
                 yield self._move(event, 1)
 
-    def _move(self, event: Event, n_delays: int) -> Move:
-        world = self.world
-        early = n_delays > 0
+    def _move(self, event: Event, n_delays: int, *, early: bool = True) -> Move:
+        world, early = self.world, early and n_delays > 0
         do = lambda: world.happen(event, early=early)  # noqa: E731
         return Move(event.label, do, 0, n_delays)
 

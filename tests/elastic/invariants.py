@@ -24,7 +24,8 @@ class Invariants:
     def __init__(self, world: World) -> None:
         """Begin with nothing claimed and nothing committed."""
         self.world = world
-        self.committed: dict[int, str] = {}  # the run of each generation
+        self.committed: set[str] = set()  # runs that have committed a step
+        self._before: dict[str, str] = {}  # the run that each was to follow
         self.whole: set[CopyPoint] = set()  # of which all copies were kept
         self._known: dict[int, set[CopyPoint]] = {}  # when that number was claimed
         self._newest: dict[Machine, tuple[int, int]] = {}
@@ -38,14 +39,14 @@ class Invariants:
         """A run commits a step."""
         generation = run.job.generation
         assert generation is not None
-        after = generation.n_changes
-        first = self.committed.setdefault(after, run.job.run)
+        self.committed.add(run.job.run)
         # Of one whose processes have all ended nothing is left: it is done again.
-        standing = [machine.training.now for machine in self.world.living()]
-        if first != run.job.run and any(
-            now.has_begun and now.job.run == first for now in standing
-        ):
-            self.violated(f"two runs after {after} changes commit steps")
+        for machine in self.world.living():
+            now = machine.training.now
+            if now.takes_part and not now.is_over and now.job.run in self.committed:
+                mine, theirs = {*self._line(run.job.run)}, {*self._line(now.job.run)}
+                if not (mine <= theirs or theirs <= mine):
+                    self.violated(f"two runs commit steps, one at {machine.name}")
         for member in run.members.values():
             newest, name = member.host.training.now.claimed, member.host.name
             if newest > generation.number and name in generation.places:
@@ -53,6 +54,13 @@ class Invariants:
                     f"{name} commits a step of generation {generation.number}, and "
                     f"{newest} has claimed its log"
                 )
+
+    def _line(self, run: str) -> list[str]:
+        """Return a run and all that it follows."""
+        line = [run]
+        while line[-1] in self._before:
+            line.append(self._before[line[-1]])
+        return line
 
     def confirmed(self, run: Run, moment: CopyPoint) -> None:
         """All copies of a moment are kept, each in two processes if there are two."""
@@ -64,6 +72,8 @@ class Invariants:
         if wanted.op == "elastic.claim":
             self._known[values["number"]] = set(self.whole)
         elif wanted.op == "elastic.begin":
+            before = machine.training.now.job.run  # at the first of these questions
+            self._before.setdefault(values["job"]["job"].run, before)
             self.begins(values)
 
     def begins(self, values: dict[str, Any]) -> None:

@@ -90,7 +90,10 @@ def test_a_history_is_the_same_each_time_it_is_played() -> None:
 
 
 def half_may_go_on(
-    processes: Collection[str], answered: Collection[str], ended: Collection[str]
+    processes: Collection[str],
+    answered: Collection[str],
+    ended: Collection[str],
+    vouched: Collection[str],
 ) -> bool:
     may_live = set(processes) - set(ended)
     return 2 * len(may_live & set(answered)) >= len(may_live)
@@ -111,6 +114,7 @@ def takes_parts_for_whole(held: Any) -> Any:
 
 
 _claim, _newest_whole = ElasticTraining.claim, rules.newest_whole
+_may_go_on = rules.may_go_on
 MUTATIONS: list[tuple[Any, str, Callable[..., Any], Bound]] = [
     (rules, "may_go_on", half_may_go_on, Bound(2, delays=0)),
     (ElasticTraining, "claim", forgets_who_has_claimed, Bound(3)),
@@ -191,8 +195,34 @@ def test_who_wakes_up_does_not_go_on_where_others_have_gone_on_since(
     play(bound, *script)
 
     monkeypatch.setattr(rules, "is_over", lambda *_: True)
-    with pytest.raises(Violation, match="2 runs"):
+    with pytest.raises(Violation, match="two runs commit"):
         play(bound, *script)
+
+
+def test_of_two_hosts_one_does_not_go_on_beside_the_other_when_a_third_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The third alone could have said that the other had gone on with it.
+    bound = Bound(3, losses=3, kinds=("kill", "stop", "isolate"))
+    script = [
+        ("", "stop worker:0"),
+        ("copy 2", "kill worker:2"),
+        ("kill worker:2", "isolate worker:1"),
+    ]
+    play(bound, *script)
+
+    monkeypatch.setattr(rules, "may_go_on", counts_who_has_ended_as_gone)
+    with pytest.raises(Violation, match="two runs commit"):
+        play(bound, *script)
+
+
+def counts_who_has_ended_as_gone(
+    processes: Collection[str],
+    answered: Collection[str],
+    ended: Collection[str],
+    _: Collection[str],
+) -> bool:
+    return _may_go_on(processes, answered, ended, ended)
 
 
 def test_who_leaves_knows_who_goes_on_without_it() -> None:
@@ -265,7 +295,7 @@ def test_who_was_silent_gives_its_copies_when_those_after_it_are_lost() -> None:
 
 
 def test_a_copy_is_not_lost_with_a_link_that_ends_however_late_that_is() -> None:
-    world = play(Bound(3)).world
+    world = play(Bound(3, kinds=("kill",))).world
     training = world.machines["worker:0"].training
     training.now.noticed = world.clock, "worker:2 is gone."
 

@@ -109,8 +109,10 @@ class Notes:
     def __init__(self) -> None:
         self._newest = Begun()
 
-    def append(self, number: int, processes: Sequence[str]) -> None:
-        self._newest = max(self._newest, Begun(number, tuple(processes)))
+    def append(self, number: int, processes: Sequence[str], by: str) -> None:
+        names = tuple(sorted({*self._newest.by, by}))
+        newest = max(self._newest, Begun(number, tuple(processes)))
+        self._newest = newest._replace(by=names)
 
     def newest(self) -> Begun:
         return self._newest
@@ -182,8 +184,11 @@ class World:
     def sees(self, one: Machine, other: Machine) -> bool:
         """Whether what one sends reaches the other now."""
         silent = one.is_lost or other.is_lost or other.is_stopped or one.is_stopped
-        pair = frozenset((one.name, other.name))
-        return one is other or not (silent or pair in self.cuts)
+        return one is other or not (silent or self.is_cut(one, other))
+
+    def is_cut(self, one: Machine, other: Machine) -> bool:
+        """Whether nothing gets from one to the other, also not that it has ended."""
+        return frozenset((one.name, other.name)) in self.cuts
 
     def post(
         self,
@@ -247,9 +252,9 @@ class World:
         return min(result, key=lambda item: item.at, default=None)
 
     def happen(self, event: Event, *, early: bool = False) -> None:
-        """Let an event happen; `early`: before others that could happen at once."""
+        """Let an event happen; `early`: no time passes until then."""
         self.events.remove(event)
-        if not event.is_ready() and not (early and event.is_link):
+        if not event.is_ready() and not early:
             self.clock = max(self.clock, event.at)
         self.past.append(event.label)
         if event.where is not None:

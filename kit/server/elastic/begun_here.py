@@ -2,7 +2,8 @@
 
 A process that was stopped, or cut off, for long may find that another one has ended. It
 cannot know from that whether a later generation has begun there, and goes on elsewhere.
-On the same host it reads so here: each process appends a line before it begins.
+On the same host it reads so here: each process appends a line before it begins. So the
+others need not fear what those had begun whose lines one of them has read.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from kit.regular_file import append_regular, read_regular
 
 _LOG: Final = logging.getLogger("kit.server")
 _MOST_BYTES: Final = 1 << 24
-_FIELDS: Final = {"number": whole(0), "processes": list_of(text(1000))}
+_NAMES: Final = list_of(text(1000))
+_FIELDS: Final = {"number": whole(0), "processes": _NAMES, "by": text(1000)}
 
 
 class Begun(NamedTuple):
-    """The number of a generation, and the processes that take part in it."""
+    """The number of a generation, and the processes that take part in it.
+
+    `by`: all that have noted here what they begin, this one or others.
+    """
 
     number: int = 0
     processes: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
 
 
 class BegunHere:
@@ -40,11 +46,12 @@ class BegunHere:
         """Use the file at `path`, which is made when there is something to note."""
         self._path = path
 
-    def append(self, number: int, processes: Sequence[str]) -> None:
-        """Note that a generation begins here, unless a later one has."""
-        if number <= self.newest().number:
+    def append(self, number: int, processes: Sequence[str], by: str) -> None:
+        """Note that a process begins a generation here."""
+        newest = self.newest()
+        if number <= newest.number and by in newest.by:
             return
-        line = json.dumps({"number": number, "processes": [*processes]})
+        line = json.dumps({"number": number, "processes": [*processes], "by": by})
         try:
             with append_regular(self._path) as file:
                 file.write(f"{line}\n".encode())
@@ -53,11 +60,12 @@ class BegunHere:
 
     def newest(self) -> Begun:
         """Return the newest one; without any, number 0 of nobody."""
-        result, lines = Begun(), list[bytes]()
+        result, by, lines = Begun(), set[str](), list[bytes]()
         with suppress(OSError):
             lines = read_regular(self._path, _MOST_BYTES).splitlines()
         for line in lines:
             with suppress(ValueError, InvalidArgumentError):  # cut short on a full disk
                 plain = check("generation", _FIELDS, json.loads(line))
                 result = max(result, Begun(plain["number"], (*plain["processes"],)))
-        return result
+                by.add(plain["by"])
+        return result._replace(by=(*sorted(by),))

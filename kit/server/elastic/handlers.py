@@ -128,8 +128,8 @@ class ElasticHandlers:
         return {"process": self._here(asked).keep(asked["run"], copy)}, b""
 
     def _note(self, asked: Plain, _: bytearray) -> Answer:
-        self._here(asked).note(asked["run"], DecisionLog.from_plain(asked["requests"]))
-        return {}, b""
+        log = DecisionLog.from_plain(asked["requests"])
+        return self._here(asked).note(asked["run"], log), b""
 
     def _fetch(self, asked: Plain, _: bytearray) -> Answer:
         moment = CopyPoint(*asked["moment"])

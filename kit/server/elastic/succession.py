@@ -7,7 +7,7 @@ asks it. So tests can play all histories of a few processes without threads or l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -262,7 +262,7 @@ class Succession:
         fresh = [n for n, reply in good.items() if not reply["begun"]]
         stay = [n for n in good if n not in fresh]
         lost = [n for n in old.processes if n not in stay]
-        if not self._may_go_on(stay, [*ended, *fresh]):
+        if not self._may_go_on(stay, [*ended, *fresh], _vouched(good)):
             raise self._too_few(lost, stay, began[1])
         steps = [good[n]["step"] for n in stay]
         # What others hold, who were lost on the way, counts where nothing else is left.
@@ -332,7 +332,7 @@ class Succession:
             self._take(reply, old.number)
             if reply["granted"]:
                 self.now.establish(reply["established"])
-                number, processes = reply["begun_here"]
+                number, processes, _ = reply["begun_here"]
                 self.now.later = max(self.now.later, Begun(number, tuple(processes)))
             else:
                 self.now.heard = max(self.now.heard, reply["claimed"])
@@ -447,9 +447,11 @@ class Succession:
     def _is_enough(self, replies: Told) -> bool:
         here = [name for name, reply in replies.items() if isinstance(reply, dict)]
         ended = [name for name, reply in replies.items() if _has_ended(reply)]
-        return self._may_go_on(here, ended)
+        return self._may_go_on(here, ended, _vouched(replies))
 
-    def _may_go_on(self, here: Sequence[str], ended: Sequence[str]) -> bool:
+    def _may_go_on(
+        self, here: Sequence[str], ended: Sequence[str], vouched: Collection[str]
+    ) -> bool:
         """Whether those that are here may go on from the newest generation."""
         job = self.now.job
         if not job.is_elastic:  # nobody goes on without those that are needed
@@ -458,7 +460,7 @@ class Succession:
                 [n for n, task in tasks if task.short not in here]
             )
         needed = filter(None, (self.now.generation.processes, self.now.former))
-        may_go_on = all(rules.may_go_on(some, here, ended) for some in needed)
+        may_go_on = all(rules.may_go_on(some, here, ended, vouched) for some in needed)
         return may_go_on and rules.is_over(self.now.elsewhere, here, ended)
 
     @property
@@ -476,6 +478,12 @@ def _has_ended(reply: Plain | KitError) -> bool:
     """
     is_refused = isinstance(reply, UnavailableError) and not isinstance(reply, LinkLost)
     return is_refused or isinstance(reply, NotFoundError)
+
+
+def _vouched(replies: Told) -> set[str]:
+    """Return the processes of which is known what they had begun, if they end."""
+    known = [reply for reply in replies.values() if isinstance(reply, dict)]
+    return {name for reply in known for name in reply.get("begun_here", Begun())[2]}
 
 
 def _stood_since(good: Mapping[str, Plain], asked_at: float) -> float:

@@ -83,6 +83,7 @@ class ElasticTraining:
     def begin_first(self, job: Job, work: Work | None) -> None:
         """Begin the members that generation 0 has here."""
         self._work = work and replace(work)
+        self._begun_here.append(0, job.generation.processes, self.now.me)
         self._become(job)
         for number in self._hosted(job):
             own_work = work if number in job.workers else None
@@ -386,7 +387,7 @@ class ElasticTraining:
             )
             for number in hosted
         }
-        self._begun_here.append(fence, job.generation.processes)
+        self._begun_here.append(fence, job.generation.processes, self.now.me)
         with self.now.changed:
             self.now.check(fence)  # a later one may have come meanwhile
             # Copies of steps that will be done again must not count as newer ones.
@@ -427,8 +428,8 @@ class ElasticTraining:
                 member.coordinator.regroup(f"{process} takes part from here on.")
         return self.look()
 
-    def note(self, run: str, log: DecisionLog) -> None:
-        """Keep the log of a generation.
+    def note(self, run: str, log: DecisionLog) -> Plain:
+        """Keep the log of a generation; return what has begun on this host.
 
         Raises `AbortedError` when another may begin that would not hear of it.
         """
@@ -440,6 +441,7 @@ class ElasticTraining:
                     task=self.now.me,
                 )
             self._note(log)
+        return {"begun_here": self._begun_here.newest()}
 
     def _note(self, log: DecisionLog) -> None:
         with self.now.changed:

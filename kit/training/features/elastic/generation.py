@@ -49,7 +49,9 @@ generation share a process, and of two numbers it takes the higher one alone; th
 cannot begin. That process may end, though, and with it what it knew: so each notes on
 its host which generation it begins (`kit.server.elastic.begun_here`). Who was stopped
 meanwhile reads there that a later one has begun, and goes on from an earlier one only
-when that is over. Between hosts this is known where a process of that host is left.
+when that is over. Between hosts nobody reads it when no process of that host is left.
+Then one that has ended counts as one that may live, as long as anybody is silent: the
+two may have gone on with each other. When nobody is silent, all that may live are here.
 
 *Who may go on from what.* A generation that has not begun everywhere decides nothing by
 itself: of two processes that it was to have, only one may hear of it, and the other go
@@ -298,19 +300,31 @@ def run_of(origin: str, number: int) -> str:
 
 
 def may_go_on(
-    processes: Collection[str], answered: Collection[str], ended: Collection[str]
+    processes: Collection[str],
+    answered: Collection[str],
+    ended: Collection[str],
+    vouched: Collection[str] = (),
 ) -> bool:
     """Whether those that answered are the greater part of those that may live.
 
-    Of two halves, the one with the first process.
+    Of two halves, the one with the first process. While somebody is silent, one that
+    has ended counts as one that may live: the two may have gone on before. But not if
+    it is `vouched` for: what it had begun is known.
 
     >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=["ps:0"])
     True
     >>> may_go_on(["ps:0", "worker:0"], answered=["worker:0"], ended=[])
     False
+    >>> tasks = ["ps:0", "worker:0", "worker:1"]
+    >>> may_go_on(tasks, answered=["ps:0"], ended=["worker:0"])
+    False
+    >>> may_go_on(tasks, ["ps:0"], ["worker:0"], vouched=["worker:0"])
+    True
     """
     # Two such sets always share a process; of two halves only one has the first.
     may_live = set(processes) - set(ended)
+    if not may_live <= set(answered):
+        may_live = set(processes) - (set(ended) & set(vouched))
     n_here = 2 * len(may_live & set(answered))
     is_half = n_here == len(may_live) > 0
     return n_here > len(may_live) or (is_half and in_order(may_live)[0] in answered)
