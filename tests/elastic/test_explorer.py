@@ -248,6 +248,25 @@ def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> No
     assert isinstance(wanted, Pause)
 
 
+def test_who_asks_to_join_a_generation_goes_back_to_none_before_it() -> None:
+    # It had asked several, and one of them answered late.
+    world = World(3)
+    machine, job = world.machines["worker:2"], world.job
+    first, later = (
+        replace(job, generation=replace(job.generation, number=number, places=places))
+        for number, places in [(1, ("worker:0",) * 3), (2, ("worker:1",) * 3)]
+    )
+    asked = machine.training._succession._is_led_by_another(0, "it is gone")
+    next(asked)
+    machine.training.join(later)
+
+    reply = {**world.machines["worker:0"].training.look(), "job": first.to_plain()}
+    with suppress(StopIteration):
+        asked.send({"worker:0": reply})
+
+    assert machine.training.now.generation.number == 2
+
+
 def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> None:
     # It was told so late that the next generation, too, was followed by another.
     machine = World(3, standby=1).machines["worker:2"]

@@ -226,14 +226,16 @@ class Succession:
         job = Job.from_plain(reply["job"], self.now.job)
         theirs = job.generation
         assert theirs is not None
-        if theirs.number <= number:
-            return
-        if self.now.me in theirs.placing.left:
-            self.now.leave()
-        elif self.now.me not in theirs.processes:
-            self.join(job)
-        else:
-            self._await_begin(job)
+        with self.now.changed:
+            # Another thread, which asks to join, may have heard of a later one.
+            if theirs.number <= max(number, self.now.generation.number):
+                return
+            if self.now.me in theirs.placing.left:
+                self.now.leave()
+            elif self.now.me not in theirs.processes:
+                self.join(job)
+            else:
+                self._await_begin(job)
 
     def _lead(self) -> Coroutine[None]:
         job, began = self.now.job, self.now.noticed
