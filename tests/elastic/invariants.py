@@ -31,6 +31,7 @@ class Invariants:
         self._newest: dict[Machine, tuple[int, int]] = {}
         self._said: set[Machine] = set()
         self._ends: set[str] = set()
+        self._stays: set[str] = set()
 
     def violated(self, text: str) -> None:
         raise Violation(text)
@@ -79,8 +80,8 @@ class Invariants:
     def begins(self, values: dict[str, Any]) -> None:
         """A generation is to begin with the newest copies, all of one run."""
         job, machines = values["job"]["job"], self.world.machines
-        if {*job.generation.processes} <= self.world.leaving:
-            self.world.leaving.clear()  # nobody else is left
+        if {*job.generation.processes} <= self.world.asked_to_leave:
+            self._stays |= {*job.generation.processes}  # nobody else is left
         moment = CopyPoint(*values["moment"])
         here = [machines[name] for name in job.generation.processes]
         held = {
@@ -179,7 +180,7 @@ class Invariants:
             # Who was lost and comes back takes part again.
             changes = job.generation.changes
             joined = {name for change in changes for name in change.joined}
-            stayed = world.leaving & {*job.generation.processes} - joined
+            stayed = world.leaving & {*job.generation.processes} - joined - self._stays
             if stayed:
                 self.violated(f"{stayed} were asked to leave, and take part")
             if run is None or not run.is_whole or not run.n_steps or outside:

@@ -207,6 +207,7 @@ class Run:
         left = log.now.placing.left
         if name in left or set(generation.processes) <= {*left, name}:
             return
+        self.world.asked_to_leave.add(name)
         log.append(generation.number, Decisions.command, "leave", {"task": name})
         training, reply = leads.host.training, log.to_plain()
         training._processes.run(f"{name} leaves", self._accept(name, training, reply))

@@ -159,6 +159,7 @@ class World:
         self.cuts: set[frozenset[str]] = set()
         self.runs: dict[str, Run] = {}
         self.past: list[str] = []
+        self.asked_to_leave: set[str] = set()
         self.leaving: set[str] = set()  # processes of which that was asked, in time
         self.n_starts = 0
         self.nested: Callable[[Machine], None] = lambda _: None
@@ -342,7 +343,7 @@ class World:
         for name in names:
             self.machines[name].back_at = self.clock
         for run in self.runs.values():
-            if run.n_steps < N_STEPS:
+            if run.n_steps < N_STEPS or run.reason:
                 run.call_step()
 
     def _break(self, machine: Machine, silent_s: float = 0.0) -> None:
