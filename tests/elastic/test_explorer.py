@@ -13,20 +13,12 @@ from typing import Any
 
 import pytest
 
-from kit.errors import (
-    DeadlineExceededError,
-    KitError,
-    LinkLost,
-    NotFoundError,
-    PeerLost,
-    UnavailableError,
-)
+from kit.errors import LinkLost, NotFoundError
 from kit.server.elastic import succession
 from kit.server.elastic.standing import Standing
 from kit.server.elastic.training import ElasticTraining
 from kit.training.features.elastic import generation as rules
 from kit.training.features.elastic.asking import Ask, Pause
-from tests.elastic.coroutines import SETTINGS
 from tests.elastic.explorer import Bound, explore, play, wander
 from tests.elastic.invariants import Violation
 from tests.elastic.world import World
@@ -311,28 +303,6 @@ def test_who_was_silent_gives_its_copies_when_those_after_it_are_lost() -> None:
     assert {now.generation.processes for now in left} == {
         ("worker:1", "worker:2", "worker:3")
     }
-
-
-def test_a_copy_is_not_lost_with_a_link_that_ends_however_late_that_is() -> None:
-    world = play(Bound(3, kinds=("kill",))).world
-    training = world.machines["worker:0"].training
-    training.now.noticed = world.clock, "worker:2 is gone."
-
-    def lead(other: KitError) -> KitError | None:
-        coroutine = training._succession._lead()
-        wanted = next(coroutine)
-        assert isinstance(wanted, Ask)
-        mine = training.claim(wanted.values["number"], wanted.values["after"])
-        gone = {"worker:1": other, "worker:2": UnavailableError("refused")}
-        with suppress(PeerLost, StopIteration):
-            coroutine.send({"worker:0": mine, **gone})
-        error: KitError | None = training.now.error
-        return error
-
-    assert lead(DeadlineExceededError("silent")) is None
-    world.clock += 2 * SETTINGS.dead_after_s
-    assert lead(LinkLost("ended")) is None
-    assert "only copies" in str(lead(DeadlineExceededError("silent")))
 
 
 def test_who_is_to_leave_stays_when_all_others_are_lost() -> None:

@@ -213,17 +213,19 @@ def test_copies_are_not_given_up_for_a_link_that_is_lost_long_after_the_loss() -
     for machine in machines.values():  # a copy was whole once
         machine.training._work.params = None
 
-    def lead() -> None:
-        """Let the first process lead, with a link to the other that is lost."""
+    def lead(other: KitError) -> None:
+        """Let the first process lead, and hear that of the other."""
         coroutine = machines["worker:0"].training._succession._lead()
         asked = next(coroutine)
         own = machines["worker:0"].answer(asked.op, {"origin": ORIGIN, **asked.values})
         with pytest.raises((PeerLost, StopIteration)):
-            coroutine.send({"worker:0": own[0], "worker:1": LinkLost("it ended")})
+            coroutine.send({"worker:0": own[0], "worker:1": other})
 
-    lead()
+    lead(LinkLost("it ended"))
     assert now.error is None
     world.clock += limit_s + 1.0
-    lead()
+    lead(LinkLost("it ended"))  # it may answer over another one
+    assert now.error is None
+    lead(DeadlineExceededError("it is silent"))
     assert isinstance(now.error, PeerLost)
     assert "only copies" in now.error.message
