@@ -105,6 +105,7 @@ def compensation(optimizer: Optimizer | None) -> float:
 def compensate(gradient: Flat, now: Flat, pulled: Flat, strength: float) -> None:
     """Correct a gradient of the parameters `pulled` in place.
 
+    >>> import numpy as np
     >>> gradient = np.array([2.0, -1.0])
     >>> compensate(gradient, np.array([1.0, 1.0]), np.array([0.5, 1.0]), 0.5)
     >>> gradient
