@@ -11,6 +11,8 @@ from tests.widgets.conftest import toggled
 from widgets import Prediction, TrafficBoard
 
 pytestmark = IN_A_BROWSER
+LEFTMOST = """one => Math.min(...[...one.querySelectorAll('text')]
+    .map(text => text.getBBox().x))"""
 
 
 def opened(page: Any, url: str) -> Any:
@@ -58,6 +60,7 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
         anna.get_by_text(said).wait_for()
         anna.get_by_text("you guessed 790,000").wait_for()
         assert ben.evaluate("document.documentElement.scrollWidth") <= 390
+        assert ben.locator(".ps-answers").evaluate(LEFTMOST) >= 0
         assert anna.locator(".ps-scene").is_visible()
         assert anna.get_by_role("button", name="Lock in").count() == 0
         screenshot(anna.locator("body"), "shared-revealed")

@@ -218,7 +218,8 @@ def bars_chart(chart: Bars) -> Html:
         return Html()
     over = _OVER if chart.is_of_phases else 8
     height = over + _BAR * len(chart.rows) + _UNDER
-    left = 18 + 7.6 * max(len(label) for label, _ in chart.rows)
+    # As wide as in the larger type of a phone, where the whole is drawn smaller.
+    left = 18 + 10.2 * max(len(label) for label, _ in chart.rows)
     x = Scale(0.0, chart.x.high, left, WIDTH - _RIGHT - 60)
     parts = [PATTERNS, _key()] if chart.is_of_phases else []
     parts.append(_x_axis(x, height, chart.x.label, left))
