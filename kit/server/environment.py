@@ -65,7 +65,8 @@ def task_from_environment(
         return _of_slurm(environment, ps, port)
     raise NotFoundError(
         "the environment names no task: neither TF_CONFIG nor SLURM_PROCID is set. "
-        "Start this with srun or as a TFJob, or say which cluster and task is meant."
+        "Start this with srun or as a TFJob, or with mpiexec and KIT_TRANSPORT=mpi, or "
+        "say which cluster and task is meant."
     )
 
 
