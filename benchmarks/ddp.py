@@ -3,7 +3,8 @@
     python -m benchmarks.ddp --workers 2 --quick
 
 Trained are two networks of dense layers and a small transformer on letters. Printed is
-also how far the last losses are apart, which come from the same seeds.
+also how far the last losses are apart, which come from the same seeds. With
+`--batches 0` a step is an all-reduce of the gradients and nothing else.
 
 The same script in the same tasks of one cluster, in turns: a process group of psring,
 one of Gloo, again and again. So both meet the same machine, with torch loaded once and
@@ -22,6 +23,7 @@ from benchmarks.results import Table, arguments, median, ratio, report
 
 PEERS = "psring", "gloo"
 TRANSFORMER = "transformer"  # 0.8 million parameters
+_LETTERS = 96
 _WAIT_S = 120.0  # torch imports much in its first step
 STEPS = {"small": 300, "large": 40, TRANSFORMER: 60}
 
@@ -46,19 +48,10 @@ def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float
         where = {"rank": me.rank, "world_size": me.size}
         dist.init_process_group("gloo", init_method=f"file://{store}", **where)
     torch.manual_seed(0)
-    layers, shape, n_classes = list[Any](), [batch], 10
+    shape, n_classes = [batch], 10
     if size == TRANSFORMER:
-        shape, n_classes = [batch, 64], 96  # letters
-        layers = [torch.nn.Embedding(n_classes, 128)]
-        how = {"dropout": 0.0, "batch_first": True, "norm_first": True}
-        for _ in range(4):
-            layers.append(torch.nn.TransformerEncoderLayer(128, 4, 512, **how))
-        layers += [torch.nn.Linear(128, n_classes), torch.nn.Flatten(0, 1)]
-    else:
-        for rows, columns in pairwise(mlp.SIZES[size]):
-            layers += [torch.nn.Linear(rows, columns), torch.nn.ReLU()]
-        layers.pop()
-    model = DistributedDataParallel(torch.nn.Sequential(*layers))
+        shape, n_classes = [batch, 64], _LETTERS
+    model = DistributedDataParallel(torch.nn.Sequential(*_layers(size)))
     optimizer = torch.optim.SGD(model.parameters(), lr=mlp.RATE)
     torch.manual_seed(dist.get_rank())
     labels = torch.randint(n_classes, shape)
@@ -66,15 +59,19 @@ def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float
     if size != TRANSFORMER:
         inputs = torch.randn(batch, mlp.SIZES[size][0])
     labels = labels.flatten()
+    gradients = torch.zeros(sum(each.numel() for each in model.parameters()))
     times, loss, worked = [], torch.zeros(()), 0.0
     for number in range(steps):
         if number == steps // 5:
             worked = time.process_time()
         begun = time.perf_counter()
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        optimizer.step()
+        if batch:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+            loss.backward()
+            optimizer.step()
+        else:
+            dist.all_reduce(gradients)
         times.append(time.perf_counter() - begun)
     worked = (time.process_time() - worked) / (steps - steps // 5)
     last = loss.item()
@@ -82,6 +79,20 @@ def turn(peer: str, store: str, size: str, batch: int, steps: int) -> list[float
     dist.barrier()
     dist.destroy_process_group()
     return [*times[steps // 5 :], worked, last]
+
+
+def _layers(size: str) -> list[Any]:
+    from torch import nn
+
+    layers = list[Any]()
+    if size == TRANSFORMER:
+        how = {"dropout": 0.0, "batch_first": True, "norm_first": True}
+        layers = [nn.TransformerEncoderLayer(128, 4, 512, **how) for _ in range(4)]
+        ends = nn.Linear(128, _LETTERS), nn.Flatten(0, 1)
+        return [nn.Embedding(_LETTERS, 128), *layers, *ends]
+    for rows, columns in pairwise(mlp.SIZES[size]):
+        layers += [nn.Linear(rows, columns), nn.ReLU()]
+    return layers[:-1]
 
 
 def measure(
