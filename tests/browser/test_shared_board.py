@@ -49,6 +49,9 @@ def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
             item.get_by_role("button", name="Lock in").click()
             item.get_by_text("Locked in:").wait_for()
             assert field.is_disabled()
+        ben.reload()
+        ben.get_by_text("Locked in: 1,200,000").wait_for()
+        ben.locator("[data-place=form] input:disabled").wait_for()
         teacher.get_by_text("2 answered.").wait_for()
         assert teacher.locator(".ps-answers svg").count() == 1
         assert anna.locator(".ps-answers").count() == 0

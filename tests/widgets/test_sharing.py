@@ -134,7 +134,8 @@ def test_a_question_is_begun_answered_and_revealed(board: TrafficBoard) -> None:
     before = looking(share.url, news), looking(share.teacher_url, news)
     assert ["ps-answers" in text["question"] for text in before] == [False, True]
     assert 'name="answer"' in before[0]["form"]
-    assert say(share.url, who="ben", mine="") == (200, "")
+    assert say(share.url, who="ben", mine="")[1].startswith("Locked in: ")
+    assert say(share.url, who="nobody", mine="") == (200, "")
 
     assert say(share.teacher_url, do="reveal") == (200, "")
 

@@ -53,7 +53,7 @@ _SCRIPT = """
       silence.textContent = "";
       for (const [name, html] of Object.entries(JSON.parse(data))) {
         if (place(name)) place(name).innerHTML = html;
-        if (name === "form") { reply.textContent = ""; if (!html) say({mine: ""}); }
+        if (name === "form" && place("form")) recall();
       }
       socket.send("");
     };
@@ -62,6 +62,13 @@ _SCRIPT = """
         + "again by itself if the board is still shared.";
       setTimeout(listen, 2000 + 2000 * Math.random());
     };
+  };
+  const close = () => {
+    for (const part of place("form").querySelectorAll("input, button"))
+      part.disabled = true;
+  };
+  const recall = async () => {  // also what a page has said before it was loaded again
+    if (await say({mine: ""}) && reply.textContent) close();
   };
   const say = async (said) => {
     const body = JSON.stringify({who, ...said});
@@ -76,10 +83,8 @@ _SCRIPT = """
   };
   document.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const form = event.target, value = new FormData(form).get("answer");
-    if (value && await say({answer: value})) {
-      for (const part of form.elements) part.disabled = true;
-    }
+    const value = new FormData(event.target).get("answer");
+    if (value && await say({answer: value})) close();
   });
   document.addEventListener("click", ({target}) => {
     const button = target.closest("button[data-do]");

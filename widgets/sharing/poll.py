@@ -156,10 +156,12 @@ class Poll:
         return svg_charts.bars_chart(Bars(title, Axis("answers", 0.0, most), rows))
 
     def verdict_on(self, who: str) -> str:
-        """Return a viewer's own result in words; "" before the reveal."""
+        """Return a viewer's guess in words, after the reveal with what it is worth."""
         guess = self.answers.get(who)
-        if guess is None or self.measured is None:
+        if guess is None:
             return ""
+        if self.measured is None:
+            return f"Locked in: {self.prediction.told(guess)}."
         if isinstance(guess, str) or isinstance(self.measured, str):
             return chosen(str(guess), str(self.measured)).words
         return reveal(guess, self.measured, self.prediction.unit).words
