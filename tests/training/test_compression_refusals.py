@@ -34,7 +34,8 @@ def begin(
         ("float-16", "Did you mean 'float16'"),
         ("zip", r"give 'float16', 'int8', kit\.TopK\(0\.01\), kit\.PowerSGD\(4\), or"),
         (16, "compress is 16"),
-        (kit.TopK, "derived from kit.exchange.Compressor"),
+        (kit.TopK, r"the class TopK; give an object of it, such as TopK\(\.\.\.\)"),
+        ("median", r"such as kit\.Median\(\)"),
     ],
 )
 def test_what_is_no_compressor_is_refused_with_those_there_are(

@@ -143,10 +143,15 @@ def compressor_of(name: Compressor | str | None) -> Compressor | None:
         return name
     if isinstance(name, str) and name in _NAMED:
         return _NAMED[name]()
+    if isinstance(name, type) and issubclass(name, Compressor):
+        raise InvalidArgumentError(
+            f"compress is the class {name.__name__}; give an object of it, such as "
+            f"{name.__name__}(...)."
+        )
     near = get_close_matches(str(name), _NAMED, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InvalidArgumentError(
         f"compress is {name!r}; give {', '.join(map(repr, _NAMED))}, kit.TopK(0.01), "
-        f"kit.PowerSGD(4), or an object of a class derived from "
-        f"kit.exchange.Compressor.{hint}"
+        f"kit.PowerSGD(4), or another object of a class derived from "
+        f"kit.exchange.Compressor, such as kit.Median().{hint}"
     )
