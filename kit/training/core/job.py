@@ -38,6 +38,7 @@ from kit.message_fields import (
     flag,
     list_of,
     maybe,
+    optional,
     row_of,
     table_of,
     text,
@@ -89,8 +90,9 @@ class Job:
     synchronous: Annotated[bool, flag()] = True
     # How many gradients make a step; 0: all workers'.
     aggregate: Annotated[int, whole(0)] = 0
-    # By how many updates an asynchronous worker may be ahead; None: by any.
-    staleness: Annotated[int | None, maybe(whole(0))] = None
+    # By how many updates an asynchronous worker may be ahead; None: by any. Older
+    # recordings lack it.
+    staleness: Annotated[int | None, optional(maybe(whole(0)))] = None
     # In how many pieces a worker computes its gradient.
     accumulate: Annotated[int, whole(1)] = 1
     # Of a worker before each exchange, and their optimizer; 0: it sends gradients.
