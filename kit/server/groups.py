@@ -232,13 +232,17 @@ class TaskGroups:
                 *(members.tasks[rank], self.task, Role.CONTROL, members.id),
                 deadline_s=deadline_s,
             )
-            caller = Caller(link)
+            own = Caller(link)
             with self._guard:
-                is_kept = members.id in self._states
-                if is_kept:
-                    self._callers[way] = caller
-            if not is_kept:  # let go meanwhile: nobody else would close it
-                caller.close()
+                caller = self._callers.get(way)
+                # Else another thread has opened one meanwhile.
+                if caller is None or caller.is_closed:
+                    caller = own
+                    if members.id in self._states:
+                        self._callers[way] = own
+                is_kept = self._callers.get(way) is own
+            if not is_kept:  # nobody else would close it
+                own.close()
         return caller.call(op, deadline_s, {"group": members.id, **values}, blob=blob)
 
     def stir(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
@@ -18,6 +19,7 @@ from kit.errors import (
     InvalidArgumentError,
 )
 from kit.groups import watch
+from kit.server.directory import Directory
 from kit.testing.task_process import until
 from tests.group.scene import scene
 
@@ -218,6 +220,24 @@ def test_each_thread_has_a_group_of_its_own_and_one_that_two_use_says_so() -> No
         assert waiting.result(20) == 3
         for group in others:
             group.close()
+
+
+@pytest.mark.slow
+def test_two_threads_that_ask_a_task_at_once_leave_no_second_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with scene(2) as stage, ThreadPoolExecutor(2) as pool:
+        state, dial = stage.groups[0]._state, Directory.dial
+        both = threading.Barrier(2)
+
+        def together(directory: Directory, *args: Any, **options: Any) -> Any:
+            both.wait(10)
+            return dial(directory, *args, **options)
+
+        monkeypatch.setattr(Directory, "dial", together)
+        asked = [pool.submit(state.look_at, 1) for _ in range(2)]
+
+        assert [future.result(20)["known"] for future in asked] == [True, True]
 
 
 @pytest.mark.slow
