@@ -15,3 +15,4 @@ if __name__ == "__main__":
     pipe = forking.serve(int(sys.argv[1]), ["kit.puzzles"])
     if pipe is not None:
         host(pipe)
+        forking.leave()

@@ -8,7 +8,6 @@ process has the pipe. It knows nothing of clusters.
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import subprocess
@@ -214,22 +213,7 @@ def main() -> None:
     if pipe is not None:
         settle(pipe)
         host(pipe)
-        end_at_once()
-
-
-def end_at_once() -> None:
-    """End this process as an interpreter ends, but for taking itself apart.
-
-    That would write to all memory that is shared with the fork server, and so copy it:
-    it took more than the fork, and what a short training did.
-    """
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(0)
+        forking.leave()
 
 
 if __name__ == "__main__":
