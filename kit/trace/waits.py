@@ -8,6 +8,16 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import ANYONE
 
 
+def milliseconds(ns: float) -> str:
+    """Return nanoseconds as milliseconds with three digits, without a power of ten.
+
+    >>> milliseconds(1_500_000), milliseconds(1_769_400_000)
+    ('1.5', '1,769')
+    """
+    ms = ns / 1e6
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
+
+
 class MessageWait(NamedTuple):
     """What one task waited for in one line: `n` messages of another one.
 
@@ -27,7 +37,7 @@ class MessageWait(NamedTuple):
         >>> MessageWait("worker:0", "worker:1", 4, 2, 1_500_000).told
         '1.5 ms'
         """
-        return f"{self.ns / 1e6:,.3g} ms" if self.ns >= 0 else "in vain"
+        return f"{milliseconds(self.ns)} ms" if self.ns >= 0 else "in vain"
 
     @property
     def words(self) -> str:

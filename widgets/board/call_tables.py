@@ -13,7 +13,7 @@ from kit.markup import Html, element, markup, rows_table
 from kit.trace.named_rows import CallRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import TransferKind
-from kit.trace.waits import waits_in
+from kit.trace.waits import milliseconds, waits_in
 from widgets.board.run_state import GroupFacts, Moment
 
 _UNKNOWN = "\u2013"
@@ -61,7 +61,7 @@ def _call(trace: Trace, row: CallRow) -> Sequence[object]:
         n_bytes = f"{mean:,.0f}"
         took = [mine[mine["step"] == number] for number in numbers[-200:]]
         longest = [int(rows["end"].max() - rows["start"].min()) for rows in took]
-        ms = f"{sum(longest) / len(longest) / 1e6:,.3g}"
+        ms = milliseconds(sum(longest) / len(longest))
         if spent > 0:
             waiting = f"{100 * int(mine['wait'].sum()) / spent:.0f} %"
     what = markup("<code>{}</code> {}", row.text, row.line)
