@@ -2,7 +2,8 @@
 
 Pure arithmetic: nothing sleeps and no clock is read. Links are those of
 `kit.wire.shaping`: each member has one line out and one line in, which its messages
-occupy one after the other, and between them the latency. So when a message leaves
+occupy one after the other, and between them the latency; and two more of these to the
+members of its own host, where those links have a speed too. So when a message leaves
 depends only on what its sender did before, and when it may be used only on that and on
 what its receiver took before. Members can therefore be played in any order that keeps a
 message's sending before its taking, and no list of events is needed.
@@ -25,7 +26,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.plan import Group
 from kit.exchange.topologies.time_model import CACHE_BYTES, Floats, Rates, spilled
 from kit.rehearsal.schedule import READY, RECEIVE, SEND, Array, CommunicationSchedule
-from kit.wire.shaping import LinkSettings
+from kit.wire.shaping import FULL_SPEED, LinkSettings
 
 
 @dataclass
@@ -58,16 +59,31 @@ class SimulatedClock:
         compute_s: Sequence[float],
         *,
         n_bytes: int,
+        within: LinkSettings = FULL_SPEED,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         """Begin at 0, with all lines free.
 
+        Where there are several hosts, `link` is between them, and `within` that of the
+        tasks of one; each task has a line of its own for either.
+
         `compute_s` has the seconds for which each member of the schedule computes;
         `n_bytes` is the size of the parameters, of which `cache_bytes` stay in a cache.
         """
-        self._schedule, self._group, self._link = schedule, group, link
+        self._schedule, self._group = schedule, group
+        # Of the links between hosts, and of those within one.
+        self._is_shaped, self._ns_per_byte, self._latency, self._jitters = (
+            np.array(values)
+            for values in (
+                [link.is_shaped, within.is_shaped],
+                [link.ns_per_byte, within.ns_per_byte],
+                [link.latency, within.latency],
+                [link.jitter, within.jitter],
+            )
+        )
         n = len(schedule.members)
-        self._now, self._free_out, self._free_in = (np.zeros(n) for _ in range(3))
+        self._now = np.zeros(n)
+        self._free_out, self._free_in = np.zeros((2, n)), np.zeros((2, n))
         computes = np.array(compute_s, np.float64)
         base = np.where(np.isin(schedule.number, group.workers), rates.base, 0.0)
         self._compute = np.rint(computes * 1e9)
@@ -84,17 +100,29 @@ class SimulatedClock:
         self._dice = [random.Random(member) for member in schedule.members]
 
     @cached_property
+    def _line(self) -> Array:
+        """Which of its sender's and receiver's two lines each row's message takes."""
+        group, rows = self._group, self._schedule.rows
+        if len(set(group.hosts)) < 2:
+            return np.zeros(len(rows.code), np.uint8)
+        hosts = np.array(group.hosts, np.uint16)
+        own = hosts[self._schedule.number[self._schedule.owner]]
+        is_near: Array = hosts[rows.peer] == own
+        return is_near.astype(np.uint8)
+
+    @cached_property
     def _is_slow(self) -> Array:
         """Whether each row is one end of a message over a shaped link."""
-        group, rows = self._group, self._schedule.rows
-        has_end: Array = (rows.code == SEND) | (rows.code == RECEIVE)
-        if not self._link.is_shaped:
-            has_end[:] = False
-        elif len(set(group.hosts)) > 1:
-            hosts = np.array(group.hosts, np.uint16)
-            own = hosts[self._schedule.number[self._schedule.owner]]
-            has_end &= hosts[rows.peer] != own
-        return has_end
+        code = self._schedule.rows.code
+        is_slow: Array = self._is_shaped[self._line]
+        is_slow &= (code == SEND) | (code == RECEIVE)
+        return is_slow
+
+    def _occupied(self, rows: Array) -> Floats:
+        """For how many nanoseconds each row's message occupies a line."""
+        n_bytes = self._schedule.rows.amount[rows]
+        occupied: Floats = n_bytes * self._ns_per_byte[self._line[rows]]
+        return occupied
 
     def step(self) -> Played:
         """Play the next step.
@@ -162,10 +190,10 @@ class SimulatedClock:
         if not slow.any():
             return
         who, rows, message, now = who[slow], rows[slow], message[slow], now[slow]
-        occupied = self._schedule.rows.amount[rows] * self._link.ns_per_byte
-        leaves = np.maximum(now, self._free_out[who]) + occupied
-        self._free_out[who] = leaves
-        delay: Floats | float = self._link.latency
+        line = self._line[rows]
+        leaves = np.maximum(now, self._free_out[line, who]) + self._occupied(rows)
+        self._free_out[line, who] = leaves
+        delay = self._latency[line]
         if self._jitter is not None:
             delay = delay + self._jitter[rows]
         self._reached[message] = np.rint(leaves + delay * 1e9)
@@ -174,13 +202,13 @@ class SimulatedClock:
         usable = self._reached[self._schedule.message[rows]]
         slow = self._is_slow[rows]
         if slow.any():
-            at, line = usable[slow], self._free_in[who[slow]]
-            size = self._schedule.rows.amount[rows[slow]]
-            occupied = size * self._link.ns_per_byte
+            at, line = usable[slow], (self._line[rows[slow]], who[slow])
+            occupied = self._occupied(rows[slow])
             # As `LineIn` of `kit.wire.shaping`: the first byte came as much earlier as
             # the payload occupies the line.
-            self._free_in[who[slow]] = np.maximum(at - occupied, line) + occupied
-            usable[slow] = np.rint(np.maximum(self._free_in[who[slow]], at))
+            free = np.maximum(at - occupied, self._free_in[line]) + occupied
+            self._free_in[line] = free
+            usable[slow] = np.rint(np.maximum(free, at))
         self._played.arrived[rows] = usable
         now, size = self._now[who], self._schedule.rows.amount[rows]
         has_waited = (usable > now) & (size > 0)
@@ -188,18 +216,18 @@ class SimulatedClock:
 
     def _draws(self) -> Floats | None:
         """Return the seconds of jitter of each row, drawn as in a training."""
-        jitter = self._link.jitter
-        if not jitter:
+        if not self._jitters.any():
             return None
         schedule, drawn = self._schedule, np.zeros(len(self._is_slow))
-        slow = np.flatnonzero(self._is_slow & (schedule.rows.code == SEND))
-        counts = np.bincount(schedule.owner[slow], minlength=len(self._dice))
+        jitter = self._jitters[self._line]
+        late = np.flatnonzero((jitter > 0) & (schedule.rows.code == SEND))
+        counts = np.bincount(schedule.owner[late], minlength=len(self._dice))
         draws = [
             dice.random()
             for dice, count in zip(self._dice, counts.tolist(), strict=True)
             for _ in range(count)
         ]
-        drawn[slow] = jitter * np.array(draws)
+        drawn[late] = jitter[late] * np.array(draws)
         return drawn
 
     def _stuck(self, active: Array, at: Array) -> InvalidArgumentError:

@@ -28,6 +28,7 @@ from kit.task import Task
 from kit.training.arguments import whole
 from kit.training.core.job import Job
 from kit.training.optimizers.rule import Optimizer
+from kit.wire.shaping import FULL_SPEED, LinkSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,6 +116,7 @@ def recommend(
     ps: SupportsIndex = 0,
     worker: SupportsIndex = 4,
     link: str = "",
+    link_within: str = "",
     compute: Compute = 0.0,
     hosts: Hosts = None,
     optimizer: Optimizer | str = "gradient_descent",
@@ -156,11 +158,15 @@ def recommend(
     terms = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
     supposed = Supposed(model_or_sizes, *terms, optimizer, placement, compress)
     times = compute_of(compute, supposed.tasks)
-    return choose(supposed.job, times, rates_of(rates))
+    within = LinkSettings.parse(link_within)
+    return choose(supposed.job, times, rates_of(rates), within)
 
 
 def choose(
-    job: Callable[[str], Job], compute: Mapping[Task, float], rates: Rates = USUAL
+    job: Callable[[str], Job],
+    compute: Mapping[Task, float],
+    rates: Rates = USUAL,
+    within: LinkSettings = FULL_SPEED,
 ) -> Recommendation:
     """Return the topology with which a job is quickest.
 
@@ -188,7 +194,7 @@ def choose(
                     "what is rehearsed are steps of all workers together; with "
                     "sync=False or aggregate= name the topology, such as 'ps'."
                 )
-            rehearsals[topology.name] = play(made, compute, rates)
+            rehearsals[topology.name] = play(made, compute, rates, within)
         except (InvalidArgumentError, ResourceExhaustedError) as error:
             left_out[topology.name] = error
     if not rehearsals:

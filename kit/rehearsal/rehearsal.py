@@ -51,6 +51,8 @@ class Rehearsal:
         the first tasks only.
     job : Job
         What the training would have been.
+    link_within : str
+        The speed of the links between tasks of one host, where that was given.
     """
 
     topology: str
@@ -65,6 +67,7 @@ class Rehearsal:
     rates: Rates
     trace: Trace = field(repr=False)
     job: Job = field(repr=False)
+    link_within: str = ""
 
     @property
     def exchange(self) -> float:
@@ -135,6 +138,8 @@ class Rehearsal:
     @property
     def _where(self) -> str:
         speed, compress = self.link or "full speed", self.job.compress
+        if self.link_within:
+            speed += f" between hosts and {self.link_within} within"
         return f"{speed}, {compress}" if compress else speed
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ from kit.training.arguments import optimizer_of, whole
 from kit.training.core.job import Job
 from kit.training.optimizers.rule import Optimizer, by_layer
 from kit.training.optimizers.rules import GradientDescent
-from kit.wire.shaping import LinkSettings
+from kit.wire.shaping import FULL_SPEED, LinkSettings
 
 _FEWEST_STEPS, _MOST_STEPS = 2, 12
 _MOST_CHUNKS = 2_000_000
@@ -73,6 +73,7 @@ def rehearse(
     ps: SupportsIndex = 0,
     worker: SupportsIndex = 4,
     link: str = "",
+    link_within: str = "",
     compute: Compute = 0.0,
     hosts: Hosts = None,
     optimizer: Optimizer | str = "gradient_descent",
@@ -97,13 +98,17 @@ def rehearse(
     link : str, default ""
         Speed of the links, as "bandwidth,latency,jitter": "10gbit,50us". Each task has
         one line out and one line in. Empty: as fast as memory.
+    link_within : str, default ""
+        Speed of the links between the tasks of one host, such as its cards: with
+        `hosts`, where `link` is that between hosts. Each task has another line out and
+        in for these. Empty: as fast as memory.
     compute : float, sequence or dict, default 0
         The seconds that a worker computes in a step: one number for all, one for each,
         or by name, such as `{"worker:1": 0.03}`; workers that are not named take 0.
     hosts : int or sequence of str, optional
-        The host of each task, or over how many hosts they are spread; `link` is then
-        that between hosts. By default `link` is that of all tasks, as in a training on
-        one machine.
+        The host of each task, or over how many hosts they are spread, as many on each;
+        `link` is then that between hosts. By default it is that of all tasks, as in a
+        training on one machine.
     optimizer : str or Optimizer, default "gradient_descent"
         Its slots take memory, and one without slots is applied earlier.
     placement : {"round_robin", "greedy"}
@@ -149,7 +154,8 @@ def rehearse(
     terms = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link
     supposed = Supposed(model_or_sizes, *terms, optimizer, placement, compress)
     job = supposed.job(topology or first(lambda item: item.needs_ps == bool(ps)))
-    return play(job, compute_of(compute, job.tasks), rates_of(rates))
+    times, within = compute_of(compute, job.tasks), LinkSettings.parse(link_within)
+    return play(job, times, rates_of(rates), within)
 
 
 def rates_of(rates: Rates | None) -> Rates:
@@ -258,9 +264,23 @@ class Supposed:
         )
 
 
-def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
-    """Play steps of a job until they take equally long."""
+def play(
+    job: Job,
+    compute: Mapping[Task, float],
+    rates: Rates,
+    within: LinkSettings = FULL_SPEED,
+) -> Rehearsal:
+    """Play steps of a job until they take equally long.
+
+    `within` is the speed of the links between tasks of one host.
+    """
     topology, link = by_name(job.topology), LinkSettings.parse(job.link)
+    if within.is_shaped and len(set(job.hosts)) < 2:
+        raise InvalidArgumentError(
+            f"link_within='{within}' is between the tasks of one host where there are "
+            f"several; say how many with hosts=, or write link='{within}' for tasks "
+            f"that all have this link."
+        )
     longest = job.plan(topology, job.workers[-1])
     most = MOST_ROWS if turns(topology) else MOST_PLANNED
     if longest is not None and len(longest.ops) * len(job.workers) > most:
@@ -278,7 +298,8 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
     n_bytes = job.layout.payload_bytes
     recorder = RowCollector(schedule, job.workers, job.settings.trace_rows)
     about = schedule, job.group, link, rates, seconds
-    step_s = steady(SimulatedClock(*about, n_bytes=n_bytes), recorder)
+    clock = SimulatedClock(*about, n_bytes=n_bytes, within=within)
+    step_s = steady(clock, recorder)
     names = tuple(task.short for task in job.tasks)
     trace = recorder.trace(names, topology.name, job.link)
     return Rehearsal(
@@ -286,7 +307,7 @@ def play(job: Job, compute: Mapping[Task, float], rates: Rates) -> Rehearsal:
         int(schedule.rows.amount[schedule.taken].sum()),
         len(schedule.taken),
         n_in_row,
-        *(memory, rates, trace, job),
+        *(memory, rates, trace, job, str(within)),
     )
 
 

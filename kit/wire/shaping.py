@@ -109,6 +109,9 @@ class LinkSettings(NamedTuple):
         return 8e9 / self.bandwidth if self.bandwidth else 0.0
 
 
+FULL_SPEED = LinkSettings()
+
+
 def _meant(part: str) -> str:
     """Return how a bandwidth is written; empty if it is none.
 

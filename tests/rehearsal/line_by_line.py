@@ -20,19 +20,23 @@ from kit.wire.shaping import LineIn, LineOut, LinkSettings
 class PlayedMember:
     """A member with its clock and its lines."""
 
-    def __init__(self, job: Job, me: int, compute_s: float, rates: Rates) -> None:
+    def __init__(
+        self, job: Job, me: int, compute_s: float, rates: Rates, within: str
+    ) -> None:
         self.job, self.me, self.now, self.rates = job, me, 0, rates
         self.compute_s = compute_s if me in job.workers else 0.0
-        link = LinkSettings.parse(job.link)
-        self.line_out = LineOut(link, random.Random(me).random)
-        self.line_in = LineIn(link)
-        self.is_shaped = link.is_shaped
+        self.links = LinkSettings.parse(job.link), LinkSettings.parse(within)
+        dice = random.Random(me).random
+        self.lines_out = [LineOut(link, dice) for link in self.links]
+        self.lines_in = [LineIn(link) for link in self.links]
         self.added = 0
 
+    def line(self, peer: int) -> int:
+        hosts = self.job.group.hosts
+        return int(len(set(hosts)) > 1 and hosts[peer] == hosts[self.me])
+
     def is_slow(self, peer: int) -> bool:
-        group = self.job.group
-        is_far = len(set(group.hosts)) < 2 or group.host(peer) != group.host(self.me)
-        return self.is_shaped and is_far
+        return self.links[self.line(peer)].is_shaped
 
     def begin(self) -> deque[Op]:
         job = self.job
@@ -54,14 +58,18 @@ class PlayedMember:
         if isinstance(op, Send):
             reached = self.now
             if self.is_slow(op.to):
-                reached = self.line_out.reaches_at(self.now, op.range.size)
+                reached = self.lines_out[self.line(op.to)].reaches_at(
+                    self.now, op.range.size
+                )
             mail[self.me, op.to].append(reached)
         elif isinstance(op, Receive):
             if not mail[op.source, self.me]:
                 return False
             usable = mail[op.source, self.me].popleft()
             if self.is_slow(op.source):
-                usable = self.line_in.arrives_at(usable, op.range.size)
+                usable = self.lines_in[self.line(op.source)].arrives_at(
+                    usable, op.range.size
+                )
             if usable > self.now and op.range.size:
                 usable += round(rates.alpha * 1e9)
             self.now = max(self.now, usable)
@@ -75,10 +83,12 @@ class PlayedMember:
 
 
 def play(
-    job: Job, compute: Mapping[int, float], rates: Rates, steps: int
+    job: Job, compute: Mapping[int, float], rates: Rates, steps: int, within: str = ""
 ) -> list[list[int]]:
     """Return when each member has done each step, in nanoseconds."""
-    members = [PlayedMember(job, me, compute[me], rates) for me in job.group.members]
+    members = [
+        PlayedMember(job, me, compute[me], rates, within) for me in job.group.members
+    ]
     ends = []
     for _ in range(steps):
         mail: dict[tuple[int, int], deque[int]] = defaultdict(deque)

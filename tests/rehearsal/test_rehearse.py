@@ -83,6 +83,7 @@ def test_bytes_and_messages_are_those_of_the_formulas(
     st.integers(1, 2),
     st.sampled_from([None, 1, 2]),
     st.sampled_from(LINKS),
+    st.sampled_from(LINKS),
     st.lists(st.floats(0, 0.01), min_size=5, max_size=5),
     st.sampled_from(["gradient_descent", "adagrad"]),
     st.sampled_from([FREE, Rates(1e-4, 2e-5, 3e-6, 1.7e-6)]),
@@ -95,12 +96,14 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     n_ps: int,
     hosts: int | None,
     link: str,
+    within: str,
     compute: list[float],
     optimizer: str,
     rates: Rates,
     compress: str | None,
 ) -> None:
     hosts = hosts and min(hosts, n + n_ps)
+    within = within if (hosts or 1) > 1 else ""
     with kit.settings(bucket_bytes=64):
         result = kit.rehearse(
             arrays(specs),
@@ -108,6 +111,7 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
             ps=n_ps,
             worker=n,
             link=link,
+            link_within=within,
             compute=compute[:n],
             hosts=hosts,
             optimizer=optimizer,
@@ -118,7 +122,8 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     steps = result.trace.steps
     n_steps = int(steps["step"].max()) + 1
     seconds = {member: compute[member - n_ps] for member in range(n_ps, n_ps + n)}
-    replay = play(result.job, seconds | dict.fromkeys(range(n_ps), 0.0), rates, n_steps)
+    seconds |= dict.fromkeys(range(n_ps), 0.0)
+    replay = play(result.job, seconds, rates, n_steps, within)
     for row in steps:
         assert row["end"] == replay[row["step"]][row["task"]]
 
@@ -193,6 +198,41 @@ def test_ring_takes_its_bytes_over_the_bandwidth_and_its_hops_times_the_latency(
     moved = 2 * (n - 1) * (n_bytes / n / 1e6 + 0.005)
     assert result.seconds == pytest.approx(0.25 + moved, rel=1e-6)
     assert result.exchange == pytest.approx(moved, rel=1e-6)
+
+
+def test_hops_of_a_ring_over_two_hosts_are_as_late_as_the_links_that_they_take() -> (
+    None
+):
+    n_bytes = 4 * 4000
+    result = kit.rehearse(
+        *(n_bytes, "ring"),
+        worker=4,
+        hosts=2,
+        link="8mbit,5ms",
+        link_within="80mbit,1ms",
+        rates=FREE,
+    )
+
+    between, within = n_bytes / 4 / 1e6 + 0.005, n_bytes / 4 / 1e7 + 0.001
+    assert result.seconds == pytest.approx(3 * (between + within), rel=1e-6)
+    assert "8mbit,5ms between hosts and 80mbit,1ms within" in str(result)
+
+
+def test_a_hierarchy_is_advised_for_fast_cards_and_not_for_slow_ones() -> None:
+    cards: dict[str, Any] = {"worker": 8, "hosts": 2, "link": "10gbit,50us"}
+    fast = kit.recommend(MIB, **cards, link_within="800gbit,5us", rates=FREE)
+    slow = kit.recommend(MIB, **cards, link_within="1gbit,5us", rates=FREE)
+
+    assert fast.topology == "hierarchical"
+    assert slow.rehearsals["hierarchical"].seconds > 2 * slow.best.seconds
+
+
+@for_each("hosts", [None, 1])
+def test_a_link_within_hosts_is_refused_where_there_is_one_host(
+    hosts: int | None,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="say how many with hosts="):
+        kit.rehearse(4000, worker=4, hosts=hosts, link_within="1gbit")
 
 
 def test_server_takes_the_gradients_of_its_workers_one_after_the_other() -> None:
