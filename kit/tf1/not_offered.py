@@ -67,7 +67,7 @@ _INSTEAD: dict[str, str] = {
     "data.": _DATA,
     "enable_eager_execution": "numpy computes at once; a graph runs in a session",
     "GradientTape": "tf.gradients",
-    "contrib.": "of contrib: framework, layers, learn, losses, metrics, rnn and slim",
+    "contrib.": "of contrib: framework, layers, learn, losses, metrics, opt, rnn, slim",
     "compat.": "this module itself has the names of version 1; compat has texts",
     "debugging.": "the errors of tf.errors name the operation and its line",
     "linalg.": "tf.matmul and numpy's functions on tensors of kit",

@@ -10,6 +10,7 @@ from kit.tf1.contrib import legacy_seq2seq as legacy_seq2seq
 from kit.tf1.contrib import losses as losses
 from kit.tf1.contrib import metrics as metrics
 from kit.tf1.contrib import nn as nn
+from kit.tf1.contrib import opt as opt
 from kit.tf1.contrib import rnn as rnn
 from kit.tf1.contrib import seq2seq as seq2seq
 from kit.tf1.contrib import session_bundle as session_bundle
