@@ -46,7 +46,7 @@ LAYERS = {
     ),
     **dict.fromkeys(["kit.markup", "kit.protobuf_text", "kit.waking"], 0),
     **dict.fromkeys(["kit.devices", "kit.faults", "kit.regular_file"], 0),
-    **dict.fromkeys(["kit.system"], 0),
+    **dict.fromkeys(["kit.frames", "kit.system"], 0),
     **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
     **dict.fromkeys(["kit.arithmetic", "kit.forking", "kit.machine"], 1),
     **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),

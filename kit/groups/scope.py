@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any
 from uuid import uuid4
 
+from kit.frames import frames_of
 from kit.task import Task
 
 _CELLS = ("<ipython-input", "<cell")
@@ -120,10 +121,9 @@ def caller(frame: FrameType | None) -> tuple[str, int]:
     return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
 
 
-def user_line(frame: FrameType | None) -> str:
+def user_line(thread: int) -> str:
     """Return where a thread is in the user's code: in its cell, if it runs one."""
-    rows = [(f.f_code.co_filename, n) for f, n in traceback.walk_stack(frame)]
-    return _chosen(rows)
+    return _chosen([(f.f_code.co_filename, f.f_lineno) for f in frames_of(thread)])
 
 
 def line_of(trace: TracebackType | None) -> str:

@@ -8,7 +8,6 @@ the next generation. What has failed in an earlier cell is not raised in a later
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -351,7 +350,6 @@ class GroupState:
     def status(self) -> dict[str, Any]:
         """Return where this task is, as plain data."""
         call, failure, here = self.call, self.failure, scope.now()
-        frame = sys._current_frames().get(self.thread)
         status: dict[str, Any] = {
             "known": True,
             "generation": self.generation,
@@ -361,7 +359,7 @@ class GroupState:
             "call": None,
             "scope": here.id if here is not None else "",
             "left": here.left if here is not None else "",
-            "line": scope.user_line(frame),
+            "line": scope.user_line(self.thread),
             "failure": None,
             "failed_in": "",
         }

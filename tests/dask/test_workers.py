@@ -35,7 +35,7 @@ from kit.errors import (
 )
 from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.cluster.engine_training import begin, replayed
+from tests.cluster.engine_training import begin, patient_step, replayed
 
 # Those of dask's cluster, which lasts as long as the module, come and go at any time.
 pytestmark = pytest.mark.lasting("descriptor", "thread", "process")
@@ -127,7 +127,7 @@ class TestReal:
     def test_training_ends_with_the_bits_of_one_process(
         self, cluster: kit.Cluster
     ) -> None:
-        training = begin(cluster, steps=240, topology="ps")
+        training = begin(cluster, patient_step, steps=240, topology="ps")
         until(lambda: training.step > 3, 30)
         training.topology = "ring"
 

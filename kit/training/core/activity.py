@@ -7,7 +7,6 @@ words of memory, and this reads them from another thread.
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import AbortedError, DeadlineExceededError, KitError
+from kit.frames import frames_of
 
 if TYPE_CHECKING:
     from kit.training.core.member import Member
@@ -65,14 +65,11 @@ def where(thread: int | None) -> str:
 
     Empty for a thread that is in none.
     """
-    inner: list[FrameType] = []
-    frame = sys._current_frames().get(thread or -1)
-    while frame is not None:
+    frames = frames_of(thread or -1)
+    for n, frame in enumerate(frames):
         if frame.f_code.co_filename.endswith((_CALLER, _SOURCES)):
-            places = [_place(item) for item in (*inner[-1:], *inner[:1])]
+            places = [_place(item) for item in (*frames[:n][-1:], *frames[:n][:1])]
             return ", in ".join(dict.fromkeys(places))
-        inner.append(frame)
-        frame = frame.f_back
     return ""  # it has come to an end meanwhile
 
 
