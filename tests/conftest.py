@@ -134,7 +134,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Return what `-n auto` means: more than cores, as many tests wait for others."""
-    return len(os.sched_getaffinity(0)) + 3
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_collection_modifyitems(
