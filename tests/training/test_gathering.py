@@ -10,7 +10,7 @@ import pytest
 
 import kit
 from kit.errors import InvalidArgumentError
-from kit.exchange import Compressor
+from kit.exchange import Compressor, Turn
 from kit.exchange.topologies.topology import registered
 from kit.testing import check_compressor
 from tests.cases import for_each
@@ -138,3 +138,24 @@ def test_krum_keeps_the_contract_of_compressors() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], object], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         make()
+
+
+@for_each("fault", [np.nan, np.inf, -np.inf])
+@for_each("robust", [kit.Median(), kit.TrimmedMean(1), kit.Krum(1), kit.MajorityVote()])
+@pytest.mark.filterwarnings("error")
+def test_a_worker_that_sends_no_numbers_does_not_decide(
+    robust: Compressor, fault: float
+) -> None:
+    honest = np.array([[1.0, -2.0], [1.1, -2.1], [1.3, -2.2], [1.2, -2.3]], "f4")
+    rows = np.insert(honest, 2, fault, axis=0)
+
+    if isinstance(robust, kit.Gathered):
+        result = robust.reduce({"w": rows})["w"]
+    else:
+        sent = [
+            next(robust.exchange({"w": row}, {}, Turn(0, 0, N)))["w"] for row in rows
+        ]
+        result = np.sign(sum(sent))
+
+    assert 1 <= result[0] <= 1.31
+    assert -2.31 <= result[1] <= -1

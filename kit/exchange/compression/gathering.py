@@ -107,7 +107,13 @@ class Median(Gathered):
 
     def reduce(self, gradients: Arrays) -> Mapping[str, Array]:
         """See `Gathered`."""
-        return {name: np.median(all_, axis=0) for name, all_ in gradients.items()}
+        medians = {}
+        for name, rows in gradients.items():
+            ordered = np.sort(rows, axis=0)  # NaN is last, and so no more than large
+            high = ordered[len(rows) // 2]
+            low = ordered[(len(rows) - 1) // 2]
+            medians[name] = high if len(rows) % 2 else low / 2 + high / 2
+        return medians
 
 
 @handle
@@ -154,8 +160,8 @@ class TrimmedMean(Gathered):
     def reduce(self, gradients: Arrays) -> Mapping[str, Array]:
         """See `Gathered`."""
         return {
-            name: np.sort(all_, axis=0)[self.cut : len(all_) - self.cut].mean(0)
-            for name, all_ in gradients.items()
+            name: np.sort(rows, axis=0)[self.cut : len(rows) - self.cut].mean(0)
+            for name, rows in gradients.items()
         }
 
 
@@ -206,14 +212,16 @@ class Krum(Gathered):
         """See `Gathered`."""
         n = len(next(iter(gradients.values())))
         distance = np.zeros((n, n))
-        for all_ in gradients.values():
-            flat = all_.reshape(n, -1).astype(np.float64)
-            for one in range(n):
-                distance[one] += np.square(flat - flat[one]).sum(1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for rows in gradients.values():
+                flat = rows.reshape(n, -1).astype(np.float64)
+                for worker in range(n):
+                    distance[worker] += np.square(flat - flat[worker]).sum(1)
+        distance[np.isnan(distance)] = np.inf  # as far as can be from all
         # The first in each row is that to itself, 0.
         near = np.sort(distance, axis=1)[:, 1 : n - self.faulty - 1].sum(1)
         best = int(near.argmin())
-        return {name: all_[best] for name, all_ in gradients.items()}
+        return {name: rows[best] for name, rows in gradients.items()}
 
 
 @handle
@@ -246,7 +254,11 @@ class MajorityVote(Compressor):
 
     def exchange(self, gradients: Arrays, state: Arrays, turn: Turn) -> Exchange:
         """See `Compressor`."""
-        sums = yield {name: np.sign(g).astype("i1") for name, g in gradients.items()}
+        # NaN has no sign, and is no vote.
+        sums = yield {
+            name: (g > 0).astype("i1") - (g < 0).astype("i1")
+            for name, g in gradients.items()
+        }
         return Exchanged(
             {name: np.sign(sums[name]).astype(g.dtype) for name, g in gradients.items()}
         )

@@ -201,5 +201,5 @@ def _length(array: Flat) -> float:
     return math.sqrt(float(np.square(array, dtype=np.float64).sum()))
 
 
-def _ratio(one: float, other: float) -> float:
-    return one / other if one > 0 and other > 0 else 1.0
+def _ratio(length: float, other: float) -> float:
+    return length / other if length > 0 and other > 0 else 1.0
