@@ -14,7 +14,7 @@ from kit.exchange.topologies.ps import ParameterServer
 from kit.exchange.topologies.ring import Ring
 from kit.task import Task
 from kit.training.core import conflicts
-from kit.training.core.conflicts import CONFLICTS, Configuration
+from kit.training.core.conflicts import conflicts_of
 from kit.training.features.checkpointing.policy import Checkpoints
 from kit.training.features.elastic.options import Elastic
 from tests.cases import for_each
@@ -99,15 +99,17 @@ def test_what_contradicts_itself_is_refused(
 
 
 def test_each_row_of_the_table_is_among_these_cases() -> None:
-    assert len(REFUSED) == len(CONFLICTS)
+    job, held = made(), topology.by_name("ps")
+
+    assert len(REFUSED) == len([*conflicts_of(job, held, True, is_switch=False)])
 
 
 @for_each("changes", [{}, LOCAL, {"aggregate": 1}, COMPRESSED, ELASTIC, SAVED])
 def test_no_row_applies_to_what_may_be(changes: dict[str, Any]) -> None:
     job = made(**changes)
-    held = Configuration(job, topology.by_name("ps"), synchronous=True)
+    rows = conflicts_of(job, topology.by_name("ps"), True, is_switch=False)
 
-    assert [row for row in CONFLICTS if row.applies(job, held)] == []
+    assert [sentence for applies, sentence in rows if applies] == []
 
 
 def test_workers_that_never_hear_of_each_other_are_refused() -> None:
