@@ -474,7 +474,7 @@ class Trainings:
     ) -> CoordinatorClient:
         """Return the way to the coordinator, once that has begun."""
         if coordinator is not None:
-            return CoordinatorClient(SameProcess(coordinator, me))
+            return SameProcess(coordinator, me)
         to = job.tasks[job.coordinator]  # also where a stand-in answers for it
         limit_s = job.settings.redial_after_s  # then another attempt
 
@@ -488,7 +488,7 @@ class Trainings:
         except BaseException:
             way.close()
             raise
-        return CoordinatorClient(way)
+        return way
 
     def _await_coordinator(self, way: OverLinks, job: Job) -> None:
         """Wait until the coordinator has begun, or this member is to end."""

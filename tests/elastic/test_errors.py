@@ -15,7 +15,7 @@ from kit.server.elastic.training import ElasticTraining
 from kit.settings import Settings
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
-from kit.training.core.questions import CoordinatorClient, OverLinks
+from kit.training.core.questions import OverLinks
 from kit.wire.rpc import Caller
 from tests.elastic.scene import OTHER, awaits_its_end, kill, train
 from tests.training.toy import DATA, X, Y, fit, initial
@@ -114,7 +114,7 @@ def test_a_coordinator_that_cannot_be_dialled_in_time_is_lost() -> None:
     def dial(_: float) -> Caller:
         raise DeadlineExceededError("worker:0 did not come up in time.")
 
-    client = CoordinatorClient(OverLinks("ab" * 16, 1, dial, Settings()))
+    client = OverLinks("ab" * 16, 1, dial, Settings())
 
     with pytest.raises(LinkLost, match="did not come up"):
         client.arrive(1, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,8 @@ from kit.wire.frame import Buffer
 ME, FILE = 1, "worker-1.safetensors"
 
 
-class SlowWay:
-    """The way to a coordinator that answers when the test says so."""
-
-    threads = 1
+class SlowClient(CoordinatorClient):
+    """Asks a coordinator that answers when the test says so."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,9 +45,9 @@ class SlowWay:
     def ask(
         self,
         question: MemberQuestion[Any],
-        values: Mapping[str, Any],
-        blob: Buffer,
-        patience_s: float,
+        blob: Buffer = b"",
+        patience_s: float = 0.0,
+        **values: Any,
     ) -> Any:
         key = values["key"]
         if question is WROTE:
@@ -63,14 +61,11 @@ class SlowWay:
             return ShardPath("drop")
         return ShardPath("write", str(self._folder))
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 class AnswerWhileWaiting(threading.Event):
     """An event: as soon as somebody waits for it, the coordinator answers."""
 
-    def __init__(self, client: SlowWay) -> None:
+    def __init__(self, client: SlowClient) -> None:
         super().__init__()
         self.set()
         self._client = client
@@ -99,11 +94,11 @@ class Scene:
         self._memory = self._own_arena.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
         history = History("", job.tasks[ME])
-        self.client = SlowWay(folder)
+        self.client = SlowClient(folder)
         parts = (Meter(ME), self._endpoint, self._memory, history)
         context, reply = MemberContext(job, ME, *parts), threading.Event()
         self.checkpoint_writer = writer.CheckpointWriter(
-            context, CoordinatorClient(self.client), None, reply
+            context, self.client, None, reply
         )
         self.checkpoint_writer._is_idle = AnswerWhileWaiting(self.client)
         context.owners = (Owned(Range(0, job.layout.n_bytes), (ME,)),)

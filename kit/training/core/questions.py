@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kit.arithmetic import MOST_THREADS
 from kit.errors import DeadlineExceededError, KitError, LinkLost, from_plain, to_plain
@@ -209,138 +209,27 @@ _BEGUN: Final = {"begun": flag(), "threads": whole(0, MOST_THREADS)}
 PATIENCE_S = 2.0  # how long the coordinator keeps a question before it says WAIT
 
 
-class Way(Protocol):
-    """How the questions of one member reach the coordinator.
+class CoordinatorClient:
+    """What a member asks of the coordinator. All raise the training's failure.
 
     Attributes:
         threads: of BLAS, which all members compute with; known once it has begun.
     """
 
-    threads: int
+    threads = 0
 
     def ask(
         self,
         question: MemberQuestion[Reply],
-        values: Mapping[str, Any],
-        blob: Buffer,
-        patience_s: float,
+        blob: Buffer = b"",
+        patience_s: float = PATIENCE_S,
+        **values: Any,
     ) -> Reply:
-        """Return the coordinator's answer."""
+        """Ask a question; its `values` by name."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of the links."""
-
-
-class SameProcess:
-    """The way of the member in the coordinator's own process."""
-
-    def __init__(self, coordinator: TrainingCoordinator, member: int) -> None:
-        self._coordinator, self._member = coordinator, member
-        self.threads = coordinator.arithmetic.threads
-
-    def ask(
-        self,
-        question: MemberQuestion[Reply],
-        values: Mapping[str, Any],
-        blob: Buffer,
-        patience_s: float,
-    ) -> Reply:
-        """See `Way`."""
-        coordinator, member = self._coordinator, self._member
-        return question.ask(coordinator, member, values, blob, patience_s)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-class OverLinks:
-    """The others' way: one link, and a second one where there are checkpoints.
-
-    A block of a checkpoint would hold up heartbeats for as long as it takes to send.
-    """
-
-    def __init__(
-        self,
-        run: str,
-        member: int,
-        dial: Callable[..., Caller],
-        settings: Settings,
-    ) -> None:
-        """`dial` reaches the coordinator before a point of the monotonic clock.
-
-        With `saves`, also when the training has failed.
-        """
-        self._about = {"run": run, "member": member}
-        self.threads = 0
-        self._deadline_s = settings.dead_after_s
-        self._control = ReconnectingCaller(dial, settings.redial_after_s)
-        # A large block may rightly take long, so this line is not dialled anew as soon;
-        # its deadline leaves time for a second attempt.
-        self._checkpoints = ReconnectingCaller(
-            partial(dial, saves=True), self._deadline_s
-        )
-
-    def has_begun(self, deadline: float) -> bool:
-        """Ask whether the coordinator has begun; tasks begin one after the other.
-
-        Dials first: it may not listen before `deadline`.
-        """
-        limit_s = max(0.0, deadline - time.monotonic())
-        about = {"run": self._about["run"]}
-        reply, _ = self._control.call("run.begun", limit_s, about)
-        answer = check("answer", _BEGUN, reply)
-        self.threads = answer["threads"]
-        return bool(answer["begun"])
-
-    def ask(
-        self,
-        question: MemberQuestion[Reply],
-        values: Mapping[str, Any],
-        blob: Buffer,
-        patience_s: float,
-    ) -> Reply:
-        """See `Way`."""
-        message = {**self._about, **values}
-        if "error" in values:
-            message["error"] = to_plain(values["error"])
-        if question.waits:
-            message["patience_s"] = patience_s
-        else:
-            patience_s = 0.0
-        way, limit_s = self._control, self._deadline_s
-        if question.is_large:
-            way, limit_s = self._checkpoints, 2 * self._deadline_s
-        try:
-            reply = way.call(
-                f"run.{question.name}",
-                limit_s,
-                message,
-                blob=blob,
-                patience_s=patience_s,
-            )
-        except DeadlineExceededError as error:
-            if way.is_connected or not question.waits:
-                raise  # it is the coordinator's own answer
-            # No answer has come: the coordinator is gone, or the line to it is cut.
-            raise LinkLost(error.message, task=error.task) from error
-        return question.reply.read(*reply)
-
-    def close(self) -> None:
-        """Close both links."""
-        self._control.close()
-        self._checkpoints.close()
-
-
-class CoordinatorClient:
-    """What a member asks of the coordinator. All raise the training's failure."""
-
-    def __init__(self, way: Way) -> None:
-        self._way = way
-
-    @property
-    def threads(self) -> int:
-        """Of BLAS, which all members compute with."""
-        return self._way.threads
+        """Let go of the links, if there are any."""
 
     def arrive(self, number: int, step: int) -> BoundaryReply:
         """Come to boundary `number`, before `step`."""
@@ -375,17 +264,98 @@ class CoordinatorClient:
         """Say that this member's copy before `step` is in another task's memory."""
         self.ask(COPIED, step=step)
 
-    def close(self) -> None:
-        """Let go of the links."""
-        self._way.close()
+
+class SameProcess(CoordinatorClient):
+    """The client of the member in the coordinator's own process."""
+
+    def __init__(self, coordinator: TrainingCoordinator, member: int) -> None:
+        self._coordinator, self._member = coordinator, member
+        self.threads = coordinator.arithmetic.threads
 
     def ask(
         self,
         question: MemberQuestion[Reply],
         blob: Buffer = b"",
-        patience_s: float | None = None,
+        patience_s: float = PATIENCE_S,
         **values: Any,
     ) -> Reply:
-        """Ask a question; its `values` by name."""
-        limit_s = PATIENCE_S if patience_s is None else patience_s
-        return self._way.ask(question, values, blob, limit_s)
+        """See `CoordinatorClient`."""
+        coordinator, member = self._coordinator, self._member
+        return question.ask(coordinator, member, values, blob, patience_s)
+
+
+class OverLinks(CoordinatorClient):
+    """The others' client: one link, and a second one where there are checkpoints.
+
+    A block of a checkpoint would hold up heartbeats for as long as it takes to send.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        member: int,
+        dial: Callable[..., Caller],
+        settings: Settings,
+    ) -> None:
+        """`dial` reaches the coordinator before a point of the monotonic clock.
+
+        With `saves`, also when the training has failed.
+        """
+        self._about = {"run": run, "member": member}
+        self._deadline_s = settings.dead_after_s
+        self._control = ReconnectingCaller(dial, settings.redial_after_s)
+        # A large block may rightly take long, so this line is not dialled anew as soon;
+        # its deadline leaves time for a second attempt.
+        self._checkpoints = ReconnectingCaller(
+            partial(dial, saves=True), self._deadline_s
+        )
+
+    def has_begun(self, deadline: float) -> bool:
+        """Ask whether the coordinator has begun; tasks begin one after the other.
+
+        Dials first: it may not listen before `deadline`.
+        """
+        limit_s = max(0.0, deadline - time.monotonic())
+        about = {"run": self._about["run"]}
+        reply, _ = self._control.call("run.begun", limit_s, about)
+        answer = check("answer", _BEGUN, reply)
+        self.threads = answer["threads"]
+        return bool(answer["begun"])
+
+    def ask(
+        self,
+        question: MemberQuestion[Reply],
+        blob: Buffer = b"",
+        patience_s: float = PATIENCE_S,
+        **values: Any,
+    ) -> Reply:
+        """See `CoordinatorClient`."""
+        message = {**self._about, **values}
+        if "error" in values:
+            message["error"] = to_plain(values["error"])
+        if question.waits:
+            message["patience_s"] = patience_s
+        else:
+            patience_s = 0.0
+        way, limit_s = self._control, self._deadline_s
+        if question.is_large:
+            way, limit_s = self._checkpoints, 2 * self._deadline_s
+        try:
+            reply = way.call(
+                f"run.{question.name}",
+                limit_s,
+                message,
+                blob=blob,
+                patience_s=patience_s,
+            )
+        except DeadlineExceededError as error:
+            if way.is_connected or not question.waits:
+                raise  # it is the coordinator's own answer
+            # No answer has come: the coordinator is gone, or the line to it is cut.
+            raise LinkLost(error.message, task=error.task) from error
+        return question.reply.read(*reply)
+
+    def close(self) -> None:
+        """Close both links."""
+        self._control.close()
+        self._checkpoints.close()
