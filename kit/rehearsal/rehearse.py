@@ -20,8 +20,6 @@ import numpy as np
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.quantization import compressor_of
-from kit.exchange.compression.stages import StageSpecs, checked_specs
-from kit.exchange.compression.whole import Whole
 from kit.exchange.layout import CHUNK_BYTES, Spec
 from kit.exchange.plan import Group
 from kit.exchange.topologies.time_model import CACHE_BYTES, Rates
@@ -50,9 +48,9 @@ from kit.rehearsal.sizes import (
 from kit.rehearsal.timeline import RowCollector
 from kit.settings import current
 from kit.task import Task
-from kit.training.arguments import optimizer_of, whole
+from kit.training.arguments import compression_of, optimizer_of, whole
 from kit.training.core.job import Job
-from kit.training.optimizers.rule import Optimizer, by_layer
+from kit.training.optimizers.rule import Optimizer
 from kit.training.optimizers.rules import GradientDescent
 from kit.wire.shaping import FULL_SPEED, LinkSettings
 
@@ -233,14 +231,9 @@ class Supposed:
                 f"are more than {_MOST_CHUNKS:,} pieces; rehearse larger buckets with "
                 f"settings(bucket_bytes=...), or a smaller model."
             )
-        compressor = compressor_of(self.compress)
-        if compressor is None and by_layer(optimizer_of(self.optimizer)):
-            compressor = Whole()  # as in a training
-        stage_specs: StageSpecs = ()
-        if compressor is not None:
-            stages = compressor.stages(specs, n_workers)
-            stage_specs = checked_specs(stages, str(compressor))
         optimizer = optimizer_of(self.optimizer)
+        compressor = compressor_of(self.compress)
+        _, compressed = compression_of(compressor, optimizer, specs, tasks)
         local: dict[str, Any] = {}
         if not by_name(topology).agrees:  # what an exchange takes, after any steps
             local = {"local_steps": 1, "inner": optimizer}
@@ -250,17 +243,14 @@ class Supposed:
             tasks=tasks,
             specs=specs,
             optimizer=optimizer,
-            **local,
             topology=topology,
             steps=1,
             batch=len(tasks),
             link=str(LinkSettings.parse(self.link)),
             placement=self.placement,
             hosts=hosts_of(self.hosts, len(tasks)),
-            keeps_state=compressor is not None,
-            compress="" if compressor is None else str(compressor),
-            stage_specs=stage_specs,
             settings=settings,
+            **(local | compressed),
         )
 
 

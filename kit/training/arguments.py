@@ -13,12 +13,15 @@ import numpy as np
 
 from kit.arrays import to_numpy
 from kit.errors import InvalidArgumentError, NotFinite
+from kit.exchange.compression.compressor import Compressor
+from kit.exchange.compression.stages import checked_specs
+from kit.exchange.layout import Spec
+from kit.features import load
 from kit.graph.array_protocol import ArrayProtocol
+from kit.task import Task
 from kit.training.optimizers import rules
-from kit.training.optimizers.averaged import Averaged
-from kit.training.optimizers.compensated import DelayCompensated
 from kit.training.optimizers.groups import Groups
-from kit.training.optimizers.rule import Optimizer, Rule
+from kit.training.optimizers.rule import Around, Optimizer, Rule, by_layer
 from kit.training.worker.worker import OFFERED, SCALE, requested
 
 
@@ -196,6 +199,23 @@ def quorum_of(aggregate: SupportsIndex | None) -> int:
     return quorum
 
 
+def compression_of(
+    compressor: Compressor | None,
+    optimizer: Optimizer,
+    specs: Sequence[Spec],
+    tasks: Sequence[Task],
+) -> tuple[Compressor | None, dict[str, Any]]:
+    """Return what compresses gradients, if anything does, and a job's fields for it."""
+    if compressor is None and by_layer(optimizer):
+        compressor = load("kit.exchange.compression.whole:Whole")()
+    if compressor is None:
+        return None, {}
+    stages = compressor.stages(specs, sum(task.job != "ps" for task in tasks))
+    checked = checked_specs(stages, f"compress={compressor}")
+    about = {"compress": str(compressor), "stage_specs": checked, "keeps_state": True}
+    return compressor, about
+
+
 def optimizer_of(given: Optimizer | str) -> Optimizer:
     """Return an optimizer by its name or as it is given; raises for another object."""
     if isinstance(given, str):
@@ -227,7 +247,7 @@ def optimizer_of(given: Optimizer | str) -> Optimizer:
     if isinstance(given, Groups):
         for rule in (given.rule, *given.groups.values()):
             optimizer_of(rule)
-    if isinstance(given, Averaged | DelayCompensated):
+    if isinstance(given, Around):
         optimizer_of(given.rule)
     return given
 

@@ -43,12 +43,11 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import Any, Protocol, SupportsIndex, TypedDict, Unpack, overload
 
 from kit.errors import FailedPreconditionError, InvalidArgumentError, noted_at
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.stages import StageSpecs, checked_specs
-from kit.exchange.layout import Spec, specs_of
+from kit.exchange.layout import specs_of
 from kit.exchange.topologies.topology import AUTO
 from kit.features import FeatureOptions, load, load_if_there
 from kit.graph.array_protocol import ArrayProtocol
@@ -62,13 +61,14 @@ from kit.training.arguments import (
     check_step,
     checked_params,
     checked_sync,
+    compression_of,
     optimizers_of,
     quorum_of,
     whole,
 )
 from kit.training.client.run import Run, TrainingRecorder
 from kit.training.core.job import Job, Work
-from kit.training.optimizers.rule import Optimizer, by_layer
+from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
 from kit.wire.shaping import LinkSettings
 
@@ -99,32 +99,37 @@ def set_current(find: Callable[[], Trains]) -> None:
     _current = find
 
 
+class TrainOptions(TypedDict, total=False):
+    """What `kit.train` takes by name, in both of its forms."""
+
+    optimizer: Optimizer | str
+    topology: str
+    steps: SupportsIndex
+    batch: SupportsIndex
+    seed: SupportsIndex
+    sync: bool
+    aggregate: SupportsIndex | None
+    staleness: SupportsIndex | None
+    accumulate: SupportsIndex
+    local_steps: SupportsIndex | None
+    outer: Optimizer | str | None
+    compress: Compressor | str | None
+    link: str
+    placement: str
+    checkpoint: str | PathLike[str] | FeatureOptions | None
+    restore: str | int | bool | None
+    hooks: Iterable[SessionRunHook]
+    elastic: bool | FeatureOptions
+    record: str | PathLike[str] | FeatureOptions | None
+    cluster: Trains | None
+
+
 @overload
 def train(
     step: Step,
     params: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
     data: Any,
-    *,
-    optimizer: Optimizer | str = ...,
-    topology: str = ...,
-    steps: SupportsIndex = ...,
-    batch: SupportsIndex = ...,
-    seed: SupportsIndex = ...,
-    sync: bool = ...,
-    aggregate: SupportsIndex | None = ...,
-    staleness: SupportsIndex | None = ...,
-    accumulate: SupportsIndex = ...,
-    local_steps: SupportsIndex | None = ...,
-    outer: Optimizer | str | None = ...,
-    compress: Compressor | str | None = ...,
-    link: str = ...,
-    placement: str = ...,
-    checkpoint: str | PathLike[str] | FeatureOptions | None = ...,
-    restore: str | int | bool | None = ...,
-    hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool | FeatureOptions = ...,
-    record: str | PathLike[str] | FeatureOptions | None = ...,
-    cluster: Trains | None = ...,
+    **options: Unpack[TrainOptions],
 ) -> Run: ...
 
 
@@ -134,27 +139,8 @@ def train(
     data: Mapping[Any, Any],
     /,
     *,
-    optimizer: Optimizer | str = ...,
-    topology: str = ...,
-    steps: SupportsIndex = ...,
-    batch: SupportsIndex = ...,
-    seed: SupportsIndex = ...,
-    sync: bool = ...,
-    aggregate: SupportsIndex | None = ...,
-    staleness: SupportsIndex | None = ...,
-    accumulate: SupportsIndex = ...,
-    local_steps: SupportsIndex | None = ...,
-    outer: Optimizer | str | None = ...,
-    compress: Compressor | str | None = ...,
-    link: str = ...,
-    placement: str = ...,
-    checkpoint: str | PathLike[str] | FeatureOptions | None = ...,
-    restore: str | int | bool | None = ...,
-    hooks: Iterable[SessionRunHook] = ...,
-    elastic: bool | FeatureOptions = ...,
-    record: str | PathLike[str] | FeatureOptions | None = ...,
-    cluster: Trains | None = ...,
     session: Session | None = ...,
+    **options: Unpack[TrainOptions],
 ) -> Run: ...
 
 
@@ -413,11 +399,11 @@ def _begin(
         staying = load_if_there("kit.training.features.elastic.options:staying")
         generation = staying and staying(run_id, tasks)
     specs = specs_of(work.params or {})
-    if work.compressor is None and by_layer(agreed["optimizer"]):
-        work.compressor = load("kit.exchange.compression.whole:Whole")()
-    compressor = work.compressor
-    stage_specs = _stage_specs(compressor, specs, tasks)
-    keeps_state = STATE in requested(work.step) or compressor is not None
+    agreed["keeps_state"] = STATE in requested(work.step)
+    work.compressor, compressed = compression_of(
+        work.compressor, agreed["optimizer"], specs, tasks
+    )
+    agreed |= compressed
 
     def job_with(topology: str) -> Job:
         return Job(
@@ -427,9 +413,6 @@ def _begin(
             hosts=hosts,
             specs=specs,
             topology=topology,
-            keeps_state=keeps_state,
-            compress="" if compressor is None else str(compressor),
-            stage_specs=stage_specs,
             settings=settings,
             **agreed,
         )
@@ -460,17 +443,6 @@ def _begin(
         if resumed is not None and (resumed.passed_over or resumed.differs):
             warnings.warn(f"the training {resumed}", stacklevel=3)
     return run
-
-
-def _stage_specs(
-    compressor: Compressor | None, specs: tuple[Spec, ...], tasks: Sequence[Task]
-) -> StageSpecs:
-    """Return what compressed gradients travel in, stage by stage."""
-    if compressor is None:
-        return ()
-    n_workers = sum(task.job != "ps" for task in tasks)
-    stages = compressor.stages(specs, n_workers)
-    return checked_specs(stages, f"compress={compressor}")
 
 
 def _work(
