@@ -58,10 +58,7 @@ from kit.training.core.axes import (
 from kit.training.core.log import Epoch
 from kit.training.data.splits import check_seed
 from kit.training.optimizers import rules
-from kit.training.optimizers.averaged import Averaged
-from kit.training.optimizers.compensated import DelayCompensated
-from kit.training.optimizers.groups import Groups
-from kit.training.optimizers.rule import Optimizer
+from kit.training.optimizers.rule import Optimizer, check_names
 from kit.training.worker import kept_state
 from kit.wire.shaping import LinkSettings
 
@@ -126,8 +123,7 @@ class Job:
         if self.generation is not None:
             self.generation.check(len(self.tasks))
         for optimizer in (self.optimizer, self.inner):
-            if isinstance(optimizer, Groups | Averaged | DelayCompensated):
-                optimizer.check_names([spec.name for spec in self.specs])
+            check_names(optimizer, [spec.name for spec in self.specs])
         conflicts.check(self, self.topology, self.synchronous)
         _ = self.group
 

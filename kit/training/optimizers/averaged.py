@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
 import numpy as np
 
-from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Layout, Range
 from kit.handles import handle
-from kit.training.optimizers.rule import PIECE, Flat, Optimizer, Slot, check_range, over
-
-AVERAGE: Final = "average"
+from kit.training.optimizers.rule import PIECE, Around, Flat, Slot, over
 
 
 @handle
 @dataclass(frozen=True)
-class Averaged:
+class Averaged(Around):
     """An optimizer that keeps an exponential mean of the parameters (EMA) as well.
 
     After each update it moves by 1 - decay of the way to the parameters; after the
@@ -55,29 +51,15 @@ class Averaged:
         average = kit.load_checkpoint("run-1").slots["average"]
     """
 
-    rule: Optimizer
-    decay: float = 0.999
+    kind = "average"
+    limits = (("decay", 0, 1, True),)
 
-    def __post_init__(self) -> None:
-        rule: Any = self.rule
-        if isinstance(rule, type | str) or not hasattr(rule, "apply"):
-            raise InvalidArgumentError(
-                f"rule is {rule!r}; give an optimizer such as kit.AdamW(0.001)."
-            )
-        if not isinstance(self.decay, int | float):
-            raise InvalidArgumentError(f"decay is {self.decay!r}; give a number.")
-        check_range("averaged: decay", self.decay, 0, 1, open_end=True)
+    decay: float = 0.999
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Those of the rule, and the mean."""
-        return (*self.rule.slots, Slot(AVERAGE, 0.0))
-
-    def check_names(self, names: Sequence[str]) -> None:
-        """Let the rule refuse what it cannot do with parameters of these names."""
-        check = getattr(self.rule, "check_names", None)
-        if check is not None:
-            check(names)
+        return (*self.rule.slots, Slot("average", 0.0))
 
     def over(self, layout: Layout, part: Range) -> Averaged:
         """Return the optimizer of a range of the flat parameters, of one dtype."""

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
-from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Layout, Range
 from kit.handles import handle
-from kit.training.optimizers.rule import Flat, Optimizer, Slot, check_range, over
-
-COMPENSATED: Final = "compensated"
+from kit.training.optimizers.rule import Around, Flat, Optimizer, over
 
 
 @handle
 @dataclass(frozen=True)
-class DelayCompensated:
+class DelayCompensated(Around):
     """An optimizer that corrects gradients of asynchronous workers for their delay.
 
     A gradient g of parameters w_old that others have moved to w meanwhile becomes
@@ -54,29 +50,10 @@ class DelayCompensated:
         kit.train(step, params, data, optimizer=optimizer, sync=False)
     """
 
-    rule: Optimizer
+    kind = "compensated"
+    limits = (("strength", 0, float("inf")),)
+
     strength: float = 0.04
-
-    def __post_init__(self) -> None:
-        rule: Any = self.rule
-        if isinstance(rule, type | str) or not hasattr(rule, "apply"):
-            raise InvalidArgumentError(
-                f"rule is {rule!r}; give an optimizer such as kit.GradientDescent(0.1)."
-            )
-        if not isinstance(self.strength, int | float):
-            raise InvalidArgumentError(f"strength is {self.strength!r}; give a number.")
-        check_range("compensated: strength", self.strength, 0, float("inf"))
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Those of the rule."""
-        return self.rule.slots
-
-    def check_names(self, names: Sequence[str]) -> None:
-        """Let the rule refuse what it cannot do with parameters of these names."""
-        check = getattr(self.rule, "check_names", None)
-        if check is not None:
-            check(names)
 
     def over(self, layout: Layout, part: Range) -> Optimizer:
         """Return the optimizer of a range of the flat parameters, of one dtype."""

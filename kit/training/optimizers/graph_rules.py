@@ -26,7 +26,7 @@ from kit.graph.static import Static, merge
 from kit.graph.table import Attrs, OpDef, register
 from kit.handles import handle
 from kit.training.optimizers.layer_rules import LAMB, LARS
-from kit.training.optimizers.rule import Flat, Number, Rule, Slot, check_range
+from kit.training.optimizers.rule import Flat, Number, Rule, Slot
 from kit.training.optimizers.rules import (
     Adagrad,
     Adam,
@@ -182,12 +182,8 @@ class Adadelta(Rule):
     rho: float = 0.95
     epsilon: float = 1e-8
     name: ClassVar[str] = "adadelta"
+    limits = ("rho", 0, 1), ("epsilon", 0, _INF)
     spends: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("adadelta: rho", self.rho, 0, 1)
-        check_range("adadelta: epsilon", self.epsilon, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -236,12 +232,11 @@ class Ftrl(Rule):
     l2: float = 0.0
     l2_shrinkage: float = 0.0
     name: ClassVar[str] = "ftrl"
+    limits = (
+        *(("initial_accumulator_value", 0, _INF), ("l1", 0, _INF)),
+        *(("l2", 0, _INF), ("l2_shrinkage", 0, _INF)),
+    )
     spends: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("initial_accumulator_value", "l1", "l2", "l2_shrinkage"):
-            check_range(f"ftrl: {name}", getattr(self, name), 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kit.handles import handle
-from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, approach, check_range
+from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, approach
 
 _INF = float("inf")
 
@@ -90,15 +90,12 @@ class LAMB(LayerRule):
     epsilon: float = 1e-6
     weight_decay: float = 0.01
     name: ClassVar[str] = "lamb"
+    limits = (
+        *(("beta1", 0, 1, True), ("beta2", 0, 1, True)),
+        *(("epsilon", 0, _INF), ("weight_decay", 0, _INF)),
+    )
     spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("lamb: beta1", self.beta1, 0, 1, open_end=True)
-        check_range("lamb: beta2", self.beta2, 0, 1, open_end=True)
-        check_range("lamb: epsilon", self.epsilon, 0, _INF)
-        check_range("lamb: weight_decay", self.weight_decay, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -170,12 +167,8 @@ class LARS(LayerRule):
     weight_decay: float = 0.0001
     trust: float = 0.001
     name: ClassVar[str] = "lars"
+    limits = ("weight_decay", 0, _INF), ("trust", 0, _INF)
     spends: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("lars: weight_decay", self.weight_decay, 0, _INF)
-        check_range("lars: trust", self.trust, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:

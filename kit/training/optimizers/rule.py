@@ -35,6 +35,10 @@ Number: TypeAlias = float | ArrayProtocol
 # A learning rate may also be a function of the number of steps before.
 Rate: TypeAlias = Number | Callable[[int], float]
 
+# Of each setting that has them: its name, its least, its most, and whether it has to
+# be below that.
+Limits: TypeAlias = tuple[tuple[Any, ...], ...]
+
 # Elements handled at a time. Small enough that what a rule touches several times stays
 # in the cache, large enough that numpy's cost per call is lost in the arithmetic.
 PIECE = 1 << 16
@@ -80,6 +84,7 @@ class Rule(Minimizes, ABC):
     A setting may be a tensor where the rule trains a graph (`minimize`).
 
     Attributes:
+        limits: what settings may be.
         powers: the settings of whose powers, one factor a step, the rate is made.
         moves_all: an update moves every element, also those without a gradient.
         spends: `out` may be the gradient itself, since nothing of a piece of it is read
@@ -89,6 +94,7 @@ class Rule(Minimizes, ABC):
     """
 
     name: ClassVar[str]
+    limits: ClassVar[Limits] = ()
     powers: ClassVar[tuple[str, ...]] = ()
     moves_all: ClassVar[bool] = False
     spends: ClassVar[bool] = False
@@ -106,6 +112,8 @@ class Rule(Minimizes, ABC):
             check = _flag if field.type == "bool" else _number
             value = check(f"{self.name}: {field.name}", getattr(self, field.name))
             object.__setattr__(self, field.name, value)
+        for setting, *limits in self.limits:
+            check_range(f"{self.name}: {setting}", getattr(self, setting), *limits)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -211,7 +219,7 @@ class Rule(Minimizes, ABC):
 
 
 def check_range(
-    what: str, value: float, low: float, high: float, *, open_end: bool = False
+    what: str, value: float, low: float, high: float, open_end: bool = False
 ) -> None:
     """Refuse a setting outside low..high with `InvalidArgumentError`.
 
@@ -317,6 +325,49 @@ def over(optimizer: Optimizer, layout: Layout, part: Range) -> Optimizer:
     groups = getattr(optimizer, "over", None)
     chosen: Optimizer = optimizer if groups is None else groups(layout, part)
     return chosen
+
+
+def check_names(optimizer: Optimizer | None, names: Sequence[str]) -> None:
+    """Let an optimizer refuse what it cannot do with parameters of these names."""
+    check = getattr(optimizer, "check_names", None)
+    if check is not None:
+        check(names)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Base of optimizers that do something beside the updates of another one.
+
+    Attributes:
+        kind: what its plain form is called (`kit.training.optimizers.rules`).
+        limits: what settings may be.
+    """
+
+    kind: ClassVar[str]
+    limits: ClassVar[Limits]
+
+    rule: Optimizer
+
+    def __post_init__(self) -> None:
+        rule: Any = self.rule
+        if isinstance(rule, type | str) or not hasattr(rule, "apply"):
+            raise InvalidArgumentError(
+                f"rule is {rule!r}; give an optimizer such as kit.AdamW(0.001)."
+            )
+        for name, *limits in self.limits:
+            value = getattr(self, name)
+            if not isinstance(value, int | float):
+                raise InvalidArgumentError(f"{name} is {value!r}; give a number.")
+            check_range(f"{type(self).__name__}: {name}", value, *limits)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Those of the rule."""
+        return self.rule.slots
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Let the rule refuse what it cannot do with parameters of these names."""
+        check_names(self.rule, names)
 
 
 class MeanUpdate:

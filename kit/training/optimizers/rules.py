@@ -27,16 +27,25 @@ import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.handles import handle
-from kit.training.optimizers.averaged import AVERAGE, Averaged
-from kit.training.optimizers.compensated import COMPENSATED, DelayCompensated
+from kit.training.optimizers.averaged import Averaged
+from kit.training.optimizers.compensated import DelayCompensated
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.layer_rules import LAMB, LARS
-from kit.training.optimizers.rule import Flat, Rate, Rule, Slot, approach, check_range
+from kit.training.optimizers.rule import (
+    Around,
+    Flat,
+    Limits,
+    Rate,
+    Rule,
+    Slot,
+    approach,
+)
 from kit.training.optimizers.rule import Optimizer as Optimizer
 from kit.training.optimizers.schedules import RateSchedule, schedule_from
 
 _INF = float("inf")
 _GROUPS = "groups"
+_AROUND = (Averaged, DelayCompensated)
 
 
 @handle
@@ -250,12 +259,8 @@ class RMSProp(Rule):
     epsilon: float = 1e-10
     centered: bool = False
     name: ClassVar[str] = "rmsprop"
+    limits = ("decay", 0, 1), ("epsilon", 0, _INF)
     spends: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("rmsprop: decay", self.decay, 0, 1)
-        check_range("rmsprop: epsilon", self.epsilon, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -331,15 +336,13 @@ class Adam(Rule):
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
+    limits: ClassVar[Limits] = (
+        *(("beta1", 0, 1, True), ("beta2", 0, 1, True)),
+        ("epsilon", 0, _INF),
+    )
     spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
     moves_all: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(f"{self.name}: beta1", self.beta1, 0, 1, open_end=True)
-        check_range(f"{self.name}: beta2", self.beta2, 0, 1, open_end=True)
-        check_range(f"{self.name}: epsilon", self.epsilon, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -406,11 +409,8 @@ class AdamW(Adam):
 
     weight_decay: float = 0.01
     name: ClassVar[str] = "adamw"
+    limits = *Adam.limits, ("weight_decay", 0, _INF)
     spends: ClassVar[bool] = True  # said anew by each class that updates in its own way
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("adamw: weight_decay", self.weight_decay, 0, _INF)
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the factors of decay, of the mean, and of its root mean square."""
@@ -476,14 +476,9 @@ class Lion(Rule):
     beta2: float = 0.99
     weight_decay: float = 0.0
     name: ClassVar[str] = "lion"
+    limits = ("beta1", 0, 1), ("beta2", 0, 1), ("weight_decay", 0, _INF)
     spends: ClassVar[bool] = True
     moves_all: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("lion: beta1", self.beta1, 0, 1)
-        check_range("lion: beta2", self.beta2, 0, 1)
-        check_range("lion: weight_decay", self.weight_decay, 0, _INF)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -555,12 +550,9 @@ def to_plain(optimizer: Optimizer) -> dict[str, Any]:
     if isinstance(optimizer, Groups):
         groups = [[key, to_plain(rule)] for key, rule in optimizer.groups.items()]
         return {"name": _GROUPS, "rule": to_plain(optimizer.rule), "groups": groups}
-    if isinstance(optimizer, Averaged):
-        rule = to_plain(optimizer.rule)
-        return {"name": AVERAGE, "rule": rule, "decay": optimizer.decay}
-    if isinstance(optimizer, DelayCompensated):
-        rule = to_plain(optimizer.rule)
-        return {"name": COMPENSATED, "rule": rule, "strength": optimizer.strength}
+    if isinstance(optimizer, Around):
+        settings = vars(optimizer) | {"rule": to_plain(optimizer.rule)}
+        return {"name": optimizer.kind, **settings}
     name = getattr(optimizer, "name", "")
     if not (isinstance(optimizer, Rule) and _RULES.get(name) is type(optimizer)):
         raise InvalidArgumentError(
@@ -615,11 +607,10 @@ def from_plain(plain: Mapping[str, Any], own: Optimizer | None = None) -> Optimi
     if plain.get("name") == _GROUPS:
         rules = {str(key): from_plain(rule) for key, rule in plain["groups"]}
         return Groups(from_plain(plain["rule"]), rules)  # type: ignore[arg-type]  # it checks
-    if plain.get("name") == AVERAGE:
-        return Averaged(from_plain(plain["rule"]), plain["decay"])
-    if plain.get("name") == COMPENSATED:
-        return DelayCompensated(from_plain(plain["rule"]), plain["strength"])
     settings = {
         str(key): schedule_from(value) for key, value in plain.items() if key != "name"
     }
+    for kind in _AROUND:
+        if plain.get("name") == kind.kind:
+            return kind(from_plain(settings.pop("rule")), **settings)
     return by_name(plain.get("name", ""), **settings)
