@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.tf1.folders import in_folder
+from tests.tf1.look import makes_case
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Case = Callable[[Any], Any]
@@ -42,8 +42,7 @@ def cases_of(topic: str) -> dict[str, Case]:
     result = dict(getattr(module, "CASES", {}))
     for name, member in vars(module).items():
         if name.startswith("case_"):
-            has_folder = member.__code__.co_argcount == 2
-            result[name[len("case_") :]] = in_folder(member) if has_folder else member
+            result[name[len("case_") :]] = makes_case(member)()
     return {name: result[name] for name in sorted(result)}
 
 

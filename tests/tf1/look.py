@@ -6,9 +6,14 @@ Python 3.7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tests.tf1.folders import in_folder
+
+if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
+    Case = Callable[[Any], Any]
 
 
 def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
@@ -44,3 +49,25 @@ def static(tensor: Any) -> dict[str, Any]:
 def told(tf: Any, tensor: Any, feeds: Any = None) -> dict[str, Any]:
     """Tell name, dtype, static shape and value of `tensor`."""
     return {**static(tensor), "value": run(tf, tensor, feeds)}
+
+
+def makes_case(function: Callable[..., Any]) -> Callable[..., Case]:
+    """Let a function of `tf` and more return a case when it is called with the rest.
+
+        @makes_case
+        def power(tf, x, y):
+            return run(tf, tf.pow(x, y))
+
+        CASES = {"a_square": power(3.0, 2.0), "a_root": power(3.0, y=0.5)}
+
+    If its second argument is called `folder`, that is an empty one for each case.
+    """
+    code = function.__code__
+    in_one = code.co_varnames[1 : code.co_argcount][:1] == ("folder",)
+
+    def case_of(*args: Any, **named: Any) -> Case:
+        if in_one:
+            return in_folder(lambda tf, folder: function(tf, folder, *args, **named))
+        return lambda tf: function(tf, *args, **named)
+
+    return case_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import files, in_folder
+from tests.tf1.folders import files
+from tests.tf1.look import makes_case
 
 TEXT = """model_checkpoint_path: "m-2"
 all_model_checkpoint_paths: "m-1"
@@ -23,16 +23,13 @@ def told(state: Any) -> Any:
     return [state.model_checkpoint_path, paths]
 
 
-def read(text: str) -> Callable[[Any], Any]:
+@makes_case
+def read(tf: Any, folder: Path, text: str) -> Any:
     """Return a case: a state of that text is read."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        (folder / "checkpoint").write_text(text)
-        result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
-        latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
-        return [result if isinstance(result, str) else told(result), latest]
-
-    return in_folder(body)
+    (folder / "checkpoint").write_text(text)
+    result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+    latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
+    return [result if isinstance(result, str) else told(result), latest]
 
 
 def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
@@ -45,17 +42,14 @@ def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
     return [told(state) for state in states]
 
 
-def updated(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def updated(tf: Any, folder: Path, *arguments: Any, **named: Any) -> Any:
     """Return a case: a state is written; tell its text and what is read."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        paths = [_below(folder, argument) for argument in arguments]
-        tf.train.update_checkpoint_state(str(folder), *paths, **named)
-        name = named.get("latest_filename", "checkpoint")
-        state = tf.train.get_checkpoint_state(str(folder), name)
-        return [(folder / name).read_text(), told(state), files(folder)]
-
-    return in_folder(body)
+    paths = [_below(folder, argument) for argument in arguments]
+    tf.train.update_checkpoint_state(str(folder), *paths, **named)
+    name = named.get("latest_filename", "checkpoint")
+    state = tf.train.get_checkpoint_state(str(folder), name)
+    return [(folder / name).read_text(), told(state), files(folder)]
 
 
 def _below(folder: Path, value: Any) -> Any:
@@ -82,7 +76,7 @@ def case_written_with_times(tf: Any, folder: Path) -> Any:
     return [text, times, state.last_preserved_timestamp, told(state)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "relative_paths_are_made_absolute": read(TEXT),
     "absolute_paths_stay": read(TEXT.replace("m-", "/other/m-")),
     "no_older_ones": read('model_checkpoint_path: "m-2"\n'),

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import in_folder
+from tests.tf1.look import makes_case
 
 
-def read(text: str) -> Callable[[Any], Any]:
+@makes_case
+def read(tf: Any, folder: Path, text: str) -> Any:
     """Return a case: a state of that text is read."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        (folder / "checkpoint").write_text(text, "utf-8")
-        result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
-        if result is None or isinstance(result, str):
-            return result
-        paths = list(result.all_model_checkpoint_paths)
-        times = list(result.all_model_checkpoint_timestamps)
-        return [
-            *(result.model_checkpoint_path, paths),
-            *(times, result.last_preserved_timestamp),
-        ]
-
-    return in_folder(body)
+    (folder / "checkpoint").write_text(text, "utf-8")
+    result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+    if result is None or isinstance(result, str):
+        return result
+    paths = list(result.all_model_checkpoint_paths)
+    times = list(result.all_model_checkpoint_timestamps)
+    return [
+        *(result.model_checkpoint_path, paths),
+        *(times, result.last_preserved_timestamp),
+    ]
 
 
 LATEST = "model_checkpoint_path"
 ALL = "all_model_checkpoint_paths"
 TIMES = "all_model_checkpoint_timestamps"
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "in_one_line": read(f'{LATEST}: "m-2" {ALL}: "m-1" {ALL}: "m-2"'),
     "without_blanks": read(f'{LATEST}:"m-2"{ALL}:"m-1"'),
     "with_tabs_and_other_ends_of_lines": read(f'{LATEST}:\t"m-2"\r\n{ALL}: "m-1"\r\n'),

@@ -2,70 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 FEEDS: Any = ([1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [0.0, 0.0], [])
 
 
-def pairs(name: str, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def pairs(tf: Any, name: str, **named: Any) -> Any:
     """Return a case: what comes of two vectors that are fed, and of known ones."""
-
-    def case(tf: Any) -> Any:
-        check = getattr(tf, name)
-        x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
-        op = check(x, y, **named)
-        with tf.control_dependencies([op]):
-            passed = tf.identity(x)
-        made = []
-        with tf.Session() as session:
-            for item in FEEDS:
-                feeds = {x: item, y: [1.0, 2.0][: len(item)]}
-                made.append(attempt(tf, session.run, passed, feeds))
-                made.append(attempt(tf, session.run, op, feeds))
-        expected: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
-        for a, b in expected:
-            result = attempt(tf, check, a, b)
-            made.append(result if isinstance(result, str) else "made")
-        return made
-
-    return case
+    check = getattr(tf, name)
+    x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
+    op = check(x, y, **named)
+    with tf.control_dependencies([op]):
+        passed = tf.identity(x)
+    made = []
+    with tf.Session() as session:
+        for item in FEEDS:
+            feeds = {x: item, y: [1.0, 2.0][: len(item)]}
+            made.append(attempt(tf, session.run, passed, feeds))
+            made.append(attempt(tf, session.run, op, feeds))
+    expected: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
+    for a, b in expected:
+        result = attempt(tf, check, a, b)
+        made.append(result if isinstance(result, str) else "made")
+    return made
 
 
-def signs(name: str) -> Callable[[Any], Any]:
+@makes_case
+def signs(tf: Any, name: str) -> Any:
     """Return a case: what an assertion of one vector lets pass."""
-
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [None])
-        op = getattr(tf, name)(x, message="told")
-        with tf.Session() as session:
-            return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
-
-    return case
+    x = tf.placeholder(tf.float32, [None])
+    op = getattr(tf, name)(x, message="told")
+    with tf.Session() as session:
+        return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
 
 
-def ranks(name: str, known: Any, wanted: Any) -> Callable[[Any], Any]:
+@makes_case
+def ranks(tf: Any, name: str, known: Any, wanted: Any) -> Any:
     """Return a case: what an assertion of ranks says to known ones, and in a run."""
-
-    def case(tf: Any) -> Any:
-        check = getattr(tf, name)
-        made = []
-        for shape in known:
-            result = attempt(tf, check, tf.zeros(shape), wanted)
-            made.append(result if isinstance(result, str) else result.name)
-        x = tf.placeholder(tf.float32)
-        op = check(x, wanted)
-        with tf.Session() as session:
-            made += [
-                attempt(tf, session.run, op, {x: np.zeros(item)}) for item in known
-            ]
-        return made
-
-    return case
+    check = getattr(tf, name)
+    made = []
+    for shape in known:
+        result = attempt(tf, check, tf.zeros(shape), wanted)
+        made.append(result if isinstance(result, str) else result.name)
+    x = tf.placeholder(tf.float32)
+    op = check(x, wanted)
+    with tf.Session() as session:
+        made += [attempt(tf, session.run, op, {x: np.zeros(item)}) for item in known]
+    return made
 
 
 def case_message(tf: Any) -> Any:
@@ -84,14 +73,6 @@ def case_message(tf: Any) -> Any:
                 made.append(["assertion failed: [" in error.message])
                 made.append(["[mine] [0.5...] [0.5...]" in error.message])
     return made
-
-
-def case_data_that_is_no_list(tf: Any) -> Any:
-    return tf.Assert(True, "said")
-
-
-def case_other_dtypes(tf: Any) -> Any:
-    return tf.assert_equal(tf.placeholder(tf.float32), 1)
 
 
 def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
@@ -170,10 +151,6 @@ def case_shape_that_is_ensured(tf: Any) -> Any:
     return [made.name, made.shape.as_list(), partly.shape.as_list(), runs]
 
 
-def case_shape_that_cannot_be(tf: Any) -> Any:
-    return tf.ensure_shape(tf.zeros([2, 3]), [None, 2])
-
-
 def case_numbers_that_are_checked(tf: Any) -> Any:
     x = tf.placeholder(tf.float32, [None])
     made = tf.check_numerics(x, "mine", name="c")
@@ -209,7 +186,7 @@ def case_all_numbers_of_a_graph_with_a_branch(tf: Any) -> Any:
     return tf.add_check_numerics_ops()
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     **{f"pairs_{sign}": pairs(f"assert_{sign}") for sign in ("equal", "none_equal")},
     **{
         f"pairs_{sign}": pairs(f"assert_{sign}", message="told")
@@ -225,4 +202,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "rank_in": ranks("assert_rank_in", [(), (2,), (2, 2)], [0, 2]),
     "rank_that_is_a_vector": lambda tf: tf.assert_rank(tf.zeros([2]), [1]),
     "rank_that_is_no_integer": lambda tf: tf.assert_rank(tf.zeros([2]), 1.0),
+    "data_that_is_no_list": lambda tf: tf.Assert(True, "said"),
+    "other_dtypes": lambda tf: tf.assert_equal(tf.placeholder(tf.float32), 1),
+    "shape_that_cannot_be": lambda tf: tf.ensure_shape(tf.zeros([2, 3]), [None, 2]),
 }

@@ -7,6 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
+
 
 def definition(tf: Any) -> Any:
     """A ClusterDef whose jobs stand in no order."""
@@ -65,12 +67,10 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def made(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        spec = tf.train.ClusterSpec(form(tf))
-        return spec.as_dict(), bool(spec)
-
-    return case
+@makes_case
+def made(tf: Any, form: Callable[[Any], Any]) -> Any:
+    spec = tf.train.ClusterSpec(form(tf))
+    return spec.as_dict(), bool(spec)
 
 
 CASES = {f"a_spec_from_{name}": made(form) for name, form in FORMS.items()}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1 import look
+from tests.tf1.look import initialized, makes_case
 
 Z = np.array(
     [[1.0 + 2.0j, -0.5j, -1.5 + 0.5j], [2.0 - 1.0j, 0.25 + 1.0j, -0.75 - 2.0j]]
@@ -124,42 +125,34 @@ def weighted(tf: Any, y: Any) -> Any:
     return tf.constant((weights.real if is_real else weights).astype(dtype))
 
 
-def of_one(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        z = tf.constant(Z)
-        y = OF_ONE[name](tf, z)
-        (result,) = tf.gradients(y, z, grad_ys=weighted(tf, y))
-        return run(tf, [y, result])
-
-    return case
+@makes_case
+def of_one(tf: Any, name: str) -> Any:
+    z = tf.constant(Z)
+    y = OF_ONE[name](tf, z)
+    (result,) = tf.gradients(y, z, grad_ys=weighted(tf, y))
+    return run(tf, [y, result])
 
 
-def of_two(name: str, other: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        xs = tf.constant(Z), tf.constant(other)
-        y = OF_TWO[name](tf, *xs)
-        return run(tf, [y, *tf.gradients(y, xs, grad_ys=weighted(tf, y))])
-
-    return case
+@makes_case
+def of_two(tf: Any, name: str, other: Any) -> Any:
+    xs = tf.constant(Z), tf.constant(other)
+    y = OF_TWO[name](tf, *xs)
+    return run(tf, [y, *tf.gradients(y, xs, grad_ys=weighted(tf, y))])
 
 
-def of_half(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        numbers, function = HALF[name]
-        x = tf.constant(np.array(numbers, np.float16))
-        upstream = tf.constant(np.array([0.0, 1e-3], np.float16))
-        return run(tf, tf.gradients(function(tf, x), x, grad_ys=upstream))
-
-    return case
+@makes_case
+def of_half(tf: Any, name: str) -> Any:
+    numbers, function = HALF[name]
+    x = tf.constant(np.array(numbers, np.float16))
+    upstream = tf.constant(np.array([0.0, 1e-3], np.float16))
+    return run(tf, tf.gradients(function(tf, x), x, grad_ys=upstream))
 
 
-def of_brain(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.cast(tf.constant([[1.1, -2.3], [0.7, 300.1]]), tf.bfloat16)
-        y = BRAIN[name](tf, x)
-        return run(tf, tf.cast(y, tf.float32)), y.dtype.name
-
-    return case
+@makes_case
+def of_brain(tf: Any, name: str) -> Any:
+    x = tf.cast(tf.constant([[1.1, -2.3], [0.7, 300.1]]), tf.bfloat16)
+    y = BRAIN[name](tf, x)
+    return run(tf, tf.cast(y, tf.float32)), y.dtype.name
 
 
 def case_bfloat16_is_a_type(tf: Any) -> Any:
@@ -197,10 +190,6 @@ def case_at_zero_an_absolute_value_has_the_gradient_0(tf: Any) -> Any:
     return run(tf, tf.gradients(tf.abs(z), z))
 
 
-def case_texts_have_no_conjugate(tf: Any) -> Any:
-    return tf.conj(tf.constant("a"))
-
-
 def case_a_complex_number_has_no_gradient_without_weights(tf: Any) -> Any:
     z = tf.constant(Z)
     return tf.gradients(z * z, z)
@@ -210,8 +199,7 @@ def case_a_complex_variable_descends_a_slope(tf: Any) -> Any:
     z = tf.Variable(Z.astype(np.complex64))
     loss = tf.reduce_sum(tf.abs(z - (1 + 2j)) ** 2)
     step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(step)
         return [parts(item) for item in session.run([z, loss])]
 
@@ -225,4 +213,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     },
     **{f"gradient_in_half_precision_of_{name}": of_half(name) for name in HALF},
     **{f"bfloat16_{name}": of_brain(name) for name in BRAIN},
+    "texts_have_no_conjugate": lambda tf: tf.conj(tf.constant("a")),
 }

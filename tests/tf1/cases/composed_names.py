@@ -8,32 +8,27 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import initialized, run, static
+from tests.tf1.look import initialized, makes_case, run, static
 
 X = np.array([[1.5, 0.0, -2.0], [0.5, 3.0, 0.0]], np.float32)
 Y = np.array([[2.0, 0.0, 0.5], [4.0, 0.0, 2.0]], np.float32)
 
 
-def pair(path: str, x: Any = X, y: Any = Y) -> Callable[[Any], Any]:
+@makes_case
+def pair(tf: Any, path: str, x: Any = X, y: Any = Y) -> Any:
     """Tell a function of two numbers, with its gradients if they are fractions."""
-
-    def case(tf: Any) -> Any:
-        left, right = tf.constant(x), tf.constant(y)
-        made = named(tf, path)(left, right)
-        slopes = tf.gradients(made, [left, right]) if x.dtype.kind == "f" else []
-        return [static(made)["shape"], run(tf, [made, *slopes])]
-
-    return case
+    left, right = tf.constant(x), tf.constant(y)
+    made = named(tf, path)(left, right)
+    slopes = tf.gradients(made, [left, right]) if x.dtype.kind == "f" else []
+    return [static(made)["shape"], run(tf, [made, *slopes])]
 
 
-def one(path: str, *more: Any, x: Any = X, **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tensor = tf.constant(x)
-        made = named(tf, path)(tensor, *more, **how)
-        slopes = tf.gradients(made, tensor) if x.dtype.kind == "f" else []
-        return [static(made)["shape"], run(tf, [made, *slopes])]
-
-    return case
+@makes_case
+def one(tf: Any, path: str, *more: Any, x: Any = X, **how: Any) -> Any:
+    tensor = tf.constant(x)
+    made = named(tf, path)(tensor, *more, **how)
+    slopes = tf.gradients(made, tensor) if x.dtype.kind == "f" else []
+    return [static(made)["shape"], run(tf, [made, *slopes])]
 
 
 def named(tf: Any, path: str) -> Any:
@@ -43,24 +38,20 @@ def named(tf: Any, path: str) -> Any:
     return result
 
 
-def rate(name: str, **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        step = tf.placeholder(tf.int32, [])
-        made = getattr(tf.train, name)(0.5, step, 10, **how)
-        with tf.Session() as session:
-            return [session.run(made, {step: n}) for n in (0, 3, 10, 17, 40)]
-
-    return case
+@makes_case
+def rate(tf: Any, name: str, **how: Any) -> Any:
+    step = tf.placeholder(tf.int32, [])
+    made = getattr(tf.train, name)(0.5, step, 10, **how)
+    with tf.Session() as session:
+        return [session.run(made, {step: n}) for n in (0, 3, 10, 17, 40)]
 
 
-def cut(shape: Any, slicing: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        value = tf.constant(np.arange(np.prod(shape), dtype=np.int32).reshape(shape))
-        parts = tf.create_partitioned_variables(shape, slicing, value)
-        with initialized(tf) as session:
-            return [[part.name, session.run(part)] for part in parts]
-
-    return case
+@makes_case
+def cut(tf: Any, shape: Any, slicing: Any) -> Any:
+    value = tf.constant(np.arange(np.prod(shape), dtype=np.int32).reshape(shape))
+    parts = tf.create_partitioned_variables(shape, slicing, value)
+    with initialized(tf) as session:
+        return [[part.name, session.run(part)] for part in parts]
 
 
 def initial(name: str, shape: Any, **how: Any) -> Callable[[Any], Any]:
@@ -86,10 +77,6 @@ def case_second_derivatives(tf: Any) -> Any:
 def case_second_derivatives_of_what_has_none(tf: Any) -> Any:
     x = tf.constant([1.0, 2.0])
     return tf.hessians(x, x)
-
-
-def case_shapes_of_several(tf: Any) -> Any:
-    return run(tf, tf.shape_n([X, Y[0]]))
 
 
 def case_parts_side_by_side(tf: Any) -> Any:
@@ -150,10 +137,6 @@ def case_shapes_are_in_the_message_of_a_session(tf: Any) -> Any:
     return [d.size for d in attr["_output_shapes"].list.shape[0].dim]
 
 
-def case_two_new_axes(tf: Any) -> Any:
-    return tf.expand_dims(1, axis=[0, 1])
-
-
 def case_shapes_of_what_is_sparse(tf: Any) -> Any:
     sparse = tf.SparseTensor([[0, 1]], [2.0], [3, 4])
     return run(tf, [tf.shape(sparse), tf.size(sparse), tf.rank(sparse)])
@@ -211,10 +194,6 @@ def case_a_regularizer_that_is_none(tf: Any) -> Any:
 
 def case_a_constant_that_is_guaranteed(tf: Any) -> Any:
     return run(tf, tf.guarantee_const(tf.constant(2.0)))
-
-
-def case_a_name_in_bytes(tf: Any) -> Any:
-    return tf.constant(1.0, name=b"text").name
 
 
 def case_rows_of_unequal_number_are_refused(tf: Any) -> Any:
@@ -327,4 +306,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sizes_that_are_too_large": lambda tf: tf.convert_to_tensor(
         tf.TensorShape([2**31]), tf.int32
     ),
+    "shapes_of_several": lambda tf: run(tf, tf.shape_n([X, Y[0]])),
+    "two_new_axes": lambda tf: tf.expand_dims(1, axis=[0, 1]),
+    "a_name_in_bytes": lambda tf: tf.constant(1.0, name=b"text").name,
 }

@@ -75,14 +75,6 @@ def averages(tf: Any, **how: Any) -> Any:
     return [names, len(tf.trainable_variables()), values]
 
 
-def case_moving_average(tf: Any) -> Any:
-    return averages(tf, zero_debias=False)
-
-
-def case_moving_average_that_did_not_begin_at_zero(tf: Any) -> Any:
-    return averages(tf)
-
-
 def settings(tf: Any) -> Any:
     return tf.contrib.training.HParams(
         rate=0.1, units=3, sizes=[1, 2], on=True, how="a"
@@ -102,18 +94,6 @@ def case_settings(tf: Any) -> Any:
         made.to_json(sort_keys=True),
         str(made),
     ]
-
-
-def case_setting_that_is_not_there(tf: Any) -> Any:
-    return settings(tf).parse("depth=3").values()
-
-
-def case_setting_of_another_type(tf: Any) -> Any:
-    return settings(tf).parse("units=much").values()
-
-
-def case_setting_twice(tf: Any) -> Any:
-    return settings(tf).add_hparam("rate", 1)
 
 
 def case_queue_runners_have_a_module(tf: Any) -> Any:
@@ -195,10 +175,6 @@ def case_metrics_by_name(tf: Any) -> Any:
     ]
 
 
-def case_no_metrics(tf: Any) -> Any:
-    return tf.contrib.metrics.aggregate_metrics()
-
-
 def case_scope_from_before_1_0(tf: Any) -> Any:
     x = tf.ones([2])
     with tf.op_scope([x], None, "own") as scope:
@@ -227,3 +203,13 @@ def case_files_by_other_names(tf: Any, folder: Path) -> Any:
         sorted(file_io.list_directory(below)),
         file_io.stat(below + "/x.txt").length,
     ]
+
+
+CASES = {
+    "moving_average": lambda tf: averages(tf, zero_debias=False),
+    "moving_average_that_did_not_begin_at_zero": lambda tf: averages(tf),
+    "setting_that_is_not_there": lambda tf: settings(tf).parse("depth=3").values(),
+    "setting_of_another_type": lambda tf: settings(tf).parse("units=much").values(),
+    "setting_twice": lambda tf: settings(tf).add_hparam("rate", 1),
+    "no_metrics": lambda tf: tf.contrib.metrics.aggregate_metrics(),
+}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt, name_of
+from tests.tf1.look import makes_case
 
 
 def hand_in(coord: Any, error: BaseException) -> None:
@@ -17,21 +18,18 @@ def hand_in(coord: Any, error: BaseException) -> None:
         coord.request_stop(caught)
 
 
-def fails_with(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
+@makes_case
+def fails_with(tf: Any, make: Callable[[Any], BaseException]) -> Any:
     """Return a case: a thread hands an error in, and the end tells it."""
+    coord = tf.train.Coordinator()
 
-    def case(tf: Any) -> Any:
-        coord = tf.train.Coordinator()
+    def work() -> None:
+        hand_in(coord, make(tf))
 
-        def work() -> None:
-            hand_in(coord, make(tf))
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        result = attempt(tf, coord.join, [thread])
-        return [result, coord.should_stop()]
-
-    return case
+    thread = threading.Thread(target=work)
+    thread.start()
+    result = attempt(tf, coord.join, [thread])
+    return [result, coord.should_stop()]
 
 
 def case_the_request_is_cleared(tf: Any) -> Any:

@@ -13,32 +13,8 @@ def case_exclusive_or_by_name(tf: Any) -> Any:
     return told(tf, tf.logical_xor([True, False], [True, True], name="either"))
 
 
-def case_truth_of_a_number_and_none(tf: Any) -> Any:
-    return tf.logical_and(tf.constant([1.0]), None)
-
-
 def case_old_division_of_two_dtypes(tf: Any) -> Any:
     return tf.div(tf.constant([1.0]), tf.constant([1]))
-
-
-def case_softsign_refuses_whole_numbers(tf: Any) -> Any:
-    return tf.nn.softsign(tf.constant([1, 2]))
-
-
-def case_places_of_texts_are_refused(tf: Any) -> Any:
-    return tf.where(tf.constant(["a", ""]))
-
-
-def case_square_of_unit_size_is_called(tf: Any) -> Any:
-    return [tf.eye(3).name, tf.constant(1.0).name]
-
-
-def case_variable_with_an_empty_name(tf: Any) -> Any:
-    return tf.Variable(1.0, name="").name
-
-
-def case_constant_named_by_a_number(tf: Any) -> Any:
-    return tf.constant(1.0, name=3)
 
 
 def case_dependency_on_a_name(tf: Any) -> Any:
@@ -82,10 +58,6 @@ def case_rows_of_a_variable_are_changed_by_name(tf: Any) -> Any:
     rows = tf.IndexedSlices(tf.constant([5.0]), tf.constant([1]))
     result = made.scatter_add(rows, name="more")
     return [result.name, started(tf, result)]
-
-
-def case_rows_that_are_none_are_refused(tf: Any) -> Any:
-    return tf.Variable([1.0]).scatter_add(3)
 
 
 def case_value_or_initial_value_is_called(tf: Any) -> Any:
@@ -179,3 +151,14 @@ def case_batches_of_indices_of_unknown_rank(tf: Any) -> Any:
     rows, places = tf.reshape(tf.range(12), [2, 3, 2]), tf.placeholder(tf.int32)
     result = tf.gather_nd(rows, places, batch_dims=1)
     return run(tf, result, {places: [[[2], [0]], [[1], [1]]]})
+
+
+CASES = {
+    "truth_of_a_number_and_none": lambda tf: tf.logical_and(tf.constant([1.0]), None),
+    "softsign_refuses_whole_numbers": lambda tf: tf.nn.softsign(tf.constant([1, 2])),
+    "places_of_texts_are_refused": lambda tf: tf.where(tf.constant(["a", ""])),
+    "square_of_unit_size_is_called": lambda tf: [tf.eye(3).name, tf.constant(1.0).name],
+    "variable_with_an_empty_name": lambda tf: tf.Variable(1.0, name="").name,
+    "constant_named_by_a_number": lambda tf: tf.constant(1.0, name=3),
+    "rows_that_are_none_are_refused": lambda tf: tf.Variable([1.0]).scatter_add(3),
+}

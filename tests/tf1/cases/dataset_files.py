@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 TEXT = b"head\nx,1\r\ny,2\n\nlast"
 
@@ -143,21 +143,18 @@ def case_as_many_at_a_time_as_processors(tf: Any) -> Any:
     return [sorted(map(int, made[:-1])), made[-1]]
 
 
-def turns(cycle: int, block: int, sizes: list[int]) -> Callable[[Any], Any]:
+@makes_case
+def turns(tf: Any, cycle: int, block: int, sizes: list[int]) -> Any:
     """Return a case: the order in which elements of several datasets come."""
-
-    def case(tf: Any) -> Any:
-        dataset = tf.data.Dataset.from_tensor_slices(sizes).interleave(
-            lambda n: tf.data.Dataset.from_tensors(n).repeat(tf.cast(n, tf.int64)),
-            cycle_length=cycle,
-            block_length=block,
-        )
-        return elements(tf, dataset)
-
-    return case
+    dataset = tf.data.Dataset.from_tensor_slices(sizes).interleave(
+        lambda n: tf.data.Dataset.from_tensors(n).repeat(tf.cast(n, tf.int64)),
+        cycle_length=cycle,
+        block_length=block,
+    )
+    return elements(tf, dataset)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     f"turns_{cycle}_{block}_{number}": turns(cycle, block, sizes)
     for number, sizes in enumerate(([1, 2, 3, 4], [4, 0, 3, 0, 5], [0, 0]))
     for cycle, block in ((1, 1), (2, 1), (2, 2), (3, 2), (4, 3), (0, 1), (1, 0))

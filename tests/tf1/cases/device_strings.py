@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
+
 TEXTS: dict[str, Any] = {
     "nothing": "",
     "a_slash": "/",
@@ -94,37 +96,31 @@ MERGES: dict[str, tuple[str, str]] = {
 }
 
 
-def parsed(text: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        spec = tf.DeviceSpec.from_string(text)
-        parts = [spec.job, spec.replica, spec.task, spec.device_type, spec.device_index]
-        return [spec.to_string(), parts]
-
-    return case
+@makes_case
+def parsed(tf: Any, text: Any) -> Any:
+    spec = tf.DeviceSpec.from_string(text)
+    parts = [spec.job, spec.replica, spec.task, spec.device_type, spec.device_index]
+    return [spec.to_string(), parts]
 
 
 def built(fields: dict[str, Any]) -> Callable[[Any], Any]:
     return lambda tf: tf.DeviceSpec(**fields).to_string()
 
 
-def merged(left: str, right: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        spec = tf.DeviceSpec.from_string(left)
-        other = tf.DeviceSpec.from_string(right)
-        result = spec.make_merged_spec(other)
-        before = spec.to_string()
-        spec.merge_from(other)
-        return [result.to_string(), before, spec.to_string(), other.to_string()]
-
-    return case
+@makes_case
+def merged(tf: Any, left: str, right: str) -> Any:
+    spec = tf.DeviceSpec.from_string(left)
+    other = tf.DeviceSpec.from_string(right)
+    result = spec.make_merged_spec(other)
+    before = spec.to_string()
+    spec.merge_from(other)
+    return [result.to_string(), before, spec.to_string(), other.to_string()]
 
 
-def in_a_scope(text: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        with tf.device(text):
-            return tf.constant(1.0).device
-
-    return case
+@makes_case
+def in_a_scope(tf: Any, text: Any) -> Any:
+    with tf.device(text):
+        return tf.constant(1.0).device
 
 
 def case_replace_gives_another_spec(tf: Any) -> Any:

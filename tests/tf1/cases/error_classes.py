@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
 from tests.tf1.servers import cluster
 
 CLASSES = (
@@ -18,31 +19,26 @@ CLASSES = (
 )
 
 
-def described(name: str) -> Callable[[Any], Any]:
+@makes_case
+def described(tf: Any, name: str) -> Any:
     """Return a case that makes an error of a class and reads it back."""
-
-    def case(tf: Any) -> Any:
-        error = getattr(tf.errors, name)(None, None, "what happened")
-        return {
-            "error_code": error.error_code,
-            "message": error.message,
-            "op": error.op,
-            "node_def": error.node_def,
-            "is_op_error": isinstance(error, tf.errors.OpError),
-            "str": str(error),
-        }
-
-    return case
+    error = getattr(tf.errors, name)(None, None, "what happened")
+    return {
+        "error_code": error.error_code,
+        "message": error.message,
+        "op": error.op,
+        "node_def": error.node_def,
+        "is_op_error": isinstance(error, tf.errors.OpError),
+        "str": str(error),
+    }
 
 
 CASES = {f"the_members_of_{name}": described(name) for name in CLASSES}
 
 
-def raised(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        raise getattr(tf.errors, name)(None, None, "what happened")
-
-    return case
+@makes_case
+def raised(tf: Any, name: str) -> Any:
+    raise getattr(tf.errors, name)(None, None, "what happened")
 
 
 CASES.update({f"a_raised_{name}": raised(name) for name in CLASSES})
@@ -55,13 +51,11 @@ def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
     return [item.__name__ for item in classes], [to_code(item) for item in classes]
 
 
-def run(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        fetch, feeds = make(tf)
-        with tf.Session() as session:
-            return session.run(fetch, feeds)
-
-    return case
+@makes_case
+def run(tf: Any, make: Callable[[Any], Any]) -> Any:
+    fetch, feeds = make(tf)
+    with tf.Session() as session:
+        return session.run(fetch, feeds)
 
 
 def fed(tf: Any, make: Callable[..., Any], *values: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import run, static
+from tests.tf1.look import makes_case, run, static
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Made = Callable[[Any, Any, Any], Any]
@@ -23,20 +23,17 @@ MADE: dict[str, Made] = {
 }
 
 
-def fed(make: Made) -> Callable[[Any], Any]:
+@makes_case
+def fed(tf: Any, make: Made) -> Any:
     """Tell shapes for a known and an unknown rank, and values for several axes."""
-
-    def case(tf: Any) -> Any:
-        axis, any_rank = tf.placeholder(tf.int32), tf.placeholder(tf.float32)
-        made = make(tf, tf.constant(X), axis)
-        parts = made if isinstance(made, list) else [made]
-        others = make(tf, any_rank, axis)
-        result = [attempt(tf, run, tf, parts, {axis: item}) for item in (0, 2, -2, 3)]
-        others = others if isinstance(others, list) else [others]
-        shapes = [static(item)["shape"] for item in (*parts, *others)]
-        return [shapes, result]
-
-    return case
+    axis, any_rank = tf.placeholder(tf.int32), tf.placeholder(tf.float32)
+    made = make(tf, tf.constant(X), axis)
+    parts = made if isinstance(made, list) else [made]
+    others = make(tf, any_rank, axis)
+    result = [attempt(tf, run, tf, parts, {axis: item}) for item in (0, 2, -2, 3)]
+    others = others if isinstance(others, list) else [others]
+    shapes = [static(item)["shape"] for item in (*parts, *others)]
+    return [shapes, result]
 
 
 CASES = {name: fed(make) for name, make in MADE.items()}

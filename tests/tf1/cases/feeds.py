@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case, run
 
-def conversion(dtype: str, shape: Any, value: Any) -> Callable[[Any], Any]:
+
+@makes_case
+def conversion(tf: Any, dtype: str, shape: Any, value: Any) -> Any:
     """Return a case that feeds a placeholder and fetches what it feeds on."""
-
-    def case(tf: Any) -> Any:
-        fed = tf.placeholder(getattr(tf, dtype), shape)
-        with tf.Session() as session:
-            return session.run(tf.identity(fed), {fed: value})
-
-    return case
+    fed = tf.placeholder(getattr(tf, dtype), shape)
+    return run(tf, tf.identity(fed), {fed: value})
 
 
 CONVERSIONS = {
@@ -58,15 +56,11 @@ CONVERSIONS = {
 CASES = {name: conversion(*options) for name, options in CONVERSIONS.items()}
 
 
-def key(make: Callable[[Any, Any], Any], value: Any = 5) -> Callable[[Any], Any]:
+@makes_case
+def key(tf: Any, make: Callable[[Any, Any], Any], value: Any = 5) -> Any:
     """Return a case that feeds under the key made of the placeholder `x:0`."""
-
-    def case(tf: Any) -> Any:
-        fed = tf.placeholder(tf.int32, [], name="x")
-        with tf.Session() as session:
-            return session.run(fed + 1, {make(tf, fed): value})
-
-    return case
+    fed = tf.placeholder(tf.int32, [], name="x")
+    return run(tf, fed + 1, {make(tf, fed): value})
 
 
 def stranger(tf: Any) -> Any:
@@ -90,24 +84,20 @@ CASES.update({f"feed_under_{name}": key(make) for name, make in KEYS.items()})
 
 def case_a_tuple_of_tensors_takes_a_tuple_of_values(tf: Any) -> Any:
     a, b, c = (tf.placeholder(tf.int32, []) for _ in range(3))
-    with tf.Session() as session:
-        return session.run(a * 100 + b * 10 + c, {(a, (b, c)): (1, (2, 3))})
+    return run(tf, a * 100 + b * 10 + c, {(a, (b, c)): (1, (2, 3))})
 
 
 def case_a_list_for_the_feeds_is_refused(tf: Any) -> Any:
     fed = tf.placeholder(tf.int32, [])
-    with tf.Session() as session:
-        return session.run(fed, [(fed, 1)])
+    return run(tf, fed, [(fed, 1)])
 
 
 def case_a_tensor_inside_a_list_of_values_is_refused(tf: Any) -> Any:
     fed = tf.placeholder(tf.int32, [1])
-    with tf.Session() as session:
-        return session.run(fed + 1, {fed: [tf.constant(3)]})
+    return run(tf, fed + 1, {fed: [tf.constant(3)]})
 
 
 def case_a_sparse_placeholder_is_fed(tf: Any) -> Any:
     fed = tf.sparse_placeholder(tf.float32)
     value = tf.SparseTensorValue([[0, 1], [2, 0]], [5.0, 6.0], [3, 2])
-    with tf.Session() as session:
-        return session.run(fed, {fed: value})
+    return run(tf, fed, {fed: value})

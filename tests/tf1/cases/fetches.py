@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.tf1.look import makes_case, run
+
 
 class Pair(NamedTuple):
     first: Any
@@ -72,13 +74,10 @@ BAD: dict[str, Callable[[Any, Any], Fetch]] = {
 }
 
 
-def fetched(fetch: Callable[[Any, Any], Fetch]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        a, b = nodes(tf)
-        with tf.Session() as session:
-            return session.run(fetch(a, b))
-
-    return case
+@makes_case
+def fetched(tf: Any, fetch: Callable[[Any, Any], Fetch]) -> Any:
+    a, b = nodes(tf)
+    return run(tf, fetch(a, b))
 
 
 CASES = {f"fetch_{name}": fetched(fetch) for name, fetch in {**GOOD, **BAD}.items()}
@@ -88,5 +87,4 @@ def case_fetch_a_tensor_of_another_graph(tf: Any) -> Any:
     nodes(tf)
     with tf.Graph().as_default():
         stranger = tf.constant(1)
-    with tf.Session() as session:
-        return session.run(stranger)
+    return run(tf, stranger)

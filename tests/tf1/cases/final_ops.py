@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
 
-def ended(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+
+@makes_case
+def ended(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
     """Return a case: what the hook has before, during and after a session."""
-
-    def case(tf: Any) -> Any:
-        v = tf.Variable(0, name="v")
-        add = v.assign_add(1)
-        hook = make(tf, v)
-        result = [hook.final_ops_values]
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            session.run(add)
-            session.run(add)
-            result.append(hook.final_ops_values)
-        return [*result, hook.final_ops_values]
-
-    return case
+    v = tf.Variable(0, name="v")
+    add = v.assign_add(1)
+    hook = make(tf, v)
+    result = [hook.final_ops_values]
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        session.run(add)
+        session.run(add)
+        result.append(hook.final_ops_values)
+    return [*result, hook.final_ops_values]
 
 
 def case_fed(tf: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import static
+from tests.tf1.look import makes_case, static
 
 
 def case_create_global_step_twice_is_refused(tf: Any) -> Any:
@@ -13,12 +12,10 @@ def case_create_global_step_twice_is_refused(tf: Any) -> Any:
     return tf.train.create_global_step()
 
 
-def found_by_name(dtype: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tf.Variable(0, name="global_step", dtype=getattr(tf, dtype), trainable=False)
-        return tf.train.get_global_step().name
-
-    return case
+@makes_case
+def found_by_name(tf: Any, dtype: str) -> Any:
+    tf.Variable(0, name="global_step", dtype=getattr(tf, dtype), trainable=False)
+    return tf.train.get_global_step().name
 
 
 def case_get_global_step_refuses_a_vector(tf: Any) -> Any:
@@ -54,7 +51,7 @@ def case_global_step_that_is_uninitialised(tf: Any) -> Any:
         return tf.train.global_step(session, step)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "get_global_step_finds_int64_by_name": found_by_name("int64"),
     "get_global_step_finds_int32_by_name": found_by_name("int32"),
     "get_global_step_refuses_floats": found_by_name("float32"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import run
@@ -63,7 +62,7 @@ def case_gradient_of_what_is_not_connected_has_the_shape_of_x(tf: Any) -> Any:
     return run(tf, result)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "gradient_of_what_is_not_connected_is_none": connected,
     "gradient_of_what_is_not_connected_may_be_zero": lambda tf: connected(
         tf, unconnected_gradients="zero"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 
 VECTOR = [0.5, 2.0, 3.0]
 OTHER = [1.5, 2.0, 1.0]
@@ -113,38 +113,34 @@ OF_A_MATRIX: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def of_one(function: Callable[[Any, Any], Any], value: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.constant(value)
-        result = tf.gradients(function(tf, x), x)
-        return run(tf, [item for item in result if item is not None])
-
-    return case
+@makes_case
+def of_one(tf: Any, function: Callable[[Any, Any], Any], value: Any) -> Any:
+    x = tf.constant(value)
+    result = tf.gradients(function(tf, x), x)
+    return run(tf, [item for item in result if item is not None])
 
 
-def of_two(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, y = tf.constant(MATRIX), tf.constant(COLUMN)
-        return run(tf, tf.gradients(OF_TWO[name](tf, x, y), [x, y]))
-
-    return case
+@makes_case
+def of_two(tf: Any, name: str) -> Any:
+    x, y = tf.constant(MATRIX), tf.constant(COLUMN)
+    return run(tf, tf.gradients(OF_TWO[name](tf, x, y), [x, y]))
 
 
-def gathered(tf: Any) -> Any:
+def case_gradient_of_gather_is_sparse(tf: Any) -> Any:
     table = tf.constant(MATRIX)
     (result,) = tf.gradients(tf.gather(table, [1, 0, 1]) * COLUMN[0], table)
     kinds = [type(result).__name__, isinstance(result, tf.IndexedSlices)]
     return [kinds, run(tf, [result.indices, result.values, result.dense_shape])]
 
 
-def gathered_and_more(tf: Any) -> Any:
+def case_gradient_of_gather_and_a_dense_use_is_dense(tf: Any) -> Any:
     table = tf.constant(MATRIX)
     total = tf.reduce_sum(tf.gather(table, [1])) + tf.reduce_sum(tf.square(table))
     (result,) = tf.gradients(total, table)
     return run(tf, tf.convert_to_tensor(result))
 
 
-def gathered_twice(tf: Any) -> Any:
+def case_gradient_of_two_gathers_is_sparse(tf: Any) -> Any:
     table = tf.constant(MATRIX)
     total = tf.reduce_sum(tf.gather(table, [1])) + tf.reduce_sum(tf.gather(table, [0]))
     (result,) = tf.gradients(total, table)
@@ -165,8 +161,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
         f"gradient_of_{item}": of_one(OF_A_MATRIX[item], MATRIX) for item in OF_A_MATRIX
     },
     **{f"gradients_of_a_{item}_with_broadcasting": of_two(item) for item in OF_TWO},
-    "gradient_of_gather_is_sparse": gathered,
-    "gradient_of_gather_and_a_dense_use_is_dense": gathered_and_more,
-    "gradient_of_two_gathers_is_sparse": gathered_twice,
     "gradient_in_float64": float64,
 }

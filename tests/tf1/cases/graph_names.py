@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
+
 
 def named(name: Any) -> Callable[[Any], Any]:
     return lambda tf: tf.constant(1, name=name).name
@@ -31,12 +33,10 @@ NAMES = {
 CASES = {f"an_operation_called_{key}": named(name) for key, name in NAMES.items()}
 
 
-def scoped(name: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        with tf.name_scope(name) as scope:
-            return scope, tf.constant(1, name="c").name
-
-    return case
+@makes_case
+def scoped(tf: Any, name: Any) -> Any:
+    with tf.name_scope(name) as scope:
+        return scope, tf.constant(1, name="c").name
 
 
 CASES.update({f"a_scope_called_{key}": scoped(name) for key, name in NAMES.items()})
@@ -95,13 +95,11 @@ LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def looked_up(look: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        with tf.name_scope("x"):
-            a = tf.constant(1, name="a")
-        return look(tf.get_default_graph(), a)
-
-    return case
+@makes_case
+def looked_up(tf: Any, look: Callable[[Any, Any], Any]) -> Any:
+    with tf.name_scope("x"):
+        a = tf.constant(1, name="a")
+    return look(tf.get_default_graph(), a)
 
 
 CASES.update({f"look_up_{name}": looked_up(look) for name, look in LOOKUPS.items()})

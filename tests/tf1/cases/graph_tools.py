@@ -7,26 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 
 
-def message(values: Any, **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        made = tf.make_tensor_proto(values, **how)
-        again = tf.make_ndarray(made)
-        sizes = [array.size for array in made.tensor_shape.dim]
-        parts = [again.real, again.imag] if again.dtype.kind == "c" else again
-        return [made.dtype, sizes, made.tensor_content, parts]
-
-    return case
+@makes_case
+def message(tf: Any, values: Any, **how: Any) -> Any:
+    made = tf.make_tensor_proto(values, **how)
+    again = tf.make_ndarray(made)
+    sizes = [array.size for array in made.tensor_shape.dim]
+    parts = [again.real, again.imag] if again.dtype.kind == "c" else again
+    return [made.dtype, sizes, made.tensor_content, parts]
 
 
-def known(make: Callable[[Any], Any], **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        value = tf.get_static_value(make(tf), **how)
-        return None if value is None else np.asarray(value)
-
-    return case
+@makes_case
+def known(tf: Any, make: Callable[[Any], Any], **how: Any) -> Any:
+    value = tf.get_static_value(make(tf), **how)
+    return None if value is None else np.asarray(value)
 
 
 def fed(tf: Any) -> Any:

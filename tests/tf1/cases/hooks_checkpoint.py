@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, raising
 from tests.tf1.folders import checkpoints, in_folder
+from tests.tf1.look import makes_case
 
 STAGES = ("begin", "before_save", "after_save", "end")
 
@@ -36,16 +37,13 @@ def trained(tf: Any, hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
     return result
 
 
-def saved(n_steps: int, by: int = 1, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def saved(tf: Any, folder: Path, n_steps: int, by: int = 1, **named: Any) -> Any:
     """Return a case: which checkpoints there are after so many steps."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        tf.train.get_or_create_global_step()
-        hook = tf.train.CheckpointSaverHook(str(folder), **named)
-        runs = trained(tf, [hook], n_steps, by)
-        return [len(runs), checkpoints(folder)]
-
-    return in_folder(body)
+    tf.train.get_or_create_global_step()
+    hook = tf.train.CheckpointSaverHook(str(folder), **named)
+    runs = trained(tf, [hook], n_steps, by)
+    return [len(runs), checkpoints(folder)]
 
 
 def case_with_a_saver(tf: Any, folder: Path) -> Any:
@@ -111,11 +109,9 @@ def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
     return [result, checkpoints(folder)]
 
 
-def made(**named: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        return type(tf.train.CheckpointSaverHook("/nowhere", **named)).__name__
-
-    return case
+@makes_case
+def made(tf: Any, **named: Any) -> Any:
+    return type(tf.train.CheckpointSaverHook("/nowhere", **named)).__name__
 
 
 def case_made_of_a_saver_and_a_scaffold(tf: Any) -> Any:

@@ -6,29 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt, noted
+from tests.tf1.look import makes_case
 
 
-def told(make: Callable[[Any, Any], Any], n_runs: int = 5, **named: Any) -> Any:
+@makes_case
+def told(
+    tf: Any, make: Callable[[Any, Any], Any], n_runs: int = 5, **named: Any
+) -> Any:
     """Return a case: what a formatter was given, and at which run."""
+    log: list[Any] = []
+    v = tf.Variable(0, name="v")
+    add = v.assign_add(1)
+    tensors = make(tf, v)
 
-    def case(tf: Any) -> Any:
-        log: list[Any] = []
-        v = tf.Variable(0, name="v")
-        add = v.assign_add(1)
-        tensors = make(tf, v)
+    def formatter(values: Any) -> str:
+        log.append([[str(getattr(k, "name", k)), values[k]] for k in values])
+        return "told"
 
-        def formatter(values: Any) -> str:
-            log.append([[str(getattr(k, "name", k)), values[k]] for k in values])
-            return "told"
-
-        hook = tf.train.LoggingTensorHook(tensors, formatter=formatter, **named)
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            for index in range(n_runs):
-                log.append(index)
-                session.run(add)
-        return log
-
-    return case
+    hook = tf.train.LoggingTensorHook(tensors, formatter=formatter, **named)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        for index in range(n_runs):
+            log.append(index)
+            session.run(add)
+    return log
 
 
 def values(tf: Any, v: Any) -> Any:
@@ -92,19 +92,16 @@ def lines(n_runs: int, **named: Any) -> Callable[[Any], Any]:
     return case
 
 
-def nan(value: float, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def nan(tf: Any, value: float, **named: Any) -> Any:
     """Return a case: a loss is watched for anything that is not a number."""
-
-    def case(tf: Any) -> Any:
-        holder = tf.placeholder(tf.float32, [])
-        loss = holder * 1.0
-        hook = tf.train.NanTensorHook(loss, **named)
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            result = [session.run(loss, {holder: 1.0}), session.should_stop()]
-            result += [attempt(tf, session.run, loss, {holder: value})]
-            return [*result, session.should_stop()]
-
-    return case
+    holder = tf.placeholder(tf.float32, [])
+    loss = holder * 1.0
+    hook = tf.train.NanTensorHook(loss, **named)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        result = [session.run(loss, {holder: 1.0}), session.should_stop()]
+        result += [attempt(tf, session.run, loss, {holder: value})]
+        return [*result, session.should_stop()]
 
 
 def case_a_loss_of_nan_by_name(tf: Any) -> Any:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import Later
-from tests.tf1.folders import files, in_folder
+from tests.tf1.folders import files
+from tests.tf1.look import makes_case
 
 
 def counted(tf: Any, hooks: list[Any], n_runs: int) -> list[Any]:
@@ -18,21 +19,16 @@ def counted(tf: Any, hooks: list[Any], n_runs: int) -> list[Any]:
         return [session.run(train) for _ in range(n_runs)]
 
 
-def made(kind: str, *arguments: Any, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def made(tf: Any, kind: str, *arguments: Any, **named: Any) -> Any:
     """Return a case that tells whether such a hook can be made."""
-
-    def case(tf: Any) -> Any:
-        return type(getattr(tf.train, kind)(*arguments, **named)).__name__
-
-    return case
+    return type(getattr(tf.train, kind)(*arguments, **named)).__name__
 
 
-def counter_runs(**named: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tf.train.get_or_create_global_step()
-        return counted(tf, [tf.train.StepCounterHook(**named)], 5)
-
-    return case
+@makes_case
+def counter_runs(tf: Any, **named: Any) -> Any:
+    tf.train.get_or_create_global_step()
+    return counted(tf, [tf.train.StepCounterHook(**named)], 5)
 
 
 def case_a_counter_is_told(tf: Any) -> Any:
@@ -55,18 +51,16 @@ def case_a_feeder_of_nothing(tf: Any) -> Any:
         return session.run(v)
 
 
-def waits_not(wait_until: int) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        step = tf.train.get_or_create_global_step()
-        result = []
-        hook = tf.train.GlobalStepWaiterHook(wait_until)
-        scaffold = tf.train.Scaffold(init_op=step.assign(5))
-        creator = tf.train.ChiefSessionCreator(scaffold)
-        with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
-            result += [session.run(step), session.run(step)]
-        return result
-
-    return case
+@makes_case
+def waits_not(tf: Any, wait_until: int) -> Any:
+    step = tf.train.get_or_create_global_step()
+    result = []
+    hook = tf.train.GlobalStepWaiterHook(wait_until)
+    scaffold = tf.train.Scaffold(init_op=step.assign(5))
+    creator = tf.train.ChiefSessionCreator(scaffold)
+    with tf.train.MonitoredSession(creator, hooks=[hook]) as session:
+        result += [session.run(step), session.run(step)]
+    return result
 
 
 def case_a_waiter_waits_for_another(tf: Any) -> Any:
@@ -85,16 +79,13 @@ def case_a_waiter_waits_for_another(tf: Any) -> Any:
         return [*result, chief.run(train), chief.run(train), later.result()]
 
 
-def profiled(n_runs: int, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def profiled(tf: Any, folder: Path, n_runs: int, **named: Any) -> Any:
     """Return a case: which files a profiler has written."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        tf.train.get_or_create_global_step()
-        hook = tf.train.ProfilerHook(output_dir=str(folder), **named)
-        runs = counted(tf, [hook], n_runs)
-        return [runs, [name for name in files(folder) if "timeline" in name]]
-
-    return in_folder(body)
+    tf.train.get_or_create_global_step()
+    hook = tf.train.ProfilerHook(output_dir=str(folder), **named)
+    runs = counted(tf, [hook], n_runs)
+    return [runs, [name for name in files(folder) if "timeline" in name]]
 
 
 def case_what_a_profiler_writes(tf: Any, folder: Path) -> Any:

@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import noting
+from tests.tf1.look import makes_case
 
 KINDS = ("MonitoredTrainingSession", "MonitoredSession", "SingularMonitoredSession")
 
 
-def three_hooks(kind: str) -> Callable[[Any], Any]:
+@makes_case
+def three_hooks(tf: Any, kind: str) -> Any:
     """Return a case: all stages of three hooks, for two runs."""
-
-    def case(tf: Any) -> Any:
-        log: list[str] = []
-        v = tf.Variable(0)
-        hooks = [noting(tf, log, name) for name in "abc"]
-        with getattr(tf.train, kind)(hooks=hooks) as session:
-            session.run(v)
-            log.append("between")
-            session.run(v)
-        return log
-
-    return case
+    log: list[str] = []
+    v = tf.Variable(0)
+    hooks = [noting(tf, log, name) for name in "abc"]
+    with getattr(tf.train, kind)(hooks=hooks) as session:
+        session.run(v)
+        log.append("between")
+        session.run(v)
+    return log
 
 
 def case_a_variable_made_at_the_begin(tf: Any) -> Any:
@@ -35,23 +33,20 @@ def case_a_variable_made_at_the_begin(tf: Any) -> Any:
         return session.run(kept[0])
 
 
-def fetching(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def fetching(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
     """Return a case: what comes back for what a hook asks for."""
+    result: list[Any] = []
+    v = tf.Variable([1.0, 2.0], name="v")
+    args = tf.train.SessionRunArgs(make(tf, v))
 
-    def case(tf: Any) -> Any:
-        result: list[Any] = []
-        v = tf.Variable([1.0, 2.0], name="v")
-        args = tf.train.SessionRunArgs(make(tf, v))
+    def keep(context: Any, values: Any) -> None:
+        result.append(values.results)
 
-        def keep(context: Any, values: Any) -> None:
-            result.append(values.results)
-
-        hook = noting(tf, [], before_run=lambda context: args, after_run=keep)
-        with tf.train.MonitoredSession(hooks=[hook]) as session:
-            mine = session.run(v)
-        return [mine, result]
-
-    return case
+    hook = noting(tf, [], before_run=lambda context: args, after_run=keep)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        mine = session.run(v)
+    return [mine, result]
 
 
 def case_a_hook_feeds(tf: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
+from tests.tf1.look import makes_case
 
 
 def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
@@ -21,16 +22,13 @@ def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
     return result
 
 
-def counted(by: int = 1, start: int = 0, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def counted(tf: Any, by: int = 1, start: int = 0, **named: Any) -> Any:
     """Return a case: training that counts by so many, from a start."""
-
-    def case(tf: Any) -> Any:
-        step = tf.Variable(start, name="global_step", trainable=False, dtype=tf.int64)
-        tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
-        hook = tf.train.StopAtStepHook(**named)
-        return loop(tf, [hook], step.assign_add(by))
-
-    return case
+    step = tf.Variable(start, name="global_step", trainable=False, dtype=tf.int64)
+    tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
+    hook = tf.train.StopAtStepHook(**named)
+    return loop(tf, [hook], step.assign_add(by))
 
 
 def goes_on(tf: Any, folder: Path, **named: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import started, static
+from tests.tf1.look import makes_case, started, static
 
 DEFAULTS = (
     *("zeros_initializer", "ones_initializer", "constant_initializer"),
@@ -53,13 +53,11 @@ def case_many_zeros_are_filled_in(tf: Any) -> Any:
     return operations(tf)
 
 
-def slots(make: Any) -> Any:
-    def case(tf: Any) -> Any:
-        made = tf.Variable([1.0, 2.0], name="w")
-        make(tf).minimize(tf.reduce_sum(made))
-        return [name for name, _ in operations(tf) if "Initializer" in name]
-
-    return case
+@makes_case
+def slots(tf: Any, make: Any) -> Any:
+    made = tf.Variable([1.0, 2.0], name="w")
+    make(tf).minimize(tf.reduce_sum(made))
+    return [name for name, _ in operations(tf) if "Initializer" in name]
 
 
 CASES.update(

@@ -41,7 +41,7 @@ def names(found: Any) -> list[str]:
     return sorted(item.name for item in found)
 
 
-def program_goes_on(tf: Any, folder: Path) -> Any:
+def case_goes_on(tf: Any, folder: Path) -> Any:
     """What a file holds is run, trained and differentiated as the graph was."""
     prefix = written(tf, folder)
     fed = {"x:0": [[1.0, 2.0]]}
@@ -57,7 +57,7 @@ def program_goes_on(tf: Any, folder: Path) -> Any:
             return [before, after, session.run(slope, fed)]
 
 
-def collections_come_back(tf: Any, folder: Path) -> Any:
+def case_collections(tf: Any, folder: Path) -> Any:
     prefix = written(tf, folder)
     with tf.Graph().as_default():
         tf.train.import_meta_graph(prefix + ".meta")
@@ -71,7 +71,7 @@ def collections_come_back(tf: Any, folder: Path) -> Any:
         ]
 
 
-def below_a_scope(tf: Any, folder: Path) -> Any:
+def case_scope(tf: Any, folder: Path) -> Any:
     prefix = written(tf, folder)
     with tf.Graph().as_default():
         saver = tf.train.import_meta_graph(prefix + ".meta", import_scope="old")
@@ -87,7 +87,7 @@ def below_a_scope(tf: Any, folder: Path) -> Any:
             ]
 
 
-def part_of_a_graph(tf: Any, folder: Path) -> Any:
+def case_part(tf: Any, folder: Path) -> Any:
     """What is below a scope, with another input."""
     path = str(folder / "part")
     with tf.Graph().as_default():
@@ -104,7 +104,7 @@ def part_of_a_graph(tf: Any, folder: Path) -> Any:
             return [wanted, names(tf.global_variables()), session.run("new/y:0")]
 
 
-def without_variables(tf: Any) -> Any:
+def case_no_variables(tf: Any) -> Any:
     with tf.Graph().as_default():
         tf.constant(1, name="c")
         made = tf.train.export_meta_graph()
@@ -113,7 +113,7 @@ def without_variables(tf: Any) -> Any:
         return [saver, [get_operation.name for get_operation in graph.get_operations()]]
 
 
-def without_devices(tf: Any) -> Any:
+def case_devices(tf: Any) -> Any:
     with tf.Graph().as_default():
         with tf.device("/job:ps/task:3"):
             tf.constant(1, name="c")
@@ -126,7 +126,7 @@ def without_devices(tf: Any) -> Any:
     return result
 
 
-def queue_runners_come_back(tf: Any) -> Any:
+def case_queue_runners(tf: Any) -> Any:
     with tf.Graph().as_default():
         queue = tf.FIFOQueue(3, tf.int32, name="queue")
         runner = tf.train.QueueRunner(queue, [queue.enqueue(7)] * 2)
@@ -160,7 +160,7 @@ def imported(tf: Any, *given: Any, **options: Any) -> Any:
         return [all_names, shown]
 
 
-def in_parts(tf: Any, folder: Path) -> Any:
+def case_in_parts(tf: Any, folder: Path) -> Any:
     prefix = str(folder / "m")
     with tf.Graph().as_default():
         with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
@@ -176,14 +176,6 @@ def in_parts(tf: Any, folder: Path) -> Any:
 
 
 CASES = {
-    "in_parts": in_folder(in_parts),
-    "goes_on": in_folder(program_goes_on),
-    "collections": in_folder(collections_come_back),
-    "scope": in_folder(below_a_scope),
-    "part": in_folder(part_of_a_graph),
-    "no_variables": without_variables,
-    "devices": without_devices,
-    "queue_runners": queue_runners_come_back,
     "no_file": in_folder(
         lambda tf, folder: attempt(tf, tf.train.import_meta_graph, str(folder / "none"))
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt, noting
+from tests.tf1.look import makes_case
 
 ERRORS: dict[str, Callable[[Any], BaseException]] = {
     "a_value_error": lambda tf: ValueError("a"),
@@ -26,48 +27,45 @@ def told(tf: Any, call: Callable[[], Any]) -> Any:
         return type(error).__name__
 
 
-def in_the_body(make: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
+@makes_case
+def in_the_body(tf: Any, make: Callable[[Any], BaseException]) -> Any:
     """Return a case: the body of the `with` raises."""
+    log: list[str] = []
+    tf.Variable(1.0)
 
-    def case(tf: Any) -> Any:
-        log: list[str] = []
-        tf.Variable(1.0)
+    def body() -> None:
+        with tf.train.MonitoredSession(hooks=[noting(tf, log)]):
+            raise make(tf)
 
-        def body() -> None:
-            with tf.train.MonitoredSession(hooks=[noting(tf, log)]):
-                raise make(tf)
-
-        return [told(tf, body), log]
-
-    return case
+    return [told(tf, body), log]
 
 
+@makes_case
 def in_a_hook(
-    stage: str, make: Callable[[Any], BaseException], kind: str = "MonitoredSession"
-) -> Callable[[Any], Any]:
+    tf: Any,
+    stage: str,
+    make: Callable[[Any], BaseException],
+    kind: str = "MonitoredSession",
+) -> Any:
     """Return a case: a hook raises once, at its second call of this stage or first."""
+    log: list[str] = []
+    v = tf.Variable(0)
+    add = v.assign_add(1)
+    left = [make(tf)]
+    result: list[Any] = []
 
-    def case(tf: Any) -> Any:
-        log: list[str] = []
-        v = tf.Variable(0)
-        add = v.assign_add(1)
-        left = [make(tf)]
-        result: list[Any] = []
+    def fail(*arguments: Any) -> None:
+        if left:
+            raise left.pop()
 
-        def fail(*arguments: Any) -> None:
-            if left:
-                raise left.pop()
+    hooks = [noting(tf, log, "a", **{stage: fail}), noting(tf, log, "b")]
 
-        hooks = [noting(tf, log, "a", **{stage: fail}), noting(tf, log, "b")]
+    def body() -> None:
+        with getattr(tf.train, kind)(hooks=hooks) as session:
+            result.append(session.run(add))
+            result.append(session.run(add))
 
-        def body() -> None:
-            with getattr(tf.train, kind)(hooks=hooks) as session:
-                result.append(session.run(add))
-                result.append(session.run(add))
-
-        return [told(tf, body), result, log]
-
-    return case
+    return [told(tf, body), result, log]
 
 
 def always_fails(stage: str) -> Callable[[Any], Any]:

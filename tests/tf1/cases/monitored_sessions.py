@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import checkpoints, files, in_folder
+from tests.tf1.look import makes_case
 
 
 def counter(tf: Any) -> Any:
@@ -23,19 +24,16 @@ def session_of(kind: str, tf: Any) -> Any:
     }[kind]()
 
 
-def counted(kind: str) -> Callable[[Any], Any]:
+@makes_case
+def counted(tf: Any, kind: str) -> Any:
     """Return a case: the kind of session initialises, runs and ends."""
-
-    def case(tf: Any) -> Any:
-        step, train = counter(tf)
-        graph = tf.get_default_graph()
-        with session_of(kind, tf) as session:
-            result = [session.should_stop(), graph.finalized, session.graph is graph]
-            result += [session.run(train) for _ in range(3)]
-            result += [session.run([step, {"s": step}])]
-        return [*result, session.should_stop(), graph.finalized]
-
-    return case
+    step, train = counter(tf)
+    graph = tf.get_default_graph()
+    with session_of(kind, tf) as session:
+        result = [session.should_stop(), graph.finalized, session.graph is graph]
+        result += [session.run(train) for _ in range(3)]
+        result += [session.run([step, {"s": step}])]
+    return [*result, session.should_stop(), graph.finalized]
 
 
 def case_fed(tf: Any) -> Any:
@@ -63,7 +61,7 @@ def saved_with(*runs: int, **named: Any) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: [saved(tf, folder, n, **named) for n in runs])
 
 
-def names_left(tf: Any, folder: Path) -> Any:
+def case_names_that_are_left(tf: Any, folder: Path) -> Any:
     _, train = counter(tf)
     with tf.train.MonitoredTrainingSession(
         checkpoint_dir=str(folder), save_summaries_steps=None, save_summaries_secs=None
@@ -72,7 +70,7 @@ def names_left(tf: Any, folder: Path) -> Any:
     return [name for name in files(folder) if "events" not in name]
 
 
-def restored_values(tf: Any, folder: Path) -> Any:
+def case_values_come_back(tf: Any, folder: Path) -> Any:
     result = []
     for _ in range(2):
         with tf.Graph().as_default():
@@ -87,7 +85,7 @@ def restored_values(tf: Any, folder: Path) -> Any:
     return result
 
 
-def restored_by_name(tf: Any, folder: Path) -> Any:
+def case_restored_by_name(tf: Any, folder: Path) -> Any:
     saved(tf, folder, 3)
     step, _ = counter(tf)
     path = str(folder / "model.ckpt-3")
@@ -96,19 +94,19 @@ def restored_by_name(tf: Any, folder: Path) -> Any:
         return session.run(step)
 
 
-def folder_without_a_step(tf: Any, folder: Path) -> Any:
+def case_a_folder_without_a_global_step(tf: Any, folder: Path) -> Any:
     tf.Variable(1.0)
     with tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder)) as session:
         return session.should_stop()
 
 
-def folder_that_is_made(tf: Any, folder: Path) -> Any:
+def case_a_folder_that_is_made(tf: Any, folder: Path) -> Any:
     deep = folder / "a" / "b"
     result = saved(tf, deep, 2, log_step_count_steps=None)
     return [result, sorted(path.name for path in folder.iterdir())]
 
 
-def worker_with_a_folder(tf: Any, folder: Path) -> Any:
+def case_a_worker_saves_nothing(tf: Any, folder: Path) -> Any:
     """A worker saves nothing."""
     server = tf.train.Server.create_local_server()
     _, train = counter(tf)
@@ -138,17 +136,6 @@ def case_the_raw_session(tf: Any) -> Any:
         return [type(session.raw_session()).__name__, session.raw_session().run(step)]
 
 
-def bodies() -> dict[str, Callable[[Any, Path], Any]]:
-    return {
-        "names_that_are_left": names_left,
-        "values_come_back": restored_values,
-        "restored_by_name": restored_by_name,
-        "a_folder_without_a_global_step": folder_without_a_step,
-        "a_folder_that_is_made": folder_that_is_made,
-        "a_worker_saves_nothing": worker_with_a_folder,
-    }
-
-
 CASES: dict[str, Callable[[Any], Any]] = {
     **{
         f"{item}_counts": counted(item)
@@ -164,5 +151,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "saved_by_both_rules": saved_with(
         1, save_checkpoint_secs=1000, save_checkpoint_steps=1
     ),
-    **{name: in_folder(body) for name, body in bodies().items()},
 }

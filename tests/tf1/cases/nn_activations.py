@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import makes_case, run, static, told
 
 NAMES = [
     *("relu", "elu", "leaky_relu", "sigmoid", "tanh"),
@@ -29,21 +29,19 @@ def applied(name: str, kind: str) -> Callable[[Any], Any]:
     return lambda tf: told(tf, getattr(tf.nn, name)(INPUTS[kind](tf)))
 
 
-def named(tf: Any) -> Any:
+def case_activations_take_a_name(tf: Any) -> Any:
     return [getattr(tf.nn, name)([[1.0, 2.0]], name="chosen").name for name in NAMES]
 
 
-def slope(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        values = tf.constant(VALUES)
-        weights = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0])
-        result = getattr(tf.nn, name)(values)
-        return run(tf, tf.gradients(result * weights, values))
-
-    return case
+@makes_case
+def slope(tf: Any, name: str) -> Any:
+    values = tf.constant(VALUES)
+    weights = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0])
+    result = getattr(tf.nn, name)(values)
+    return run(tf, tf.gradients(result * weights, values))
 
 
-def of_a_fed_batch(tf: Any) -> Any:
+def case_activations_of_a_fed_batch(tf: Any) -> Any:
     batch = tf.placeholder(tf.float32, [None, 3])
     return [static(getattr(tf.nn, name)(batch)) for name in NAMES]
 
@@ -56,19 +54,19 @@ def dropped(tf: Any, **options: Any) -> Any:
     ]
 
 
-def dropped_by_rows(tf: Any) -> Any:
+def case_dropout_of_whole_rows(tf: Any) -> Any:
     kept = tf.nn.dropout(tf.ones([50, 4]), rate=0.5, noise_shape=[50, 1], seed=2)
     values = run(tf, kept)
     return [bool((values == values[:, :1]).all()), len(np.unique(values))]
 
 
-def dropped_anew(tf: Any) -> Any:
+def case_dropout_differs_from_run_to_run(tf: Any) -> Any:
     kept = tf.nn.dropout(tf.ones([200]), rate=0.5)
     with tf.Session() as session:
         return bool(np.array_equal(session.run(kept), session.run(kept)))
 
 
-def fed_rate(tf: Any) -> Any:
+def case_dropout_takes_a_rate_that_is_fed(tf: Any) -> Any:
     rate = tf.placeholder(tf.float32, [])
     kept = tf.nn.dropout(tf.ones([8]), rate=rate)
     return [static(kept), run(tf, kept, {rate: 0.0})]
@@ -80,8 +78,6 @@ CASES: dict[str, Callable[[Any], Any]] = {
 CASES.update({f"{name}_has_a_gradient": slope(name) for name in NAMES})
 CASES.update(
     {
-        "activations_take_a_name": named,
-        "activations_of_a_fed_batch": of_a_fed_batch,
         "leaky_relu_takes_a_slope": lambda tf: told(
             tf, tf.nn.leaky_relu([-2.0, 2.0], alpha=0.5)
         ),
@@ -97,9 +93,6 @@ CASES.update(
         "dropout_keeps_everything": lambda tf: run(
             tf, tf.nn.dropout([1.0, 2.0], keep_prob=1.0)
         ),
-        "dropout_takes_a_rate_that_is_fed": fed_rate,
-        "dropout_of_whole_rows": dropped_by_rows,
-        "dropout_differs_from_run_to_run": dropped_anew,
         "dropout_without_a_rate_is_refused": lambda tf: tf.nn.dropout([1.0]),
         "dropout_refuses_a_rate_above_one": lambda tf: tf.nn.dropout([1.0], rate=1.5),
         "dropout_refuses_a_negative_rate": lambda tf: tf.nn.dropout([1.0], rate=-0.1),

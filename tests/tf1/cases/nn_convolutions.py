@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static
+from tests.tf1.look import makes_case, run, static
 
 X = np.arange(72, dtype=np.float32).reshape(1, 6, 6, 2) / 8.0
 W = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) / 8.0 - 1.0
@@ -21,12 +21,10 @@ def with_gradients(tf: Any, y: Any, *xs: Any) -> Any:
     return [static(y)["shape"], values]
 
 
-def images(**how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(X), tf.constant(W)
-        return with_gradients(tf, tf.nn.conv2d(x, w, **how), x, w)
-
-    return case
+@makes_case
+def images(tf: Any, **how: Any) -> Any:
+    x, w = tf.constant(X), tf.constant(W)
+    return with_gradients(tf, tf.nn.conv2d(x, w, **how), x, w)
 
 
 def forth(**how: Any) -> Callable[[Any], Any]:
@@ -34,41 +32,33 @@ def forth(**how: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, tf.nn.conv2d(X, W, **how))
 
 
-def back(by: str, **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(X), tf.constant(W)
-        dy = tf.ones_like(tf.nn.conv2d(x, w, **how))
-        if by == "images":
-            made = tf.nn.conv2d_backprop_input(X.shape, w, dy, **how)
-            return with_gradients(tf, made, w, dy)
-        made = tf.nn.conv2d_backprop_filter(x, W.shape, dy, **how)
-        return with_gradients(tf, made, x, dy)
-
-    return case
+@makes_case
+def back(tf: Any, by: str, **how: Any) -> Any:
+    x, w = tf.constant(X), tf.constant(W)
+    dy = tf.ones_like(tf.nn.conv2d(x, w, **how))
+    if by == "images":
+        made = tf.nn.conv2d_backprop_input(X.shape, w, dy, **how)
+        return with_gradients(tf, made, w, dy)
+    made = tf.nn.conv2d_backprop_filter(x, W.shape, dy, **how)
+    return with_gradients(tf, made, x, dy)
 
 
-def along(**how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(X[0]), tf.constant(W[0])
-        return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
-
-    return case
+@makes_case
+def along(tf: Any, **how: Any) -> Any:
+    x, w = tf.constant(X[0]), tf.constant(W[0])
+    return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
 
 
-def of_two(**how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(X), tf.constant(W)
-        return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
-
-    return case
+@makes_case
+def of_two(tf: Any, **how: Any) -> Any:
+    x, w = tf.constant(X), tf.constant(W)
+    return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
 
 
-def by_channel(**how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(X), tf.constant(W)
-        return with_gradients(tf, tf.nn.depthwise_conv2d(x, w, **how), x, w)
-
-    return case
+@makes_case
+def by_channel(tf: Any, **how: Any) -> Any:
+    x, w = tf.constant(X), tf.constant(W)
+    return with_gradients(tf, tf.nn.depthwise_conv2d(x, w, **how), x, w)
 
 
 def case_filters_that_are_separable(tf: Any) -> Any:

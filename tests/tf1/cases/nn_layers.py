@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import makes_case, run, static, told
 
 IMAGE = np.arange(32.0, dtype=np.float32).reshape(1, 4, 4, 2) / 8.0
 FILTERS = np.arange(24.0, dtype=np.float32).reshape(2, 2, 2, 3) / 12.0 - 1.0
@@ -25,27 +24,22 @@ def pooled(tf: Any, image: Any = IMAGE, **more: Any) -> Any:
     return tf.nn.max_pool(image, **{**options, **more})
 
 
-def pooled_with_places(**more: Any) -> Callable[[Any], Any]:
+@makes_case
+def pooled_with_places(tf: Any, **more: Any) -> Any:
     """Return a case: largest numbers, of images with equal ones, places and slopes."""
-
-    def case(tf: Any) -> Any:
-        image = tf.constant(np.concatenate([IMAGE % 1.5, -IMAGE]))
-        options = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
-        made = tf.nn.max_pool_with_argmax(image, **{**options, **more})
-        slope = tf.gradients(tf.square(made.output), image)
-        return [made._fields, *map(static, made), run(tf, [*made, *slope])]
-
-    return case
+    image = tf.constant(np.concatenate([IMAGE % 1.5, -IMAGE]))
+    options = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    made = tf.nn.max_pool_with_argmax(image, **{**options, **more})
+    slope = tf.gradients(tf.square(made.output), image)
+    return [made._fields, *map(static, made), run(tf, [*made, *slope])]
 
 
-def slopes_of_convolution(padding: str, stride: int) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        image, filters = tf.constant(IMAGE), tf.constant(FILTERS)
-        strides = [1, stride, stride, 1]
-        result = convolved(tf, image, filters, strides=strides, padding=padding)
-        return run(tf, tf.gradients(tf.square(result), [image, filters]))
-
-    return case
+@makes_case
+def slopes_of_convolution(tf: Any, padding: str, stride: int) -> Any:
+    image, filters = tf.constant(IMAGE), tf.constant(FILTERS)
+    strides = [1, stride, stride, 1]
+    result = convolved(tf, image, filters, strides=strides, padding=padding)
+    return run(tf, tf.gradients(tf.square(result), [image, filters]))
 
 
 def case_max_pool_has_a_gradient(tf: Any) -> Any:
@@ -54,19 +48,15 @@ def case_max_pool_has_a_gradient(tf: Any) -> Any:
     return run(tf, tf.gradients(tf.square(result), image))
 
 
-def over_shards(strategy: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        sizes = {"mod": [[0, 2, 4], [1, 3]], "div": [[0, 1, 2], [3, 4]]}[strategy]
-        shards = [tf.constant([TABLE[row] for row in rows]) for rows in sizes]
-        result = tf.nn.embedding_lookup(
-            shards, [4, 0, 3, 1], partition_strategy=strategy
-        )
-        return [result.get_shape().as_list(), run(tf, result)]
-
-    return case
+@makes_case
+def over_shards(tf: Any, strategy: str) -> Any:
+    sizes = {"mod": [[0, 2, 4], [1, 3]], "div": [[0, 1, 2], [3, 4]]}[strategy]
+    shards = [tf.constant([TABLE[row] for row in rows]) for rows in sizes]
+    result = tf.nn.embedding_lookup(shards, [4, 0, 3, 1], partition_strategy=strategy)
+    return [result.get_shape().as_list(), run(tf, result)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "bias_add_of_an_image": lambda tf: told(tf, tf.nn.bias_add(IMAGE, [100.0, 200.0])),
     "bias_add_takes_a_name": lambda tf: static(
         tf.nn.bias_add([[1.0]], [1.0], name="biased")

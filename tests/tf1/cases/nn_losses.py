@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import makes_case, run, static, told
 
 LOGITS = [[2.0, 1.0, -1.0], [0.0, 0.0, 3.0]]
 LABELS = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -29,30 +29,24 @@ def sigmoid(tf: Any, labels: Any = LABELS, logits: Any = LOGITS, **more: Any) ->
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, **more)
 
 
-def slopes(loss: Callable[..., Any], labels: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        logits = tf.constant(LOGITS)
-        return run(tf, tf.gradients(loss(tf, labels=labels, logits=logits), logits))
-
-    return case
+@makes_case
+def slopes(tf: Any, loss: Callable[..., Any], labels: Any) -> Any:
+    logits = tf.constant(LOGITS)
+    return run(tf, tf.gradients(loss(tf, labels=labels, logits=logits), logits))
 
 
-def slope_of_labels(loss: Callable[..., Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        labels = tf.constant(LABELS)
-        return run(tf, tf.gradients(loss(tf, labels=labels), labels))
-
-    return case
+@makes_case
+def slope_of_labels(tf: Any, loss: Callable[..., Any]) -> Any:
+    labels = tf.constant(LABELS)
+    return run(tf, tf.gradients(loss(tf, labels=labels), labels))
 
 
-def of_a_fed_batch(loss: Callable[..., Any], labels: list[Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        dtype = tf.float32 if len(labels) > 1 else tf.int64
-        tensor = tf.placeholder(dtype, labels)
-        logits = tf.placeholder(tf.float32, [None, 3])
-        return static(loss(tf, labels=tensor, logits=logits))
-
-    return case
+@makes_case
+def of_a_fed_batch(tf: Any, loss: Callable[..., Any], labels: list[Any]) -> Any:
+    dtype = tf.float32 if len(labels) > 1 else tf.int64
+    tensor = tf.placeholder(dtype, labels)
+    logits = tf.placeholder(tf.float32, [None, 3])
+    return static(loss(tf, labels=tensor, logits=logits))
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

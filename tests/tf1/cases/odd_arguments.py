@@ -8,77 +8,66 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, name_of
-from tests.tf1.look import initialized, run
+from tests.tf1.look import initialized, makes_case, run
 
 
 class Mine(Exception):
     """An error that nobody knows."""
 
 
-def raised_in_a_function(error: Callable[[Any], BaseException]) -> Callable[[Any], Any]:
+@makes_case
+def raised_in_a_function(tf: Any, error: Callable[[Any], BaseException]) -> Any:
     """Return a case: a Python function in the graph raises."""
 
-    def case(tf: Any) -> Any:
-        def fail() -> Any:
-            raise error(tf)
+    def fail() -> Any:
+        raise error(tf)
 
-        value = tf.py_func(fail, [], tf.float32)
-        return run(tf, value)
-
-    return case
+    value = tf.py_func(fail, [], tf.float32)
+    return run(tf, value)
 
 
-def asked_to_stop(given: Any, *, handling: bool) -> Callable[[Any], Any]:
+@makes_case
+def asked_to_stop(tf: Any, given: Any, *, handling: bool) -> Any:
     """Return a case: something is given to a coordinator, while an error is handled."""
+    coord = tf.train.Coordinator()
 
-    def case(tf: Any) -> Any:
-        coord = tf.train.Coordinator()
+    def both() -> Any:
+        coord.request_stop(given)
+        coord.join([])
+        return coord.should_stop()
 
-        def both() -> Any:
-            coord.request_stop(given)
-            coord.join([])
-            return coord.should_stop()
-
-        if not handling:
-            return attempt(tf, both)
-        try:
-            raise KeyError("met")
-        except KeyError:
-            return attempt(tf, both)
-
-    return case
+    if not handling:
+        return attempt(tf, both)
+    try:
+        raise KeyError("met")
+    except KeyError:
+        return attempt(tf, both)
 
 
-def watched(loss: Any) -> Callable[[Any], Any]:
+@makes_case
+def watched(tf: Any, loss: Any) -> Any:
     """Return a case: a loss of this form is watched for NaN."""
-
-    def case(tf: Any) -> Any:
-        x = tf.constant(loss)
-        with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x)]) as session:
-            try:
-                return session.run(x)
-            except Exception as error:
-                return name_of(tf, error)
-
-    return case
+    x = tf.constant(loss)
+    with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x)]) as session:
+        try:
+            return session.run(x)
+        except Exception as error:
+            return name_of(tf, error)
 
 
-def part_of(**named: Any) -> Callable[[Any], Any]:
+@makes_case
+def part_of(tf: Any, **named: Any) -> Any:
     """Return a case: what initializers of a variable in parts are told."""
+    log: list[Any] = []
 
-    def case(tf: Any) -> Any:
-        log: list[Any] = []
+    def initial(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
+        part = partition_info
+        log.append([list(shape), list(part.full_shape), list(part.var_offset)])
+        log.append([part.single_offset(shape), part.single_slice_dim(shape)])
+        return tf.ones(shape, dtype)
 
-        def initial(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
-            part = partition_info
-            log.append([list(shape), list(part.full_shape), list(part.var_offset)])
-            log.append([part.single_offset(shape), part.single_slice_dim(shape)])
-            return tf.ones(shape, dtype)
-
-        tf.get_variable("w", initializer=initial, **named_for(tf, named))
-        return log
-
-    return case
+    tf.get_variable("w", initializer=initial, **named_for(tf, named))
+    return log
 
 
 def named_for(tf: Any, named: dict[str, Any]) -> dict[str, Any]:

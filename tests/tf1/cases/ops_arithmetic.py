@@ -83,13 +83,13 @@ def of_two(name: str, kind: str) -> Callable[[Any], Any]:
     return lambda tf: told(tf, getattr(tf, name)(*MEETINGS[kind](tf, *PAIRS[name])))
 
 
-def named(tf: Any) -> Any:
+def case_functions_take_a_name(tf: Any) -> Any:
     result = {name: getattr(tf, name)(UNARY[name], name="chosen") for name in UNARY}
     result.update({name: getattr(tf, name)(*PAIRS[name], name="two") for name in PAIRS})
     return {name: result[name].name for name in sorted(result)}
 
 
-def summed_twice(tf: Any) -> Any:
+def case_add_n_sums(tf: Any) -> Any:
     tensor = tf.constant([1.0, 2.0])
     return told(tf, tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
 
@@ -102,10 +102,8 @@ CASES.update(
 )
 CASES.update(
     {
-        "functions_take_a_name": named,
         "logical_not_of_bools": lambda tf: told(tf, tf.logical_not([True, False])),
         "logical_not_refuses_numbers": lambda tf: tf.logical_not([1]),
-        "add_n_sums": summed_twice,
         "add_n_of_one_is_that_tensor": lambda tf: told(tf, tf.add_n([[1.0, 2.0]])),
         "add_n_of_nothing_is_refused": lambda tf: tf.add_n([]),
         "add_n_refuses_other_shapes": lambda tf: tf.add_n([[1.0], [1.0, 2.0]]),

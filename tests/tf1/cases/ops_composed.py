@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 X = np.array([[0.5, -0.25, 0.125], [0.75, -0.5, 0.25]], np.float32)
 IMAGES = np.arange(2 * 2 * 4 * 3, dtype=np.float32).reshape(2, 2, 4, 3)
@@ -20,19 +21,16 @@ def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
         return session.run(fetches, feeds)
 
 
-def slopes(make: Callable[[Any, Any], Any], value: Any = X) -> Callable[[Any], Any]:
+@makes_case
+def slopes(tf: Any, make: Callable[[Any, Any], Any], value: Any = X) -> Any:
     """Return a case: what a function gives of what is fed, its shape and slope."""
-
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, np.shape(value))
-        made = make(tf, x)
-        weights = tf.reshape(tf.range(tf.to_float(tf.size(made))), tf.shape(made))
-        slope = tf.gradients(made * weights, x)[0]
-        with tf.Session() as session:
-            result = session.run([made, slope], {x: value})
-        return [made.name, made.shape.as_list(), [item.round(4) for item in result]]
-
-    return case
+    x = tf.placeholder(tf.float32, np.shape(value))
+    made = make(tf, x)
+    weights = tf.reshape(tf.range(tf.to_float(tf.size(made))), tf.shape(made))
+    slope = tf.gradients(made * weights, x)[0]
+    with tf.Session() as session:
+        result = session.run([made, slope], {x: value})
+    return [made.name, made.shape.as_list(), [item.round(4) for item in result]]
 
 
 def of(name: str, value: Any = X) -> Callable[[Any], Any]:
@@ -79,22 +77,19 @@ def case_stitches_that_do_not_match(tf: Any) -> Any:
     return run(tf, made, {x: [1.0, 2.0, 3.0]})
 
 
-def products_of(equation: str, *shapes: Any) -> Callable[[Any], Any]:
+@makes_case
+def products_of(tf: Any, equation: str, *shapes: Any) -> Any:
     """Return a case: sums of products, and the slopes of all operands."""
-
-    def case(tf: Any) -> Any:
-        xs = [tf.placeholder(tf.float32, shape) for shape in shapes]
-        y = tf.einsum(equation, *xs)
-        weights = tf.reshape(tf.range(tf.to_float(tf.size(y))), tf.shape(y))
-        arrays = [
-            np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 4 - 1
-            for shape in shapes
-        ]
-        slopes = tf.gradients(y * weights, xs)
-        shape = None if y.shape.ndims is None else y.shape.as_list()
-        return [shape, run(tf, [y, *slopes], {x: a for x, a in zip(xs, arrays)})]  # noqa: B905
-
-    return case
+    xs = [tf.placeholder(tf.float32, shape) for shape in shapes]
+    y = tf.einsum(equation, *xs)
+    weights = tf.reshape(tf.range(tf.to_float(tf.size(y))), tf.shape(y))
+    arrays = [
+        np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 4 - 1
+        for shape in shapes
+    ]
+    slopes = tf.gradients(y * weights, xs)
+    shape = None if y.shape.ndims is None else y.shape.as_list()
+    return [shape, run(tf, [y, *slopes], {x: a for x, a in zip(xs, arrays)})]  # noqa: B905
 
 
 def case_wrong_equations(tf: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 
@@ -20,7 +19,7 @@ def case_config_proto_holds_gpu_options(tf: Any) -> Any:
     ]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "config_proto_refuses_an_unknown_field": lambda tf: tf.ConfigProto(unknown=1),
     "config_proto_refuses_to_set_an_unknown_field": lambda tf: setattr(
         tf.ConfigProto(), "unknown", 1

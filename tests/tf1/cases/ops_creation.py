@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import makes_case, run, static, told
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
 
@@ -42,22 +42,20 @@ def constant_of(value: Any) -> Callable[[Any], Any]:
     return lambda tf: told(tf, tf.constant(value))
 
 
-def dtype_facts(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        dtype = tf.as_dtype(name)
-        numbers = [dtype.is_floating, dtype.is_integer, dtype.is_bool, dtype.size]
-        same = [dtype == getattr(tf, name), dtype is tf.as_dtype(getattr(tf, name))]
-        return [dtype.name, repr(dtype), dtype.as_datatype_enum, numbers, same]
-
-    return case
+@makes_case
+def dtype_facts(tf: Any, name: str) -> Any:
+    dtype = tf.as_dtype(name)
+    numbers = [dtype.is_floating, dtype.is_integer, dtype.is_bool, dtype.size]
+    same = [dtype == getattr(tf, name), dtype is tf.as_dtype(getattr(tf, name))]
+    return [dtype.name, repr(dtype), dtype.as_datatype_enum, numbers, same]
 
 
-def named_once_and_again(tf: Any) -> Any:
+def case_constant_names_are_unique(tf: Any) -> Any:
     names = [tf.constant(1.0).name, tf.constant(1.0, name="Const").name]
     return [*names, tf.constant(1.0, name="const").name, tf.zeros([2]).name]
 
 
-def graph_of(tf: Any) -> Any:
+def case_constant_is_found_in_its_graph(tf: Any) -> Any:
     tensor = tf.constant(1.0, name="one")
     graph = tf.get_default_graph()
     result = graph.get_tensor_by_name("one:0")
@@ -85,8 +83,6 @@ CASES.update(
         "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
         "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
         "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
-        "constant_names_are_unique": named_once_and_again,
-        "constant_is_found_in_its_graph": graph_of,
         "zeros_of_a_shape": lambda tf: told(tf, tf.zeros([2, 3])),
         "zeros_of_integers": lambda tf: told(tf, tf.zeros([2], tf.int32, name="none")),
         "zeros_of_a_scalar": lambda tf: told(tf, tf.zeros([])),

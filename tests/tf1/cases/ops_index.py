@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ def batch(tf: Any) -> Any:
     return tf.placeholder(tf.float32, [None, 3])
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "brackets_take_one": lambda tf: told(tf, cube(tf)[1]),
     "brackets_take_from_the_end": lambda tf: told(tf, cube(tf)[-1, -1]),
     "brackets_take_an_element": lambda tf: told(tf, cube(tf)[0, 1, 2]),

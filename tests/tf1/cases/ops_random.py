@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, run, static
+from tests.tf1.look import initialized, makes_case, run, static
 
 DRAWS: dict[str, Callable[[Any], Any]] = {
     "random_uniform": lambda tf: tf.random_uniform([200], seed=1),
@@ -23,38 +23,30 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def drawn_twice_in_a_session(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tensor = draw(tf)
-        with tf.Session() as session:
-            first, second = session.run(tensor), session.run(tensor)
-        return bool(np.array_equal(first, second))
-
-    return case
+@makes_case
+def drawn_twice_in_a_session(tf: Any, draw: Callable[[Any], Any]) -> Any:
+    tensor = draw(tf)
+    with tf.Session() as session:
+        first, second = session.run(tensor), session.run(tensor)
+    return bool(np.array_equal(first, second))
 
 
-def drawn_in_two_sessions(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tensor = draw(tf)
-        return bool(np.array_equal(run(tf, tensor), run(tf, tensor)))
-
-    return case
+@makes_case
+def drawn_in_two_sessions(tf: Any, draw: Callable[[Any], Any]) -> Any:
+    tensor = draw(tf)
+    return bool(np.array_equal(run(tf, tensor), run(tf, tensor)))
 
 
-def drawn_at_two_nodes(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        first, other = run(tf, [draw(tf), draw(tf)])
-        return bool(np.array_equal(first, other))
-
-    return case
+@makes_case
+def drawn_at_two_nodes(tf: Any, draw: Callable[[Any], Any]) -> Any:
+    first, other = run(tf, [draw(tf), draw(tf)])
+    return bool(np.array_equal(first, other))
 
 
-def facts(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tensor = draw(tf)
-        return [static(tensor), len(set(run(tf, tensor).tolist())) > 150]
-
-    return case
+@makes_case
+def facts(tf: Any, draw: Callable[[Any], Any]) -> Any:
+    tensor = draw(tf)
+    return [static(tensor), len(set(run(tf, tensor).tolist())) > 150]
 
 
 def bounds(tf: Any, tensor: Any, low: float, high: float) -> Any:
@@ -62,7 +54,7 @@ def bounds(tf: Any, tensor: Any, low: float, high: float) -> Any:
     return bool((values >= low).all() and (values < high).all())
 
 
-def with_the_graphs_seed(tf: Any) -> Any:
+def case_set_random_seed_makes_graphs_alike_and_nodes_differ(tf: Any) -> Any:
     seen = []
     for _ in range(2):
         with tf.Graph().as_default():
@@ -72,12 +64,12 @@ def with_the_graphs_seed(tf: Any) -> Any:
     return [*same, np.array_equal(seen[0][0], seen[0][1])]
 
 
-def without_a_seed(tf: Any) -> Any:
+def case_random_normal_without_a_seed_differs_between_sessions(tf: Any) -> Any:
     tensor = tf.random_normal([8])
     return bool(np.array_equal(run(tf, tensor), run(tf, tensor)))
 
 
-def with_two_graph_seeds(tf: Any) -> Any:
+def case_set_random_seed_changes_what_a_nodes_seed_gives(tf: Any) -> Any:
     seen = []
     for seed in (7, 8):
         with tf.Graph().as_default():
@@ -86,12 +78,12 @@ def with_two_graph_seeds(tf: Any) -> Any:
     return bool(np.array_equal(seen[0], seen[1]))
 
 
-def moments(tf: Any) -> Any:
+def case_random_normal_has_the_moments_asked_for(tf: Any) -> Any:
     values = run(tf, tf.random_normal([20000], mean=3.0, stddev=2.0, seed=4))
     return [abs(values.mean() - 3.0) < 0.1, abs(values.std() - 2.0) < 0.1]
 
 
-def seeded_variable(tf: Any) -> Any:
+def case_variables_from_one_seeded_initializer_are_alike(tf: Any) -> Any:
     start = tf.random_normal_initializer(seed=3)
     first = tf.get_variable("one", [3], initializer=start)
     other = tf.get_variable("other", [3], initializer=start)
@@ -125,13 +117,8 @@ CASES.update(
         "truncated_normal_initializer_stays_within_two_deviations": lambda tf: bounds(
             tf, tf.truncated_normal_initializer(stddev=0.5)([2000]), -1.0, 1.0
         ),
-        "random_normal_has_the_moments_asked_for": moments,
         "random_normal_refuses_integers": lambda tf: tf.random_normal(
             [2], dtype=tf.int32
         ),
-        "set_random_seed_makes_graphs_alike_and_nodes_differ": with_the_graphs_seed,
-        "set_random_seed_changes_what_a_nodes_seed_gives": with_two_graph_seeds,
-        "random_normal_without_a_seed_differs_between_sessions": without_a_seed,
-        "variables_from_one_seeded_initializer_are_alike": seeded_variable,
     }
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import makes_case, run, static, told
 
 NAMES = ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
 MATRIX = [[1.0, 2.0, 3.0], [6.0, 5.0, -4.0]]
@@ -35,15 +35,13 @@ def reduced(name: str, call: str) -> Callable[[Any], Any]:
     return lambda tf: told(tf, getattr(tf, name)(*arguments, **options))
 
 
-def of_a_fed_batch(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        batch = tf.placeholder(tf.float32, [None, 3])
-        over_rows = getattr(tf, name)(batch, axis=1)
-        kept = getattr(tf, name)(batch, axis=0, keepdims=True)
-        unknown = getattr(tf, name)(tf.placeholder(tf.float32), axis=0)
-        return [static(over_rows), static(kept), static(unknown)]
-
-    return case
+@makes_case
+def of_a_fed_batch(tf: Any, name: str) -> Any:
+    batch = tf.placeholder(tf.float32, [None, 3])
+    over_rows = getattr(tf, name)(batch, axis=1)
+    kept = getattr(tf, name)(batch, axis=0, keepdims=True)
+    unknown = getattr(tf, name)(tf.placeholder(tf.float32), axis=0)
+    return [static(over_rows), static(kept), static(unknown)]
 
 
 def clipped_together(tf: Any, norm: float) -> Any:
@@ -51,7 +49,7 @@ def clipped_together(tf: Any, norm: float) -> Any:
     return [run(tf, [scaled[0], scaled[2], size]), scaled[1]]
 
 
-def clipped_by_given_norm(tf: Any) -> Any:
+def case_clip_by_global_norm_with_a_given_norm(tf: Any) -> Any:
     scaled, size = tf.clip_by_global_norm(
         [[3.0], [4.0]], 1.0, use_norm=tf.constant(10.0)
     )
@@ -100,7 +98,6 @@ CASES.update(
         "clip_by_norm_shortens": lambda tf: told(tf, tf.clip_by_norm([3.0, 4.0], 1.0)),
         "clip_by_norm_of_zero": lambda tf: told(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
         "clip_by_global_norm_shortens_all": lambda tf: clipped_together(tf, 1.0),
-        "clip_by_global_norm_with_a_given_norm": clipped_by_given_norm,
         "clip_by_global_norm_names_its_results": lambda tf: [
             tensor.name
             for tensor in tf.clip_by_global_norm([tf.ones([1]), tf.ones([1])], 1.0)[0]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 
 
-def reused_with_another(shape: list[int], dtype: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tf.get_variable("w", [2])
-        with tf.variable_scope("", reuse=True):
-            return tf.get_variable("w", shape, dtype=getattr(tf, dtype)).name
-
-    return case
+@makes_case
+def reused_with_another(tf: Any, shape: list[int], dtype: str) -> Any:
+    tf.get_variable("w", [2])
+    with tf.variable_scope("", reuse=True):
+        return tf.get_variable("w", shape, dtype=getattr(tf, dtype)).name
 
 
 def case_variable_scope_without_a_name_counts(tf: Any) -> Any:
@@ -86,7 +83,7 @@ def case_interactive_session_is_the_default(tf: Any) -> Any:
     return [*seen, tf.get_default_session()]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "get_variable_reused_with_another_shape": reused_with_another([3], "float32"),
     "get_variable_reused_with_another_dtype": reused_with_another([2], "float64"),
     "get_variable_that_is_not_there_to_reuse": lambda tf: [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, run, static
+from tests.tf1.look import initialized, makes_case, run, static
 
 X = np.array([[1, 2], [3, 4], [0, 6], [7, -8]], np.float32)
 
@@ -18,49 +18,39 @@ def with_gradient(tf: Any, x: Any, y: Any) -> Any:
     return [static(y)["shape"], run(tf, [y, tf.convert_to_tensor(slope)])]
 
 
-def reduced(name: str, *more: Any, x: Any = X) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tensor = tf.constant(x)
-        return with_gradient(tf, tensor, getattr(tf, name)(tensor, *more))
-
-    return case
+@makes_case
+def reduced(tf: Any, name: str, *more: Any, x: Any = X) -> Any:
+    tensor = tf.constant(x)
+    return with_gradient(tf, tensor, getattr(tf, name)(tensor, *more))
 
 
-def whole(name: str, *more: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        return run(tf, getattr(tf, name)(X.astype(np.int32), *more))
-
-    return case
+@makes_case
+def whole(tf: Any, name: str, *more: Any) -> Any:
+    return run(tf, getattr(tf, name)(X.astype(np.int32), *more))
 
 
-def changed(name: str, *more: Any, x: Any = X) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        variable = tf.Variable(x)
-        made = getattr(tf, name)(variable, *more)
-        with initialized(tf) as session:
-            return [static(made), session.run(made), session.run(variable)]
-
-    return case
+@makes_case
+def changed(tf: Any, name: str, *more: Any, x: Any = X) -> Any:
+    variable = tf.Variable(x)
+    made = getattr(tf, name)(variable, *more)
+    with initialized(tf) as session:
+        return [static(made), session.run(made), session.run(variable)]
 
 
-def copied(name: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, updates = tf.constant(X), tf.constant([[5.0, 5.0], [6.0, 6.0]])
-        y = getattr(tf, name)(x, [[1], [3]], updates)
-        slopes = tf.gradients(y * X, [x, updates])
-        return [static(y), run(tf, [y, *slopes])]
-
-    return case
+@makes_case
+def copied(tf: Any, name: str) -> Any:
+    x, updates = tf.constant(X), tf.constant([[5.0, 5.0], [6.0, 6.0]])
+    y = getattr(tf, name)(x, [[1], [3]], updates)
+    slopes = tf.gradients(y * X, [x, updates])
+    return [static(y), run(tf, [y, *slopes])]
 
 
-def gathered(axis: Any, batch_dims: int) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.constant(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5))
-        rows = [[[0, 2], [1, 1], [2, 0]], [[1, 0], [0, 0], [2, 2]]]
-        y = tf.gather(x, rows, axis=axis, batch_dims=batch_dims)
-        return with_gradient(tf, x, y)
-
-    return case
+@makes_case
+def gathered(tf: Any, axis: Any, batch_dims: int) -> Any:
+    x = tf.constant(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5))
+    rows = [[[0, 2], [1, 1], [2, 0]], [[1, 0], [0, 0], [2, 2]]]
+    y = tf.gather(x, rows, axis=axis, batch_dims=batch_dims)
+    return with_gradient(tf, x, y)
 
 
 def case_rows_of_one_batch_each(tf: Any) -> Any:
@@ -82,20 +72,13 @@ def repeated(repeats: Any, axis: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, tf.repeat(X, repeats, axis))
 
 
-def part(key: Any, value: Any) -> Callable[[Any], Any]:
+@makes_case
+def part(tf: Any, key: Any, value: Any) -> Any:
     """Set a part of a variable, in both ways."""
-
-    def case(tf: Any) -> Any:
-        first, second = tf.Variable(X), tf.Variable(X)
-        made = [first[key].assign(value), tf.assign(second[key], value)]
-        with initialized(tf) as session:
-            return session.run(made)
-
-    return case
-
-
-def case_a_part_of_what_is_no_variable(tf: Any) -> Any:
-    return tf.constant(X)[1:].assign(1.0)
+    first, second = tf.Variable(X), tf.Variable(X)
+    made = [first[key].assign(value), tf.assign(second[key], value)]
+    with initialized(tf) as session:
+        return session.run(made)
 
 
 def case_a_mask_in_brackets(tf: Any) -> Any:
@@ -170,4 +153,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "each_row_as_often_as_it_says": repeated([0, 1, 2, 3], 0),
     "each_column_twice": repeated([1, 2], 1),
     "each_element_twice": repeated(2, None),
+    "a_part_of_what_is_no_variable": lambda tf: tf.constant(X)[1:].assign(1.0),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import run, static, told
@@ -25,16 +24,12 @@ def case_bits(tf: Any) -> Any:
     ]
 
 
-def case_bits_that_are_too_few(tf: Any) -> Any:
-    return tf.bitcast(tf.constant([1, 2, 3]), tf.float64)
-
-
 def case_bits_that_a_run_finds_too_few(tf: Any) -> Any:
     fed = tf.placeholder(tf.uint8, [None])
     return run(tf, tf.bitcast(fed, tf.int32), {fed: [1, 2, 3]})
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "reshape_keeps_the_order": lambda tf: told(tf, tf.reshape(MATRIX, [3, 2])),
     "reshape_flattens": lambda tf: told(tf, tf.reshape(MATRIX, [-1])),
     "reshape_to_a_scalar": lambda tf: told(tf, tf.reshape([7], [])),
@@ -114,4 +109,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf.zeros([2, 3]).shape == [2, 3],
     ],
     "set_shape_refuses_what_clashes": lambda tf: batch(tf).set_shape([4, 2]),
+    "bits_that_are_too_few": lambda tf: tf.bitcast(tf.constant([1, 2, 3]), tf.float64),
 }

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
+
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 PLACES = [[0, 0], [0, 1], [2, 0]]
 SCORES = [0.9, 0.8, 0.4, 0.1, 0.55]
@@ -23,41 +25,33 @@ def dense(*args: Any, **named: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, tf.sparse_to_dense(*args, **named))
 
 
-def looked_up(combiner: str, weights: Any = None, **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def looked_up(tf: Any, combiner: str, weights: Any = None, **named: Any) -> Any:
     """Return a case: sums of the rows of a table, and the table's gradient."""
-
-    def case(tf: Any) -> Any:
-        table = tf.placeholder(tf.float32, [4, 3])
-        ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
-        tensor = None if weights is None else tf.SparseTensor(PLACES, weights, [3, 2])
-        made = tf.nn.embedding_lookup_sparse(
-            table, ids, tensor, combiner=combiner, **named
-        )
-        weighted = made * [[1.0, 2.0, 3.0]]
-        slope = tf.convert_to_tensor(tf.gradients(weighted, table)[0])
-        result = run(tf, [made, slope], {table: TABLE})
-        return [item.round(4) for item in result]
-
-    return case
+    table = tf.placeholder(tf.float32, [4, 3])
+    ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
+    tensor = None if weights is None else tf.SparseTensor(PLACES, weights, [3, 2])
+    made = tf.nn.embedding_lookup_sparse(table, ids, tensor, combiner=combiner, **named)
+    weighted = made * [[1.0, 2.0, 3.0]]
+    slope = tf.convert_to_tensor(tf.gradients(weighted, table)[0])
+    result = run(tf, [made, slope], {table: TABLE})
+    return [item.round(4) for item in result]
 
 
-def area(labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
+@makes_case
+def area(tf: Any, labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
     """Return a case: the area under a curve after a batch, and after it comes again."""
-
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [len(scores)])
-        value, update = tf.metrics.auc(labels, x, **named)
-        with tf.Session() as session:
-            session.run(tf.local_variables_initializer())
-            first = session.run(update, {x: scores})
-            second = session.run(update, {x: scores[::-1]})
-            names = sorted(
-                local_variable.op.name for local_variable in tf.local_variables()
-            )
-            last = session.run(value)
-        return [[round(float(number), 4) for number in (first, second, last)], names]
-
-    return case
+    x = tf.placeholder(tf.float32, [len(scores)])
+    value, update = tf.metrics.auc(labels, x, **named)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        first = session.run(update, {x: scores})
+        second = session.run(update, {x: scores[::-1]})
+        names = sorted(
+            local_variable.op.name for local_variable in tf.local_variables()
+        )
+        last = session.run(value)
+    return [[round(float(number), 4) for number in (first, second, last)], names]
 
 
 def case_dense_of_a_sparse_tensor(tf: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, started, static
+from tests.tf1.look import makes_case, run, started, static
 
 # One change of a variable that starts as [1, 2, 3]; the value after it is told too.
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
@@ -80,31 +80,27 @@ INITIALIZERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def changed(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        variable = tf.Variable([1.0, 2.0, 3.0], name="v")
-        result = change(tf, variable)
-        with tf.Session() as session:
-            session.run(variable.initializer)
-            return [static(result), session.run(result), session.run(variable)]
-
-    return case
+@makes_case
+def changed(tf: Any, change: Callable[[Any, Any], Any]) -> Any:
+    variable = tf.Variable([1.0, 2.0, 3.0], name="v")
+    result = change(tf, variable)
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        return [static(result), session.run(result), session.run(variable)]
 
 
 def used_too_early(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return lambda tf: run(tf, use(tf, tf.Variable([1.0, 2.0, 3.0], name="v")))
 
 
-def initialised(make: Callable[[Any], Any], dtype: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        options = {"initializer": make(tf), "dtype": getattr(tf, dtype)}
-        variable = tf.get_variable("v", [2, 2], **options)
-        return [static(variable), started(tf, variable)]
-
-    return case
+@makes_case
+def initialised(tf: Any, make: Callable[[Any], Any], dtype: str) -> Any:
+    options = {"initializer": make(tf), "dtype": getattr(tf, dtype)}
+    variable = tf.get_variable("v", [2, 2], **options)
+    return [static(variable), started(tf, variable)]
 
 
-def reported(tf: Any) -> Any:
+def case_report_uninitialized_variables_names_them(tf: Any) -> Any:
     tensor = tf.Variable(1.0, name="one")
     tf.Variable(1.0, name="two")
     tf.Variable(1.0, name="near", collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -122,7 +118,7 @@ def reported(tf: Any) -> Any:
     return seen
 
 
-def collected(tf: Any) -> Any:
+def case_variables_are_in_their_collections(tf: Any) -> Any:
     tf.Variable(1.0, name="a")
     tf.Variable(1.0, name="b", trainable=False)
     tf.Variable(1, name="c")
@@ -132,20 +128,20 @@ def collected(tf: Any) -> Any:
     return [[variable.name for variable in variables] for variables in lists]
 
 
-def initialised_in_parallel(tf: Any) -> Any:
+def case_initialized_value_makes_an_order(tf: Any) -> Any:
     first = tf.Variable([1.0, 2.0], name="one")
     other = tf.Variable(first.initialized_value() * 2.0, name="other")
     return started(tf, [first, other])
 
 
-def loaded(tf: Any) -> Any:
+def case_load_puts_a_value(tf: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     with tf.Session() as session:
         variable.load([5.0, 6.0], session)
         return [session.run(variable), variable.eval(session)]
 
 
-def fed(tf: Any) -> Any:
+def case_feeding_a_variable_leaves_its_value(tf: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     double = variable * 2.0
     with tf.Session() as session:
@@ -153,7 +149,7 @@ def fed(tf: Any) -> Any:
         return session.run(double, {variable: [5.0, 6.0]}), session.run(double)
 
 
-def counted(tf: Any) -> Any:
+def case_assign_add_counts(tf: Any) -> Any:
     count = tf.Variable(0, name="count")
     step = tf.assign_add(count, 1, use_locking=True, name="next")
     with tf.Session() as session:
@@ -161,7 +157,7 @@ def counted(tf: Any) -> Any:
         return [session.run(step) for _ in range(3)] + [step.name]
 
 
-def described(tf: Any) -> Any:
+def case_variable_tells_its_parts(tf: Any) -> Any:
     variable = tf.Variable([[1.0, 2.0]], name="weights")
     parts = [variable.initializer, variable.initial_value, variable.value()]
     return [
@@ -173,17 +169,14 @@ def described(tf: Any) -> Any:
     ]
 
 
-def temporary(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def temporary(tf: Any, use: Callable[[Any, Any], Any]) -> Any:
     """Return a case of the module that makes variables of one run."""
-
-    def case(tf: Any) -> Any:
-        try:
-            from tensorflow.python.ops import gen_state_ops
-        except ImportError:
-            from kit.tf1.python.ops import gen_state_ops
-        return use(tf, gen_state_ops)
-
-    return case
+    try:
+        from tensorflow.python.ops import gen_state_ops
+    except ImportError:
+        from kit.tf1.python.ops import gen_state_ops
+    return use(tf, gen_state_ops)
 
 
 def temporary_in_two_runs(tf: Any, ops: Any) -> Any:
@@ -237,13 +230,6 @@ CASES.update(
 )
 CASES.update(
     {
-        "report_uninitialized_variables_names_them": reported,
-        "variables_are_in_their_collections": collected,
-        "initialized_value_makes_an_order": initialised_in_parallel,
-        "load_puts_a_value": loaded,
-        "feeding_a_variable_leaves_its_value": fed,
-        "assign_add_counts": counted,
-        "variable_tells_its_parts": described,
         "variable_of_no_value": lambda tf: tf.Variable(),
         "variable_of_none": lambda tf: tf.Variable(None),
         "initializers_have_names": lambda tf: [

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
+
 
 def descent(tf: Any) -> Any:
     return tf.train.GradientDescentOptimizer(0.1)
-
-
-def case_minimize_without_variables(tf: Any) -> Any:
-    return descent(tf).minimize(tf.constant(1.0))
 
 
 def case_minimize_of_an_unconnected_loss(tf: Any) -> Any:
@@ -21,12 +19,10 @@ def case_minimize_of_an_unconnected_loss(tf: Any) -> Any:
     return descent(tf).minimize(tf.constant(1.0))
 
 
-def applied(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        variable = tf.Variable([1.0, 2.0])
-        return descent(tf).apply_gradients(make(tf, variable)).name
-
-    return case
+@makes_case
+def applied(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
+    variable = tf.Variable([1.0, 2.0])
+    return descent(tf).apply_gradients(make(tf, variable)).name
 
 
 def case_minimize_with_a_bad_gate(tf: Any) -> Any:
@@ -60,4 +56,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
         0.1, initial_accumulator_value=-1.0
     ),
     "momentum_without_a_momentum": lambda tf: tf.train.MomentumOptimizer(0.1),
+    "minimize_without_variables": lambda tf: descent(tf).minimize(tf.constant(1.0)),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.cases.optimizer_steps import OPTIMIZERS
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 NAMED: dict[str, Callable[[Any], Any]] = {
     name: OPTIMIZERS[name]
@@ -17,55 +17,46 @@ NAMED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def slot_names(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer = make(tf)
-        before = optimizer.get_slot_names()
-        variable = tf.Variable([1.0, 2.0], name="v")
-        optimizer.minimize(tf.reduce_sum(variable * 2.0))
-        names = optimizer.get_slot_names()
-        slots = [optimizer.get_slot(variable, name) for name in names]
-        return [
-            before,
-            [[name, slot.name] for name, slot in sorted(pair(names, slots))],
-            [item.name for item in optimizer.variables()],
-            [
-                trainable_variable.name
-                for trainable_variable in tf.trainable_variables()
-            ],
-            sorted(global_variable.name for global_variable in tf.global_variables()),
-        ]
-
-    return case
+@makes_case
+def slot_names(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer = make(tf)
+    before = optimizer.get_slot_names()
+    variable = tf.Variable([1.0, 2.0], name="v")
+    optimizer.minimize(tf.reduce_sum(variable * 2.0))
+    names = optimizer.get_slot_names()
+    slots = [optimizer.get_slot(variable, name) for name in names]
+    return [
+        before,
+        [[name, slot.name] for name, slot in sorted(pair(names, slots))],
+        [item.name for item in optimizer.variables()],
+        [trainable_variable.name for trainable_variable in tf.trainable_variables()],
+        sorted(global_variable.name for global_variable in tf.global_variables()),
+    ]
 
 
 def pair(names: list[str], slots: list[Any]) -> list[tuple[str, Any]]:
     return [(name, slots[index]) for index, name in enumerate(names)]
 
 
-def initial_slots(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer = make(tf)
-        variable = tf.Variable([[1.0, 2.0]], name="v")
-        optimizer.minimize(tf.reduce_sum(variable * 2.0))
-        with initialized(tf) as session:
-            return {var.name: session.run(var) for var in optimizer.variables()}
-
-    return case
+@makes_case
+def initial_slots(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer = make(tf)
+    variable = tf.Variable([[1.0, 2.0]], name="v")
+    optimizer.minimize(tf.reduce_sum(variable * 2.0))
+    with initialized(tf) as session:
+        return {var.name: session.run(var) for var in optimizer.variables()}
 
 
-def devices(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer = make(tf)
-        with tf.device("/job:ps/task:1"):
-            late = tf.Variable([1.0], name="z")
-        with tf.device("/job:ps/task:0"):
-            early = tf.Variable([1.0], name="a")
-        with tf.device("/job:worker/task:2"):
-            optimizer.minimize(tf.reduce_sum(late * early))
-        return {variable.name: variable.device for variable in optimizer.variables()}
-
-    return case
+@makes_case
+def devices(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer = make(tf)
+    with tf.device("/job:ps/task:1"):
+        late = tf.Variable([1.0], name="z")
+    with tf.device("/job:ps/task:0"):
+        early = tf.Variable([1.0], name="a")
+    with tf.device("/job:worker/task:2"):
+        optimizer.minimize(tf.reduce_sum(late * early))
+    return {variable.name: variable.device for variable in optimizer.variables()}
 
 
 def case_train_ops_have_names(tf: Any) -> Any:
@@ -123,7 +114,7 @@ def case_minimize_takes_every_gate(tf: Any) -> Any:
     return results
 
 
-def facts(tf: Any) -> Any:
+def case_optimizer_tells_its_name(tf: Any) -> Any:
     optimizer = tf.train.AdamOptimizer(name="Own")
     kinds = [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
     return [*kinds, len(optimizer.variables())]
@@ -133,5 +124,4 @@ CASES: dict[str, Callable[[Any], Any]] = {
     **{f"{name}_names_its_slots": slot_names(NAMED[name]) for name in NAMED},
     **{f"{name}_starts_its_slots": initial_slots(NAMED[name]) for name in NAMED},
     **{f"{name}_puts_slots_beside_variables": devices(NAMED[name]) for name in NAMED},
-    "optimizer_tells_its_name": facts,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 START = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
 STEPS = 4
@@ -57,55 +57,45 @@ def trajectory(tf: Any, optimizer: Any, variable: Any, train: Any, feed: Any) ->
         return [seen, session.run(slots(optimizer, variable))]
 
 
-def dense(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer, variable = make(tf), tf.Variable(START)
-        x = tf.placeholder(tf.float32, [2])
-        train = optimizer.minimize(tf.reduce_sum(tf.square(variable) * x))
-        return trajectory(
-            tf, optimizer, variable, train, lambda step: {x: [1.0 + step, 0.5]}
-        )
-
-    return case
+@makes_case
+def dense(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer, variable = make(tf), tf.Variable(START)
+    x = tf.placeholder(tf.float32, [2])
+    train = optimizer.minimize(tf.reduce_sum(tf.square(variable) * x))
+    return trajectory(
+        tf, optimizer, variable, train, lambda step: {x: [1.0 + step, 0.5]}
+    )
 
 
-def sparse(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer, variable = make(tf), tf.Variable(START)
-        rows = tf.placeholder(tf.int32, [3])
-        taken = tf.gather(variable, rows)
-        train = optimizer.minimize(tf.reduce_sum(tf.square(taken) * [[1.0, 2.0]]))
-        which = [[0, 2, 0], [2, 2, 2], [0, 0, 2], [2, 0, 0]]
-        return trajectory(
-            tf, optimizer, variable, train, lambda step: {rows: which[step]}
-        )
-
-    return case
+@makes_case
+def sparse(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer, variable = make(tf), tf.Variable(START)
+    rows = tf.placeholder(tf.int32, [3])
+    taken = tf.gather(variable, rows)
+    train = optimizer.minimize(tf.reduce_sum(tf.square(taken) * [[1.0, 2.0]]))
+    which = [[0, 2, 0], [2, 2, 2], [0, 0, 2], [2, 0, 0]]
+    return trajectory(tf, optimizer, variable, train, lambda step: {rows: which[step]})
 
 
-def float64(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        optimizer = make(tf)
-        variable = tf.Variable(START.astype(np.float64))
-        train = optimizer.minimize(tf.reduce_sum(tf.square(variable)))
-        return trajectory(tf, optimizer, variable, train, lambda step: None)
-
-    return case
+@makes_case
+def float64(tf: Any, make: Callable[[Any], Any]) -> Any:
+    optimizer = make(tf)
+    variable = tf.Variable(START.astype(np.float64))
+    train = optimizer.minimize(tf.reduce_sum(tf.square(variable)))
+    return trajectory(tf, optimizer, variable, train, lambda step: None)
 
 
-def two_variables(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        weights = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0]]))
-        bias = tf.get_variable("b", initializer=tf.constant([0.5]))
-        x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
-        error = tf.matmul(x, weights) + bias - [[1.0], [0.0], [2.0]]
-        train = make(tf).minimize(tf.reduce_mean(tf.square(error)))
-        with initialized(tf) as session:
-            for _ in range(STEPS):
-                session.run(train)
-            return session.run([weights, bias])
-
-    return case
+@makes_case
+def two_variables(tf: Any, make: Callable[[Any], Any]) -> Any:
+    weights = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0]]))
+    bias = tf.get_variable("b", initializer=tf.constant([0.5]))
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
+    error = tf.matmul(x, weights) + bias - [[1.0], [0.0], [2.0]]
+    train = make(tf).minimize(tf.reduce_mean(tf.square(error)))
+    with initialized(tf) as session:
+        for _ in range(STEPS):
+            session.run(train)
+        return session.run([weights, bias])
 
 
 def case_updates_may_lock(tf: Any) -> Any:
@@ -137,21 +127,18 @@ UPDATES: dict[str, tuple[int, Callable[[Any], list[Any]]]] = {
 }
 
 
-def update(name: str) -> Callable[[Any], Any]:
+@makes_case
+def update(tf: Any, name: str) -> Any:
     n_variables, arguments = UPDATES[name]
-
-    def case(tf: Any) -> Any:
-        if tf.__name__.startswith("tensorflow"):
-            from tensorflow.python.training import training_ops
-        else:
-            from kit.tf1.python.training import training_ops
-        slots = [np.full_like(START, item) for item in (0.25, 2.0, 0.5)]
-        variables = [tf.Variable(item) for item in [START, *slots][:n_variables]]
-        made = getattr(training_ops, name)(*variables, *arguments(START / 2))
-        with initialized(tf) as session:
-            return [made.op.type, session.run(made), *session.run(variables)]
-
-    return case
+    if tf.__name__.startswith("tensorflow"):
+        from tensorflow.python.training import training_ops
+    else:
+        from kit.tf1.python.training import training_ops
+    slots = [np.full_like(START, item) for item in (0.25, 2.0, 0.5)]
+    variables = [tf.Variable(item) for item in [START, *slots][:n_variables]]
+    made = getattr(training_ops, name)(*variables, *arguments(START / 2))
+    with initialized(tf) as session:
+        return [made.op.type, session.run(made), *session.run(variables)]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

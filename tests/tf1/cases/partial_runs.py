@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tests.tf1.look import makes_case
+
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Use = Callable[[Any, "Parts"], Any]
 
@@ -26,13 +28,11 @@ def parts(tf: Any) -> Parts:
     return Parts(a, b, total, tf.multiply(total, b, name="product"))
 
 
-def use(steps: Use) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        made = parts(tf)
-        with tf.Session() as session:
-            return steps(session, made)
-
-    return case
+@makes_case
+def use(tf: Any, steps: Use) -> Any:
+    made = parts(tf)
+    with tf.Session() as session:
+        return steps(session, made)
 
 
 def declared(session: Any, p: Parts) -> Any:
@@ -158,37 +158,35 @@ CALLABLES: dict[str, Use] = {
 CASES.update({name: use(make) for name, make in CALLABLES.items()})
 
 
+@makes_case
 def of_options(
+    tf: Any,
     values: Any = (2.0,),
     connected: Any = (),
     closed: bool = False,
     **names: Any,
-) -> Callable[[Any], Any]:
+) -> Any:
     """Return a case: what a function gives that is made of options, and a count."""
-
-    def case(tf: Any) -> Any:
-        try:
-            from tensorflow.core.protobuf import config_pb2
-        except ImportError:
-            from kit.tf1.core.protobuf import config_pb2
-        parts(tf)
-        count = tf.Variable(0, name="count")
-        more = tf.assign_add(count, 1, name="more")
-        options = config_pb2.CallableOptions(
-            **{"feed": ["a:0"], "fetch": ["total:0"], **names}
-        )
-        for source, target in connected:
-            options.tensor_connection.add(from_tensor=source, to_tensor=target)
-        with tf.Session() as session:
-            session.run(count.initializer)
-            function = session._make_callable_from_options(options)
-            if closed:
-                session.close()
-            arrays = [np.array(value, np.float32) for value in values]
-            result = [function(*arrays) for _ in range(2)]
-            return type(result[0]).__name__, result, session.run(count), more.name
-
-    return case
+    try:
+        from tensorflow.core.protobuf import config_pb2
+    except ImportError:
+        from kit.tf1.core.protobuf import config_pb2
+    parts(tf)
+    count = tf.Variable(0, name="count")
+    more = tf.assign_add(count, 1, name="more")
+    options = config_pb2.CallableOptions(
+        **{"feed": ["a:0"], "fetch": ["total:0"], **names}
+    )
+    for source, target in connected:
+        options.tensor_connection.add(from_tensor=source, to_tensor=target)
+    with tf.Session() as session:
+        session.run(count.initializer)
+        function = session._make_callable_from_options(options)
+        if closed:
+            session.close()
+        arrays = [np.array(value, np.float32) for value in values]
+        result = [function(*arrays) for _ in range(2)]
+        return type(result[0]).__name__, result, session.run(count), more.name
 
 
 OPTIONS = {

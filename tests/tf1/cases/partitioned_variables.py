@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import started
+from tests.tf1.look import initialized, makes_case, started
 
 VALUE = np.arange(10, dtype=np.float32).reshape(5, 2)
 
@@ -89,16 +88,10 @@ def case_a_partitioner_of_one_part(tf: Any) -> Any:
     return told(result), result.as_tensor().name, result.as_tensor().op.type
 
 
-def partitioner_that_gives(*counts: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        parts = list(counts)
-        return told(tf.get_variable("v", [4, 6], partitioner=lambda **_: parts))
-
-    return case
-
-
-def case_a_shape_that_is_not_known(tf: Any) -> Any:
-    return get(tf, initializer=None, shape=[None, 2])
+@makes_case
+def partitioner_that_gives(tf: Any, *counts: Any) -> Any:
+    parts = list(counts)
+    return told(tf.get_variable("v", [4, 6], partitioner=lambda **_: parts))
 
 
 def case_assigned_as_a_whole(tf: Any) -> Any:
@@ -108,8 +101,7 @@ def case_assigned_as_a_whole(tf: Any) -> Any:
         result.assign_add(VALUE),
         result.assign_sub(VALUE),
     )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         seen = []
         for change in changes:
             session.run(change)
@@ -125,8 +117,7 @@ def case_trained(tf: Any) -> Any:
     result = get(tf)
     loss = tf.reduce_sum(tf.square(result))
     step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(step)
         session.run(step)
         names = [global_variable.name for global_variable in tf.global_variables()]
@@ -171,11 +162,12 @@ def case_iterated_and_measured(tf: Any) -> Any:
     return len(result), [item.name for item in result], result.dtype.name
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "a_partitioner_that_cuts_two_axes": partitioner_that_gives(2, 2),
     "a_partitioner_that_forgets_an_axis": partitioner_that_gives(2),
     "a_partitioner_of_no_parts": partitioner_that_gives(0, 1),
     "a_partitioner_of_a_fraction": partitioner_that_gives(1.5, 1),
     "a_partitioner_of_more_parts_than_rows": partitioner_that_gives(5, 1),
     "a_partitioner_along_the_second_axis": partitioner_that_gives(1, 4),
+    "a_shape_that_is_not_known": lambda tf: get(tf, initializer=None, shape=[None, 2]),
 }

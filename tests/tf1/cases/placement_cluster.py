@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
 from tests.tf1.servers import cluster
 
 REFUSED: dict[str, str] = {
@@ -31,57 +31,49 @@ def ran_at(tf: Any, session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
     }
 
 
-def placed(target: tuple[str, int], **requests: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=2)
-        x = tf.placeholder(tf.float32, [])
-        fetches: list[Any] = []
-        for name, request in requests.items():
-            with tf.device(request):  # two equal operations would become one
-                fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
-        job, task = target
-        with tf.Session(servers[job][task].target) as session:
-            result = ran_at(tf, session, fetches, {x: 1.0})
-        return sorted(result.items())
-
-    return case
+@makes_case
+def placed(tf: Any, target: tuple[str, int], **requests: str) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    x = tf.placeholder(tf.float32, [])
+    fetches: list[Any] = []
+    for name, request in requests.items():
+        with tf.device(request):  # two equal operations would become one
+            fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
+    job, task = target
+    with tf.Session(servers[job][task].target) as session:
+        result = ran_at(tf, session, fetches, {x: 1.0})
+    return sorted(result.items())
 
 
-def tried(request: str, soft: bool) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=1)
-        x = tf.placeholder(tf.float32, [])
-        with tf.device(request):
-            y = tf.multiply(x, 2.0, name="y")
-        config = tf.ConfigProto(allow_soft_placement=soft)
-        with tf.Session(servers["ps"][0].target, config=config) as session:
-            return sorted(ran_at(tf, session, [y], {x: 1.0}).items())
-
-    return case
+@makes_case
+def tried(tf: Any, request: str, soft: bool) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    x = tf.placeholder(tf.float32, [])
+    with tf.device(request):
+        y = tf.multiply(x, 2.0, name="y")
+    config = tf.ConfigProto(allow_soft_placement=soft)
+    with tf.Session(servers["ps"][0].target, config=config) as session:
+        return sorted(ran_at(tf, session, [y], {x: 1.0}).items())
 
 
-def filtered(*filters: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=2)
-        x = tf.placeholder(tf.float32, [])
-        with tf.device("/job:worker/task:1"):
-            y = tf.multiply(x, 2.0, name="y")
-        config = tf.ConfigProto(device_filters=list(filters))
-        with tf.Session(servers["worker"][0].target, config=config) as session:
-            return session.run(y, {x: 1.0})
-
-    return case
+@makes_case
+def filtered(tf: Any, *filters: str) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:worker/task:1"):
+        y = tf.multiply(x, 2.0, name="y")
+    config = tf.ConfigProto(device_filters=list(filters))
+    with tf.Session(servers["worker"][0].target, config=config) as session:
+        return session.run(y, {x: 1.0})
 
 
-def devices_left(*filters: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=2)
-        config = tf.ConfigProto(device_filters=list(filters))
-        with tf.Session(servers["worker"][0].target, config=config) as session:
-            names = [device.name for device in session.list_devices()]
-        return sorted(name for name in names if "XLA" not in name)
-
-    return case
+@makes_case
+def devices_left(tf: Any, *filters: str) -> Any:
+    servers = cluster(tf, ps=1, worker=2)
+    config = tf.ConfigProto(device_filters=list(filters))
+    with tf.Session(servers["worker"][0].target, config=config) as session:
+        names = [device.name for device in session.list_devices()]
+    return sorted(name for name in names if "XLA" not in name)
 
 
 EACH = {
@@ -93,7 +85,7 @@ EACH = {
     "on_task_1": "/task:1",
 }
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "explicit_requests_from_the_first_worker": placed(("worker", 0), **EACH),
     "explicit_requests_from_the_ps": placed(("ps", 0), **EACH),
     "no_request_from_the_second_worker": placed(("worker", 1), free="", cpu="/cpu:0"),

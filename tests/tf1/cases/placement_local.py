@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 
 OWN = "/job:localhost/replica:0/task:0/device:CPU:0"
 
@@ -26,16 +25,14 @@ REQUESTS: dict[str, str] = {
 }
 
 
-def placed(request: str, soft: bool) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [])
-        with tf.device(request):
-            y = tf.multiply(x, 2.0, name="y")
-        config = tf.ConfigProto(allow_soft_placement=soft)
-        with tf.Session(config=config) as session:
-            return session.run(y, {x: 3.0})
-
-    return case
+@makes_case
+def placed(tf: Any, request: str, soft: bool) -> Any:
+    x = tf.placeholder(tf.float32, [])
+    with tf.device(request):
+        y = tf.multiply(x, 2.0, name="y")
+    config = tf.ConfigProto(allow_soft_placement=soft)
+    with tf.Session(config=config) as session:
+        return session.run(y, {x: 3.0})
 
 
 def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:
@@ -44,19 +41,17 @@ def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:
     return run(tf, value)
 
 
-def variable_on_no_gpu(soft: bool) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        with tf.device("/gpu:0"):
-            variable = tf.Variable([1.0, 2.0])
-        config = tf.ConfigProto(allow_soft_placement=soft)
-        with tf.Session(config=config) as session:
-            session.run(variable.initializer)
-            return [variable.device, session.run(variable + 1.0)]
-
-    return case
+@makes_case
+def variable_on_no_gpu(tf: Any, soft: bool) -> Any:
+    with tf.device("/gpu:0"):
+        variable = tf.Variable([1.0, 2.0])
+    config = tf.ConfigProto(allow_soft_placement=soft)
+    with tf.Session(config=config) as session:
+        session.run(variable.initializer)
+        return [variable.device, session.run(variable + 1.0)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     **{f"strict_{name}": placed(item, soft=False) for name, item in REQUESTS.items()},
     **{f"soft_{name}": placed(item, soft=True) for name, item in REQUESTS.items()},
     "strict_variable_on_no_gpu": variable_on_no_gpu(soft=False),

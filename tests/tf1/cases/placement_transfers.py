@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
 from tests.tf1.servers import cluster
 
 VALUES: dict[str, Any] = {
@@ -24,47 +24,42 @@ VALUES: dict[str, Any] = {
 }
 
 
-def there_and_back(value: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=1)
-        dtype = tf.string if value.dtype == object else value.dtype
-        x = tf.placeholder(dtype, value.shape)
-        with tf.device("/job:ps"):
-            there = tf.stack([x, x])
-        with tf.device("/job:worker"):
-            back = there[1]
-        with tf.Session(servers["worker"][0].target) as session:
-            return session.run(back, {x: value})
-
-    return case
+@makes_case
+def there_and_back(tf: Any, value: Any) -> Any:
+    servers = cluster(tf, ps=1, worker=1)
+    dtype = tf.string if value.dtype == object else value.dtype
+    x = tf.placeholder(dtype, value.shape)
+    with tf.device("/job:ps"):
+        there = tf.stack([x, x])
+    with tf.device("/job:worker"):
+        back = there[1]
+    with tf.Session(servers["worker"][0].target) as session:
+        return session.run(back, {x: value})
 
 
-def moved(consumers: int, tasks: int) -> Callable[[Any], Any]:
+@makes_case
+def moved(tf: Any, consumers: int, tasks: int) -> Any:
     """Count what the workers receive of one tensor on the ps."""
-
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=2)
-        with tf.device("/job:ps"):
-            variable = tf.Variable([1.0, 2.0], name="v")
-            source = tf.multiply(variable, 3.0, name="source")
-        results = []
-        for index in range(consumers):
-            with tf.device(f"/job:worker/task:{index % tasks}"):
-                results.append(tf.add(source, float(index)).op)
-        metadata = tf.RunMetadata()
-        options = tf.RunOptions(output_partition_graphs=True)
-        with tf.Session(servers["worker"][0].target) as session:
-            session.run(variable.initializer)
-            session.run(results, options=options, run_metadata=metadata)
-        nodes = [node for graph in metadata.partition_graphs for node in graph.node]
-        kinds = [node.op for node in nodes]
-        return [
-            kinds.count("_Send"),
-            kinds.count("_Recv"),
-            len(metadata.partition_graphs),
-        ]
-
-    return case
+    servers = cluster(tf, ps=1, worker=2)
+    with tf.device("/job:ps"):
+        variable = tf.Variable([1.0, 2.0], name="v")
+        source = tf.multiply(variable, 3.0, name="source")
+    results = []
+    for index in range(consumers):
+        with tf.device(f"/job:worker/task:{index % tasks}"):
+            results.append(tf.add(source, float(index)).op)
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(output_partition_graphs=True)
+    with tf.Session(servers["worker"][0].target) as session:
+        session.run(variable.initializer)
+        session.run(results, options=options, run_metadata=metadata)
+    nodes = [node for graph in metadata.partition_graphs for node in graph.node]
+    kinds = [node.op for node in nodes]
+    return [
+        kinds.count("_Send"),
+        kinds.count("_Recv"),
+        len(metadata.partition_graphs),
+    ]
 
 
 def case_control_dependency_reaches_across_tasks(tf: Any) -> Any:
@@ -79,7 +74,7 @@ def case_control_dependency_reaches_across_tasks(tf: Any) -> Any:
         return session.run(after)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     **{f"{name}_go_there_and_back": there_and_back(VALUES[name]) for name in VALUES},
     "one_consumer_gets_it_once": moved(1, 1),
     "three_consumers_on_a_task_get_it_once": moved(3, 1),

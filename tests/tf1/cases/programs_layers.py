@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import initialized, makes_case
+
 IMAGE = np.arange(18, dtype=np.float32).reshape(1, 3, 3, 2)
 FILTERS = np.arange(36, dtype=np.float32).reshape(3, 3, 2, 2) / 9
 LOGITS = np.sin(np.arange(24, dtype=np.float32)).reshape(2, 3, 4)
@@ -15,22 +17,19 @@ WEIGHTS = np.array([[1, 1, 0], [0.5, 0, 0]], np.float32)
 
 
 def run(tf: Any, fetch: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(tf.local_variables_initializer())
         return session.run(fetch, feeds)
 
 
+@makes_case
 def transposed(
-    shape: list[int], strides: Any, padding: str, **more: Any
-) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x, w = tf.constant(IMAGE), tf.constant(FILTERS)
-        y = tf.nn.conv2d_transpose(x, w, shape, strides, padding, **more)
-        slopes = tf.gradients(tf.reduce_sum(y * y), [x, w])
-        return y.name, y.shape.as_list(), run(tf, [y, slopes])
-
-    return case
+    tf: Any, shape: list[int], strides: Any, padding: str, **more: Any
+) -> Any:
+    x, w = tf.constant(IMAGE), tf.constant(FILTERS)
+    y = tf.nn.conv2d_transpose(x, w, shape, strides, padding, **more)
+    slopes = tf.gradients(tf.reduce_sum(y * y), [x, w])
+    return y.name, y.shape.as_list(), run(tf, [y, slopes])
 
 
 def layers(tf: Any) -> Any:
@@ -38,18 +37,16 @@ def layers(tf: Any) -> Any:
     return tf.layers if hasattr(tf.layers, "conv2d_transpose") else tf.contrib.layers
 
 
-def layer(**how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [None, 3, 3, 2])
-        ones = tf.ones_initializer()
-        y = layers(tf).conv2d_transpose(x, 4, kernel_initializer=ones, **how)
-        names = [
-            (global_variable.name, global_variable.shape.as_list())
-            for global_variable in tf.global_variables()
-        ]
-        return y.shape.as_list(), names, run(tf, y, {x: IMAGE})
-
-    return case
+@makes_case
+def layer(tf: Any, **how: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, 3, 3, 2])
+    ones = tf.ones_initializer()
+    y = layers(tf).conv2d_transpose(x, 4, kernel_initializer=ones, **how)
+    names = [
+        (global_variable.name, global_variable.shape.as_list())
+        for global_variable in tf.global_variables()
+    ]
+    return y.shape.as_list(), names, run(tf, y, {x: IMAGE})
 
 
 def case_a_layer_of_an_unknown_size(tf: Any) -> Any:
@@ -60,12 +57,10 @@ def case_a_layer_of_an_unknown_size(tf: Any) -> Any:
     return run(tf, y, {x: IMAGE})
 
 
-def of_sequences(**flags: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        options = map(tf.constant, (LOGITS, TARGETS, WEIGHTS))
-        return run(tf, tf.contrib.seq2seq.sequence_loss(*options, **flags))
-
-    return case
+@makes_case
+def of_sequences(tf: Any, **flags: Any) -> Any:
+    options = map(tf.constant, (LOGITS, TARGETS, WEIGHTS))
+    return run(tf, tf.contrib.seq2seq.sequence_loss(*options, **flags))
 
 
 def lists(tf: Any) -> Any:
@@ -108,13 +103,11 @@ def case_a_decoder_that_reads_what_it_wrote(tf: Any) -> Any:
     return names, run(tf, [outputs, last])
 
 
-def parts(*what: Any, **masks: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        cube = tf.constant(np.arange(24).reshape(2, 3, 4))
-        result = tf.strided_slice(cube, *what, **masks)
-        return result.name, result.shape.as_list(), run(tf, result)
-
-    return case
+@makes_case
+def parts(tf: Any, *what: Any, **masks: Any) -> Any:
+    cube = tf.constant(np.arange(24).reshape(2, 3, 4))
+    result = tf.strided_slice(cube, *what, **masks)
+    return result.name, result.shape.as_list(), run(tf, result)
 
 
 def case_a_slice_from_where_a_tensor_says(tf: Any) -> Any:
@@ -123,22 +116,17 @@ def case_a_slice_from_where_a_tensor_says(tf: Any) -> Any:
     return run(tf, result, {begin: [4]})
 
 
-def measured(make: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def measured(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
     """Return a case that runs a metric on two batches."""
-
-    def case(tf: Any) -> Any:
-        fed = tf.placeholder(tf.int64, [3])
-        value, update = make(tf, fed)
-        names = [item.name for item in (*tf.local_variables(), value, update)]
-        with tf.Session() as session:
-            session.run(tf.local_variables_initializer())
-            before = session.run(value)
-            updates = [
-                session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])
-            ]
-            return names, before, updates, session.run(value)
-
-    return case
+    fed = tf.placeholder(tf.int64, [3])
+    value, update = make(tf, fed)
+    names = [item.name for item in (*tf.local_variables(), value, update)]
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        before = session.run(value)
+        updates = [session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])]
+        return names, before, updates, session.run(value)
 
 
 def case_metrics_twice(tf: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 
 def pair(tf: Any, second: Any = None, **named: Any) -> list[Any]:
@@ -13,21 +14,18 @@ def pair(tf: Any, second: Any = None, **named: Any) -> list[Any]:
     return [first, tf.FIFOQueue(3, second or tf.int32, name="second", **named)]
 
 
-def taken(index: Any) -> Callable[[Any], Any]:
+@makes_case
+def taken(tf: Any, index: Any) -> Any:
     """Return a case: an element is taken from the queue of that place."""
-
-    def case(tf: Any) -> Any:
-        queues = pair(tf, shapes=[])
-        chosen = tf.QueueBase.from_list(index(tf), queues)
-        with tf.Session() as session:
-            for number, item in enumerate(queues):
-                session.run(item.enqueue_many([[10 * number, 10 * number + 1]]))
-            return [
-                attempt(tf, session.run, chosen.dequeue()),
-                session.run([queue.size() for queue in queues]),
-            ]
-
-    return case
+    queues = pair(tf, shapes=[])
+    chosen = tf.QueueBase.from_list(index(tf), queues)
+    with tf.Session() as session:
+        for number, item in enumerate(queues):
+            session.run(item.enqueue_many([[10 * number, 10 * number + 1]]))
+        return [
+            attempt(tf, session.run, chosen.dequeue()),
+            session.run([queue.size() for queue in queues]),
+        ]
 
 
 def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], Any]:

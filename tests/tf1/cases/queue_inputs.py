@@ -8,38 +8,32 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.cases.queues import ran, steps
+from tests.tf1.look import initialized, makes_case
 
 ROWS = np.arange(6, dtype=np.int32)
 
 
-def to_the_end(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def to_the_end(tf: Any, make: Callable[[Any], Any]) -> Any:
     """Return a case that tells all that comes until the error at the end."""
-
-    def case(tf: Any) -> Any:
-        fetch = make(tf)
-        coord = tf.train.Coordinator()
-        result: list[Any] = []
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            session.run(tf.local_variables_initializer())
-            threads = tf.train.start_queue_runners(session, coord)
-            while not isinstance(result[-1] if result else None, str):
-                result.append(ran(session, fetch))
-            coord.request_stop()
-            coord.join(threads)
-        return result
-
-    return case
+    fetch = make(tf)
+    coord = tf.train.Coordinator()
+    result: list[Any] = []
+    with initialized(tf) as session:
+        session.run(tf.local_variables_initializer())
+        threads = tf.train.start_queue_runners(session, coord)
+        while not isinstance(result[-1] if result else None, str):
+            result.append(ran(session, fetch))
+        coord.request_stop()
+        coord.join(threads)
+    return result
 
 
-def sorted_rows(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def sorted_rows(tf: Any, make: Callable[[Any], Any]) -> Any:
     """Return a case that tells which rows come, in whatever order."""
-
-    def case(tf: Any) -> Any:
-        *batches, error = to_the_end(make)(tf)
-        return [len(batch) for batch in batches], sorted(np.concatenate(batches)), error
-
-    return case
+    *batches, error = to_the_end(make)(tf)
+    return [len(batch) for batch in batches], sorted(np.concatenate(batches)), error
 
 
 def produced(tf: Any) -> Any:

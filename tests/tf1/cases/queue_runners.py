@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
@@ -118,7 +117,7 @@ def case_the_session_is_closed_under_it(tf: Any) -> Any:
     return [result in (None, "CancelledError", "RuntimeError")]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "started_without_a_session": lambda tf: tf.train.start_queue_runners(),
     "started_with_no_session": lambda tf: tf.train.start_queue_runners("none"),
     "made_of_nothing": lambda tf: tf.train.QueueRunner(),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
+
 
 def ran(session: Any, fetch: Any, feeds: Any = None) -> Any:
     """Run, and tell the value or the name of the error."""
@@ -17,15 +19,12 @@ def ran(session: Any, fetch: Any, feeds: Any = None) -> Any:
         return type(error).__name__
 
 
-def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
+@makes_case
+def steps(tf: Any, make: Callable[[Any], list[Any]]) -> Any:
     """Return a case that runs fetches one after the other."""
-
-    def case(tf: Any) -> Any:
-        fetches = make(tf)
-        with tf.Session() as session:
-            return [ran(session, fetch) for fetch in fetches]
-
-    return case
+    fetches = make(tf)
+    with tf.Session() as session:
+        return [ran(session, fetch) for fetch in fetches]
 
 
 def in_and_out(tf: Any) -> list[Any]:
@@ -97,32 +96,29 @@ def case_unknown_shapes(tf: Any) -> Any:
     return queue.dequeue().shape.ndims, [d.name for d in queue.dtypes]
 
 
-def closed_while_putting(take: str) -> Callable[[Any], Any]:
+@makes_case
+def closed_while_putting(tf: Any, take: str) -> Any:
     """Return a case that closes a queue that somebody waits to put into."""
-
-    def case(tf: Any) -> Any:
-        queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
-        put = queue.enqueue_many([[1, 2, 3, 4]])
-        taken, close = getattr(queue, take)(4), queue.close()
-        size, is_closed = queue.size(), queue.is_closed()
-        result: list[Any] = []
-        with tf.Session() as session:
-            threads = [
-                threading.Thread(target=lambda: result.append(ran(session, put))),
-                threading.Thread(target=lambda: result.append(ran(session, close))),
-            ]
-            threads[0].start()
-            while session.run(size) < 2:
-                pass
-            threads[1].start()
-            threads[1].join(0.3)  # it waits by then
-            waited = [thread.is_alive() for thread in threads]
-            values = ran(session, taken)
-            for thread in threads:
-                thread.join(10.0)
-            return [waited, values, result, ran(session, is_closed)]
-
-    return case
+    queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
+    put = queue.enqueue_many([[1, 2, 3, 4]])
+    taken, close = getattr(queue, take)(4), queue.close()
+    size, is_closed = queue.size(), queue.is_closed()
+    result: list[Any] = []
+    with tf.Session() as session:
+        threads = [
+            threading.Thread(target=lambda: result.append(ran(session, put))),
+            threading.Thread(target=lambda: result.append(ran(session, close))),
+        ]
+        threads[0].start()
+        while session.run(size) < 2:
+            pass
+        threads[1].start()
+        threads[1].join(0.3)  # it waits by then
+        waited = [thread.is_alive() for thread in threads]
+        values = ran(session, taken)
+        for thread in threads:
+            thread.join(10.0)
+        return [waited, values, result, ran(session, is_closed)]
 
 
 def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:

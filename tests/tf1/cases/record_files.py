@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory as scratch
 from typing import Any
 
 from tests.tf1.cases.queues import ran
+from tests.tf1.look import makes_case
 
 EXAMPLES: list[dict[str, Any]] = [
     {"n": [1, -2], "x": [0.5], "s": [b"a", b""], "more": [7]},
@@ -54,29 +55,26 @@ def lines(folder: str) -> list[str]:
     return [str(Path(folder) / name) for name in ("a", "b")]
 
 
-def read(make: Callable[[Any, str], Any], files: Any = None) -> Callable[[Any], Any]:
+@makes_case
+def read(tf: Any, make: Callable[[Any, str], Any], files: Any = None) -> Any:
     """Return a case that tells all that a reader gives of two files."""
-
-    def case(tf: Any) -> Any:
-        with scratch() as folder:
-            names = (files or (lambda _, item: lines(item)))(tf, folder)
-            queue = tf.train.string_input_producer(names, 1, shuffle=False)
-            reader = make(tf, folder)
-            fetch = reader.read(queue)
-            state = [reader.num_records_produced(), reader.num_work_units_completed()]
-            result: list[Any] = []
-            with tf.Session() as session:
-                session.run(tf.local_variables_initializer())
-                coord = tf.train.Coordinator()
-                threads = tf.train.start_queue_runners(session, coord)
-                while not isinstance(result[-1] if result else None, str):
-                    result.append(ran(session, fetch))
-                counts = session.run(state)
-                coord.request_stop()
-                coord.join(threads)
-            return [place(item, folder) for item in result], counts
-
-    return case
+    with scratch() as folder:
+        names = (files or (lambda _, item: lines(item)))(tf, folder)
+        queue = tf.train.string_input_producer(names, 1, shuffle=False)
+        reader = make(tf, folder)
+        fetch = reader.read(queue)
+        state = [reader.num_records_produced(), reader.num_work_units_completed()]
+        result: list[Any] = []
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            coord = tf.train.Coordinator()
+            threads = tf.train.start_queue_runners(session, coord)
+            while not isinstance(result[-1] if result else None, str):
+                result.append(ran(session, fetch))
+            counts = session.run(state)
+            coord.request_stop()
+            coord.join(threads)
+        return [place(item, folder) for item in result], counts
 
 
 def place(one: Any, folder: str) -> Any:
@@ -213,38 +211,26 @@ def case_a_batch_of_examples(tf: Any) -> Any:
     return parsed(tf, tf.parse_example(tf.constant(texts(tf)), features(tf)))
 
 
-def wrong(feature: Callable[[Any], Any], record: Any = None) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        text = texts(tf)[0] if record is None else record
-        result = tf.parse_example([text], {"n": feature(tf)})
-        with tf.Session() as session:
-            return ran(session, result["n"])
-
-    return case
+@makes_case
+def wrong(tf: Any, feature: Callable[[Any], Any], record: Any = None) -> Any:
+    text = texts(tf)[0] if record is None else record
+    result = tf.parse_example([text], {"n": feature(tf)})
+    with tf.Session() as session:
+        return ran(session, result["n"])
 
 
-def case_no_features(tf: Any) -> Any:
-    return tf.parse_single_example("", {})
+@makes_case
+def raw(tf: Any, text: Any, kind: str, **how: Any) -> Any:
+    result = tf.decode_raw(text, getattr(tf, kind), **how)
+    with tf.Session() as session:
+        return result.name, result.shape.as_list(), ran(session, result)
 
 
-def raw(text: Any, kind: str, **how: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        result = tf.decode_raw(text, getattr(tf, kind), **how)
-        with tf.Session() as session:
-            return result.name, result.shape.as_list(), ran(session, result)
-
-    return case
-
-
-def table(
-    records: Any, defaults: Callable[[Any], Any], **how: Any
-) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        result = tf.decode_csv(records, defaults(tf), **how)
-        with tf.Session() as session:
-            return [item.name for item in result], ran(session, result)
-
-    return case
+@makes_case
+def table(tf: Any, records: Any, defaults: Callable[[Any], Any], **how: Any) -> Any:
+    result = tf.decode_csv(records, defaults(tf), **how)
+    with tf.Session() as session:
+        return [item.name for item in result], ran(session, result)
 
 
 def case_files_that_match(tf: Any) -> Any:
@@ -321,4 +307,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "what_is_not_available": table("1,NA", lambda tf: [[0], [5]], na_value="NA"),
     "examples_of_a_wrong_kind": lambda tf: tf.train.Int64List(value=[1.5]),
     "texts_that_are_no_bytes": lambda tf: tf.train.BytesList(value=["a"]),
+    "no_features": lambda tf: tf.parse_single_example("", {}),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from tests.tf1.look import makes_case
 
 CLUSTER = {"ps": ["a:1", "b:1"], "worker": ["c:1", "d:1", "e:1"]}
 
@@ -33,12 +34,10 @@ def devices(tf: Any, setter: Any, inner: Any = "") -> list[str]:
     return [str(tensor.device) for tensor in (v, w, c, x)]
 
 
-def set_by(inner: Any = "", **options: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        setter = tf.train.replica_device_setter(**options)
-        return [setter is None, devices(tf, setter, inner)]
-
-    return case
+@makes_case
+def set_by(tf: Any, inner: Any = "", **options: Any) -> Any:
+    setter = tf.train.replica_device_setter(**options)
+    return [setter is None, devices(tf, setter, inner)]
 
 
 def case_cluster_as_a_def(tf: Any) -> Any:
@@ -46,12 +45,10 @@ def case_cluster_as_a_def(tf: Any) -> Any:
     return devices(tf, tf.train.replica_device_setter(cluster=spec))
 
 
-def with_a_scope_outside(outer: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        with tf.device(outer):
-            return devices(tf, tf.train.replica_device_setter(cluster=CLUSTER))
-
-    return case
+@makes_case
+def with_a_scope_outside(tf: Any, outer: str) -> Any:
+    with tf.device(outer):
+        return devices(tf, tf.train.replica_device_setter(cluster=CLUSTER))
 
 
 def case_setter_counts_over_graphs(tf: Any) -> Any:
@@ -68,7 +65,7 @@ def case_queues_go_to_the_worker(tf: Any) -> Any:
         return tf.FIFOQueue(3, tf.float32).queue_ref.device
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     **{f"inner_{name}": set_by(INNER[name], cluster=CLUSTER) for name in INNER},
     **{
         f"unmerged_inner_{name}": set_by(

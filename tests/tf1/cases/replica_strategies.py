@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import makes_case
+
 
 def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
     training = tf.contrib.training
@@ -51,12 +53,10 @@ def parts(tf: Any, partitioner: Any, shape: list[int], dtype: Any = None) -> Any
     return [[tensor.name, tensor.shape.as_list()] for tensor in variable]
 
 
-def fixed(rows: int, count: int, axis: int = 0) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        shape = [rows, 2] if axis == 0 else [2, rows]
-        return parts(tf, tf.fixed_size_partitioner(count, axis), shape)
-
-    return case
+@makes_case
+def fixed(tf: Any, rows: int, count: int, axis: int = 0) -> Any:
+    shape = [rows, 2] if axis == 0 else [2, rows]
+    return parts(tf, tf.fixed_size_partitioner(count, axis), shape)
 
 
 GREEDY = [[100], [10], [20], [80], [1], [1]]

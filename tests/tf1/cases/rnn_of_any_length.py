@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.look import makes_case
+
 X = np.sin(np.arange(30, dtype=np.float32)).reshape(3, 5, 2)
 
 
@@ -23,49 +25,44 @@ def parts(found: Any) -> list[Any]:
     return [found]
 
 
+@makes_case
 def network(
-    cells: Callable[[Any], Any], lengths: Any = None, by_time: bool = False, **how: Any
-) -> Callable[[Any], Any]:
+    tf: Any,
+    cells: Callable[[Any], Any],
+    lengths: Any = None,
+    by_time: bool = False,
+    **how: Any,
+) -> Any:
     """Return a case that feeds five times and three, with slopes."""
-
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [None, None, 2])
-        result = tf.nn.dynamic_rnn(
-            cells(tf.contrib.rnn), x, lengths, time_major=by_time, **how
-        )
-        shapes = [part.shape.as_list() for part in parts(result)]
-        total = tf.add_n([tf.reduce_sum(part * part) for part in parts(result)])
-        slopes = tf.gradients(total, [x, *tf.trainable_variables()])
-        names = [
-            trainable_variable.name for trainable_variable in tf.trainable_variables()
+    x = tf.placeholder(tf.float32, [None, None, 2])
+    result = tf.nn.dynamic_rnn(
+        cells(tf.contrib.rnn), x, lengths, time_major=by_time, **how
+    )
+    shapes = [part.shape.as_list() for part in parts(result)]
+    total = tf.add_n([tf.reduce_sum(part * part) for part in parts(result)])
+    slopes = tf.gradients(total, [x, *tf.trainable_variables()])
+    names = [trainable_variable.name for trainable_variable in tf.trainable_variables()]
+    order = (1, 0, 2) if by_time else (0, 1, 2)
+    with tf.Session() as session:
+        load(tf, session)
+        values = [
+            session.run([parts(result), slopes], {x: part.transpose(order)})
+            for part in (X, X[:, :3])
         ]
-        order = (1, 0, 2) if by_time else (0, 1, 2)
-        with tf.Session() as session:
-            load(tf, session)
-            values = [
-                session.run([parts(result), slopes], {x: part.transpose(order)})
-                for part in (X, X[:, :3])
-            ]
-        return names, shapes, values
-
-    return case
+    return names, shapes, values
 
 
-def both_ways(
-    lengths: Any = None, by_time: bool = False, **how: Any
-) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        x = tf.placeholder(tf.float32, [None, None, 2])
-        cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
-        result = tf.nn.bidirectional_dynamic_rnn(
-            *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
-        )
-        order = (1, 0, 2) if by_time else (0, 1, 2)
-        with tf.Session() as session:
-            load(tf, session)
-            return parts(session.run(result, {x: X.transpose(order)}))
-
-    return case
+@makes_case
+def both_ways(tf: Any, lengths: Any = None, by_time: bool = False, **how: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, None, 2])
+    cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
+    result = tf.nn.bidirectional_dynamic_rnn(
+        *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
+    )
+    order = (1, 0, 2) if by_time else (0, 1, 2)
+    with tf.Session() as session:
+        load(tf, session)
+        return parts(session.run(result, {x: X.transpose(order)}))
 
 
 def case_a_loss_that_falls(tf: Any) -> Any:

@@ -6,23 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt, noting
+from tests.tf1.look import makes_case
 
 
-def ran(body: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def ran(tf: Any, body: Callable[[Any, Any], Any], **named: Any) -> Any:
     """Return a case: what a step function gives, and what the hooks noted."""
-
-    def case(tf: Any) -> Any:
-        log: list[str] = []
-        v = tf.Variable(0, name="v")
-        add = v.assign_add(1)
-        kind = getattr(tf.train, named.get("kind", "MonitoredSession"))
-        with kind(hooks=[noting(tf, log)]) as session:
-            result = attempt(tf, session.run_step_fn, body(tf, add))
-            stops = session.should_stop()
-            value = attempt(tf, session.run, v)
-        return [result, stops, value, log]
-
-    return case
+    log: list[str] = []
+    v = tf.Variable(0, name="v")
+    add = v.assign_add(1)
+    kind = getattr(tf.train, named.get("kind", "MonitoredSession"))
+    with kind(hooks=[noting(tf, log)]) as session:
+        result = attempt(tf, session.run_step_fn, body(tf, add))
+        stops = session.should_stop()
+        value = attempt(tf, session.run, v)
+    return [result, stops, value, log]
 
 
 def with_hooks(tf: Any, add: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files, in_folder
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 
 def saving(tf: Any, path: str, **named: Any) -> Any:
@@ -34,16 +34,13 @@ def into(variables: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return in_folder(lambda tf, folder: restoring(tf, folder, variables))
 
 
-def restored_from(name: Any) -> Callable[[Any], Any]:
+@makes_case
+def restored_from(tf: Any, folder: Path, name: Any) -> Any:
     """Return a case: restore from something where nothing was saved."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        tf.Variable(1.0)
-        path = str(folder / name) if isinstance(name, str) else name
-        with tf.Session() as session:
-            return tf.train.Saver().restore(session, path)
-
-    return in_folder(body)
+    tf.Variable(1.0)
+    path = str(folder / name) if isinstance(name, str) else name
+    with tf.Session() as session:
+        return tf.train.Saver().restore(session, path)
 
 
 def case_saved_while_uninitialised(tf: Any, folder: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import files, in_folder
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 
 def model(tf: Any) -> Any:
@@ -88,17 +88,14 @@ def case_a_list_with_times(tf: Any, folder: Path) -> Any:
     return [saver.last_checkpoints, files(folder)]
 
 
-def names_in_the_file(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def names_in_the_file(tf: Any, folder: Path, make: Callable[[Any], Any]) -> Any:
     """Return a case: what is in the file of a saver of these variables."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        variables = make(tf)
-        with initialized(tf) as session:
-            saver = tf.train.Saver(variables)
-            prefix = saver.save(session, str(folder / "model"))
-        return [[name, list(shape)] for name, shape in tf.train.list_variables(prefix)]
-
-    return in_folder(body)
+    variables = make(tf)
+    with initialized(tf) as session:
+        saver = tf.train.Saver(variables)
+        prefix = saver.save(session, str(folder / "model"))
+    return [[name, list(shape)] for name, shape in tf.train.list_variables(prefix)]
 
 
 def of_an_optimizer(tf: Any) -> Any:

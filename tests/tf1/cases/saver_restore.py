@@ -9,28 +9,24 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import in_folder
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 
-def there_and_back(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def there_and_back(tf: Any, folder: Path, make: Callable[[Any], Any]) -> Any:
     """Return a case: save, build the same in a new graph, restore, and read all."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        with tf.Graph().as_default():
-            make(tf)
-            with initialized(tf) as session:
-                prefix = tf.train.Saver().save(session, str(folder / "m"))
-        with tf.Graph().as_default():
-            make(tf)
-            saver = tf.train.Saver()
-            with tf.Session() as session:
-                none = saver.restore(session, prefix)
-                missing = session.run(tf.report_uninitialized_variables())
-                values = session.run(tf.global_variables())
-        return [none, missing.tolist(), values]
-
-    return in_folder(body)
+    with tf.Graph().as_default():
+        make(tf)
+        with initialized(tf) as session:
+            prefix = tf.train.Saver().save(session, str(folder / "m"))
+    with tf.Graph().as_default():
+        make(tf)
+        saver = tf.train.Saver()
+        with tf.Session() as session:
+            none = saver.restore(session, prefix)
+            missing = session.run(tf.report_uninitialized_variables())
+            values = session.run(tf.global_variables())
+    return [none, missing.tolist(), values]
 
 
 def of_every_dtype(tf: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 FIELDS = (
     *("init_op", "init_feed_dict", "init_fn", "ready_op", "ready_for_local_init_op"),
@@ -18,31 +18,22 @@ def kinds(scaffold: Any) -> list[str]:
     return [type(getattr(scaffold, name)).__name__ for name in FIELDS]
 
 
-def case_empty_at_first(tf: Any) -> Any:
-    return kinds(tf.train.Scaffold())
-
-
-def collected(key: str, field: str) -> Callable[[Any], Any]:
+@makes_case
+def collected(tf: Any, key: str, field: str) -> Any:
     """Return a case: a part is taken from the graph's collection."""
-
-    def case(tf: Any) -> Any:
-        tf.Variable(1.0)
-        part = tf.no_op(name="mine")
-        tf.add_to_collection(getattr(tf.GraphKeys, key), part)
-        scaffold = tf.train.Scaffold().finalize()
-        return getattr(scaffold, field) is part
-
-    return case
+    tf.Variable(1.0)
+    part = tf.no_op(name="mine")
+    tf.add_to_collection(getattr(tf.GraphKeys, key), part)
+    scaffold = tf.train.Scaffold().finalize()
+    return getattr(scaffold, field) is part
 
 
-def collected_twice(key: str) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        tf.Variable(1.0)
-        for _ in range(2):
-            tf.add_to_collection(getattr(tf.GraphKeys, key), tf.no_op())
-        return kinds(tf.train.Scaffold().finalize())
-
-    return case
+@makes_case
+def collected_twice(tf: Any, key: str) -> Any:
+    tf.Variable(1.0)
+    for _ in range(2):
+        tf.add_to_collection(getattr(tf.GraphKeys, key), tf.no_op())
+    return kinds(tf.train.Scaffold().finalize())
 
 
 def case_a_saver_is_collected(tf: Any) -> Any:
@@ -105,7 +96,8 @@ KEYS = {
     "SUMMARY_OP": "summary_op",
 }
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     **{f"{field}_is_collected": collected(key, field) for key, field in KEYS.items()},
     **{f"{KEYS[key]}_is_collected_twice": collected_twice(key) for key in KEYS},
+    "empty_at_first": lambda tf: kinds(tf.train.Scaffold()),
 }

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import initialized, static
+from tests.tf1.look import initialized, makes_case, static
 
 
-def over_steps(steps: list[int], build: Callable[[Any, Any], Any]) -> Any:
+@makes_case
+def over_steps(tf: Any, steps: list[int], build: Callable[[Any, Any], Any]) -> Any:
     """Tell the rate at each step; the step is a variable of int64."""
-
-    def case(tf: Any) -> Any:
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        rate = build(tf, step)
-        with tf.Session() as session:
-            seen = []
-            for number in steps:
-                step.load(number, session)
-                seen.append(session.run(rate))
-        return [rate.dtype.name, rate.shape.as_list(), seen]
-
-    return case
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    rate = build(tf, step)
+    with tf.Session() as session:
+        seen = []
+        for number in steps:
+            step.load(number, session)
+            seen.append(session.run(rate))
+    return [rate.dtype.name, rate.shape.as_list(), seen]
 
 
 def decayed(**options: Any) -> Any:
@@ -38,21 +35,19 @@ def pieces(boundaries: list[Any], values: list[Any]) -> Any:
     )
 
 
-def averaged(first: float, then: list[float], **options: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        variable = tf.Variable(first, name="v")
-        average = tf.train.ExponentialMovingAverage(**options)
-        update = average.apply([variable])
-        shadow = average.average(variable)
-        with initialized(tf) as session:
-            seen = [session.run(shadow)]
-            for value in then:
-                variable.load(value, session)
-                session.run(update)
-                seen.append(session.run(shadow))
-        return [shadow.name, seen]
-
-    return case
+@makes_case
+def averaged(tf: Any, first: float, then: list[float], **options: Any) -> Any:
+    variable = tf.Variable(first, name="v")
+    average = tf.train.ExponentialMovingAverage(**options)
+    update = average.apply([variable])
+    shadow = average.average(variable)
+    with initialized(tf) as session:
+        seen = [session.run(shadow)]
+        for value in then:
+            variable.load(value, session)
+            session.run(update)
+            seen.append(session.run(shadow))
+    return [shadow.name, seen]
 
 
 def case_moving_average_with_updates_counted(tf: Any) -> Any:

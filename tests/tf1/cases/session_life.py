@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 from tests.tf1.servers import addresses
 
 
@@ -15,18 +15,15 @@ def case_close_may_be_called_twice(tf: Any) -> Any:
     return session.close(), session.close()
 
 
-def closed(use: Callable[[Any, Any], Any], is_remote: bool) -> Callable[[Any], Any]:
+@makes_case
+def closed(tf: Any, use: Callable[[Any, Any], Any], is_remote: bool) -> Any:
     """Return a case that uses a session that did run and was closed."""
-
-    def case(tf: Any) -> Any:
-        server = tf.train.Server({"w": addresses(1)}) if is_remote else None
-        seven = tf.constant(7)
-        session = tf.Session(server.target if server else "")
-        session.run(seven)
-        session.close()
-        return use(session, seven)
-
-    return case
+    server = tf.train.Server({"w": addresses(1)}) if is_remote else None
+    seven = tf.constant(7)
+    session = tf.Session(server.target if server else "")
+    session.run(seven)
+    session.close()
+    return use(session, seven)
 
 
 USES: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import Later, attempt
+from tests.tf1.look import makes_case
 
 
 def manager(tf: Any, **named: Any) -> Any:
@@ -143,16 +144,13 @@ def case_local_variables_of_a_worker(tf: Any) -> Any:
             return session.run([v, w])
 
 
-def ready_op_of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def ready_op_of(tf: Any, make: Callable[[Any], Any]) -> Any:
     """Return a case: what a ready operation has to give."""
-
-    def case(tf: Any) -> Any:
-        v = tf.Variable(1.0, name="v")
-        first = manager(tf, ready_op=make(tf))
-        with first.prepare_session("", init_op=v.initializer) as session:
-            return session.run(v)
-
-    return case
+    v = tf.Variable(1.0, name="v")
+    first = manager(tf, ready_op=make(tf))
+    with first.prepare_session("", init_op=v.initializer) as session:
+        return session.run(v)
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

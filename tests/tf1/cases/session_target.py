@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 from tests.tf1.servers import addresses, cluster
 
 
-def opened(*args: Any, **options: Any) -> Callable[[Any], Any]:
+@makes_case
+def opened(tf: Any, *args: Any, **options: Any) -> Any:
     """Return a case that opens a session and runs a constant in it."""
-
-    def case(tf: Any) -> Any:
-        seven = tf.constant(7)
-        with tf.Session(*args, **options) as session:
-            return session.run(seven)
-
-    return case
+    seven = tf.constant(7)
+    with tf.Session(*args, **options) as session:
+        return session.run(seven)
 
 
 CASES = {

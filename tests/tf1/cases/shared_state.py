@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 from tests.tf1.servers import addresses, cluster
 
 
@@ -184,30 +183,27 @@ def case_a_container_is_left_after_its_block(tf: Any) -> Any:
     return [tensor.op.get_attr("container").decode() for tensor in (a, b)]
 
 
-def after_reset(containers: Any, container: str, is_same: bool) -> Callable[[Any], Any]:
+@makes_case
+def after_reset(tf: Any, containers: Any, container: str, is_same: bool) -> Any:
     """Return a case that resets one master and then looks at the variable.
 
     The look is by the session that was open at the master that was reset, or else by
     one of another master.
     """
-
-    def case(tf: Any) -> Any:
-        servers = cluster(tf, ps=1, worker=2)
-        left, two = (server.target for server in servers["worker"])
-        with tf.container(container):
-            variable = count(tf, 5)
-        first, second = tf.Session(left), tf.Session(two)
-        try:
-            first.run(variable.initializer)
-            second.run(variable)
-            tf.Session.reset(left, *containers)
-            return (first if is_same else second).run(variable)
-        finally:
-            for session in (first, second):
-                with contextlib.suppress(tf.errors.AbortedError):  # it was reset
-                    session.close()
-
-    return case
+    servers = cluster(tf, ps=1, worker=2)
+    left, two = (server.target for server in servers["worker"])
+    with tf.container(container):
+        variable = count(tf, 5)
+    first, second = tf.Session(left), tf.Session(two)
+    try:
+        first.run(variable.initializer)
+        second.run(variable)
+        tf.Session.reset(left, *containers)
+        return (first if is_same else second).run(variable)
+    finally:
+        for session in (first, second):
+            with contextlib.suppress(tf.errors.AbortedError):  # it was reset
+                session.close()
 
 
 CASES = {
@@ -226,6 +222,8 @@ CASES = {
     "a_reset_of_a_named_container_spares_the_default": after_reset(
         [["mine"]], "", False
     ),
+    "a_reset_here_does_nothing": lambda tf: tf.Session.reset(""),
+    "a_reset_of_an_unknown_target_is_refused": lambda tf: tf.Session.reset("moon"),
 }
 
 
@@ -239,14 +237,6 @@ def case_a_new_session_works_after_a_reset(tf: Any) -> Any:
         before = session.run(tf.is_variable_initialized(variable))
         session.run(variable.initializer)
         return before, session.run(variable)
-
-
-def case_a_reset_here_does_nothing(tf: Any) -> Any:
-    return tf.Session.reset("")
-
-
-def case_a_reset_of_an_unknown_target_is_refused(tf: Any) -> Any:
-    return tf.Session.reset("moon")
 
 
 def case_a_reset_of_nobody_ends_at_its_deadline(tf: Any) -> Any:

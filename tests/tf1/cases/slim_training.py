@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import in_folder
+from tests.tf1.look import initialized
 
 
 def step(tf: Any) -> Any:
@@ -85,8 +86,7 @@ def case_what_a_checkpoint_has(tf: Any, folder: Path) -> Any:
     other = slim.assign_from_checkpoint_fn(path, {"a/v": variables[0]})
     assign, feeds = slim.assign_from_checkpoint(path, {"b/v": variables[1]})
     none = slim.assign_from_checkpoint_fn(path, variables[2:], ignore_missing_vars=True)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         restore(session)
         result = [session.run(variables)]
         session.run(tf.global_variables_initializer())
@@ -128,8 +128,7 @@ def case_variables_of_a_text(tf: Any) -> Any:
 
 def case_step_by_itself(tf: Any) -> Any:
     train_op = step(tf)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         result = tf.contrib.slim.learning.train_step(
             session, train_op, tf.train.get_global_step(), {}
         )

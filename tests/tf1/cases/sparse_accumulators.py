@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, attempts
-from tests.tf1.look import static
+from tests.tf1.look import makes_case, static
 
 
-def steps(make: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
+@makes_case
+def steps(tf: Any, make: Callable[[Any], list[Any]]) -> Any:
     """Return a case that runs fetches one after the other."""
-
-    def case(tf: Any) -> Any:
-        fetches = make(tf)
-        with tf.Session() as session:
-            return [plain(item) for item in attempts(tf, session, fetches)]
-
-    return case
+    fetches = make(tf)
+    with tf.Session() as session:
+        return [plain(item) for item in attempts(tf, session, fetches)]
 
 
 def plain(value: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 
 def optimizer(tf: Any, collect: int = 2, total: Any = 2) -> Any:
@@ -37,15 +37,13 @@ def case_wrapped_around_nothing(tf: Any) -> Any:
     return attempt(tf, first.apply_gradients, [pair(tf)], global_step=step)
 
 
-def made(*arguments: Any, **named: Any) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        inner = tf.train.GradientDescentOptimizer(1.0)
-        return type(tf.train.SyncReplicasOptimizer(inner, *arguments, **named)).__name__
-
-    return case
+@makes_case
+def made(tf: Any, *arguments: Any, **named: Any) -> Any:
+    inner = tf.train.GradientDescentOptimizer(1.0)
+    return type(tf.train.SyncReplicasOptimizer(inner, *arguments, **named)).__name__
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "made_of_less_replicas_than_gradients": made(4, 2),
     "made_of_one": made(1),
     "made_without_a_count": made(),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 
 def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
@@ -55,14 +55,11 @@ def case_accumulators_of_several_variables(tf: Any) -> Any:
     return sorted(result)
 
 
-def tokens(*arguments: int, **shape: int) -> Callable[[Any], Any]:
+@makes_case
+def tokens(tf: Any, *arguments: int, **shape: int) -> Any:
     """Return a case: whether so many tokens to begin with are allowed."""
-
-    def case(tf: Any) -> Any:
-        optimizer, _, _, _ = built(tf, **shape)
-        return type(optimizer.get_init_tokens_op(*arguments)).__name__
-
-    return case
+    optimizer, _, _, _ = built(tf, **shape)
+    return type(optimizer.get_init_tokens_op(*arguments)).__name__
 
 
 def case_slots_of_the_wrapped_one(tf: Any) -> Any:
@@ -94,7 +91,7 @@ def case_without_a_total(tf: Any) -> Any:
     ]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "tokens_by_default": tokens(),
     "no_tokens": tokens(0),
     "five_tokens": tokens(5),

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt
+from tests.tf1.look import makes_case
 
 
-def triggered(steps: list[int], **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def triggered(tf: Any, steps: list[int], **named: Any) -> Any:
     """Return a case: at which of the steps it triggers."""
-
-    def case(tf: Any) -> Any:
-        timer = tf.train.SecondOrStepTimer(**named)
-        result = []
-        for step in steps:
-            if timer.should_trigger_for_step(step):
-                timer.update_last_triggered_step(step)
-                result.append(step)
-        return result
-
-    return case
+    timer = tf.train.SecondOrStepTimer(**named)
+    result = []
+    for step in steps:
+        if timer.should_trigger_for_step(step):
+            timer.update_last_triggered_step(step)
+            result.append(step)
+    return result
 
 
 def case_asking_changes_nothing(tf: Any) -> Any:
@@ -41,17 +38,14 @@ def seconds(tf: Any) -> Any:
     return [*result, 0.05 < taken < 5.0, steps, timer.should_trigger_for_step(3)]
 
 
-def made(**named: Any) -> Callable[[Any], Any]:
+@makes_case
+def made(tf: Any, **named: Any) -> Any:
     """Return a case that tells whether such a timer can be made, and asked."""
-
-    def case(tf: Any) -> Any:
-        timer = tf.train.SecondOrStepTimer(**named)
-        return [attempt(tf, timer.should_trigger_for_step, step) for step in (0, 1)]
-
-    return case
+    timer = tf.train.SecondOrStepTimer(**named)
+    return [attempt(tf, timer.should_trigger_for_step, step) for step in (0, 1)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "every_three_steps": triggered(list(range(8)), every_steps=3),
     "every_step": triggered([0, 1, 2, 2, 3], every_steps=1),
     "never_twice_for_one_step": triggered([4, 4, 4], every_steps=1),

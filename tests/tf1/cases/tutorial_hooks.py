@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, noted
+from tests.tf1.look import makes_case
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [-2.0, 1.0]], np.float32)
 Y = np.array([3.0, 2.0, 1.0, -1.0], np.float32)
@@ -59,47 +60,39 @@ def case_losses_of_a_training(tf: Any) -> Any:
         return [rounded(item) for _, item in until_stopped(session, [train, loss])][-1:]
 
 
-def logged(make: Callable[[Any, Any], Any], **named: Any) -> Callable[[Any], Any]:
+@makes_case
+def logged(tf: Any, make: Callable[[Any, Any], Any], **named: Any) -> Any:
     """Return a case: the tags and values of a logger, five runs."""
+    log: list[Any] = []
+    loss, train, _ = model(tf)
 
-    def case(tf: Any) -> Any:
-        log: list[Any] = []
-        loss, train, _ = model(tf)
+    def formatter(values: Any) -> str:
+        tags = [getattr(value, "name", value) for value in values]
+        return noted(log, tags)
 
-        def formatter(values: Any) -> str:
-            tags = [getattr(value, "name", value) for value in values]
-            return noted(log, tags)
+    def program() -> None:
+        hook = tf.train.LoggingTensorHook(make(tf, loss), formatter=formatter, **named)
+        with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+            for _ in range(5):
+                session.run(train)
 
-        def program() -> None:
-            hook = tf.train.LoggingTensorHook(
-                make(tf, loss), formatter=formatter, **named
-            )
-            with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
-                for _ in range(5):
-                    session.run(train)
-
-        return [attempt(tf, program), log]
-
-    return case
+    return [attempt(tf, program), log]
 
 
-def counted_rates(every: int) -> Callable[[Any], Any]:
+@makes_case
+def counted_rates(tf: Any, every: int) -> Any:
     """Return a case: at which steps a counter tells its rate."""
+    log: list[Any] = []
 
-    def case(tf: Any) -> Any:
-        log: list[Any] = []
+    class Rates(tf.train.StepCounterHook):  # type: ignore[misc]
+        def _log_and_record(self, steps: Any, seconds: Any, step: Any) -> None:
+            log.append([int(steps), int(step), seconds >= 0])
 
-        class Rates(tf.train.StepCounterHook):  # type: ignore[misc]
-            def _log_and_record(self, steps: Any, seconds: Any, step: Any) -> None:
-                log.append([int(steps), int(step), seconds >= 0])
-
-        _, train, _ = model(tf)
-        hooks = [tf.train.StopAtStepHook(last_step=9), Rates(every_n_steps=every)]
-        with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
-            until_stopped(session, train)
-        return log
-
-    return case
+    _, train, _ = model(tf)
+    hooks = [tf.train.StopAtStepHook(last_step=9), Rates(every_n_steps=every)]
+    with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+        until_stopped(session, train)
+    return log
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import in_folder
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, makes_case
 
 
 def two(tf: Any, a: float = 1.0, b: float = 2.0) -> Any:
@@ -27,20 +26,17 @@ def saved(tf: Any, folder: Path, name: str = "model.ckpt", **values: float) -> s
             return str(saver.save(session, str(folder / name)))
 
 
-def chosen(make: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
+@makes_case
+def chosen(tf: Any, folder: Path, make: Callable[[Any, Any, Any], Any]) -> Any:
     """Return a case: a saver of this list restores; then all values are read."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        prefix = saved(tf, folder)
-        v1, v2 = two(tf, 7.0, 8.0)
-        saver = attempt(tf, tf.train.Saver, make(tf, v1, v2))
-        if isinstance(saver, str):
-            return saver
-        with initialized(tf) as session:
-            result = attempt(tf, saver.restore, session, prefix)
-            return [result, session.run([v1, v2])]
-
-    return in_folder(body)
+    prefix = saved(tf, folder)
+    v1, v2 = two(tf, 7.0, 8.0)
+    saver = attempt(tf, tf.train.Saver, make(tf, v1, v2))
+    if isinstance(saver, str):
+        return saver
+    with initialized(tf) as session:
+        result = attempt(tf, saver.restore, session, prefix)
+        return [result, session.run([v1, v2])]
 
 
 def case_the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.folders import checkpoints, in_folder
+from tests.tf1.folders import checkpoints
+from tests.tf1.look import makes_case
 
 
 def counting(tf: Any, by: float = 1.0) -> Any:
@@ -17,28 +17,25 @@ def counting(tf: Any, by: float = 1.0) -> Any:
     return v, tf.group(v.assign_add(by), step.assign_add(1))
 
 
-def by_a_creator(kind: str) -> Callable[[Any], Any]:
+@makes_case
+def by_a_creator(tf: Any, folder: Path, kind: str) -> Any:
     """Return a case: a session of a creator, with a folder, twice."""
-
-    def body(tf: Any, folder: Path) -> Any:
-        result = []
-        for _ in range(2):
-            with tf.Graph().as_default():
-                v, train = counting(tf)
-                hooks = [tf.train.CheckpointSaverHook(str(folder), save_steps=10)]
-                where = {"checkpoint_dir": str(folder)}
-                if kind == "singular":
-                    made = tf.train.SingularMonitoredSession(hooks=hooks, **where)
-                else:
-                    creator = tf.train.ChiefSessionCreator(**where)
-                    made = tf.train.MonitoredSession(creator, hooks=hooks)
-                with made as session:
-                    session.run(train)
-                    session.run(train)
-                    result.append(session.run(v))
-        return [result, checkpoints(folder)]
-
-    return in_folder(body)
+    result = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            v, train = counting(tf)
+            hooks = [tf.train.CheckpointSaverHook(str(folder), save_steps=10)]
+            where = {"checkpoint_dir": str(folder)}
+            if kind == "singular":
+                made = tf.train.SingularMonitoredSession(hooks=hooks, **where)
+            else:
+                creator = tf.train.ChiefSessionCreator(**where)
+                made = tf.train.MonitoredSession(creator, hooks=hooks)
+            with made as session:
+                session.run(train)
+                session.run(train)
+                result.append(session.run(v))
+    return [result, checkpoints(folder)]
 
 
 def case_after_an_error(tf: Any, folder: Path) -> Any:
@@ -79,7 +76,7 @@ def case_quiet(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES = {
     "by_a_creator": by_a_creator("monitored"),
     "by_a_creator_of_a_singular_one": by_a_creator("singular"),
 }

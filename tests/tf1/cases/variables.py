@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run
+from tests.tf1.look import makes_case, run
 
 
 def static(variable: Any) -> Any:
@@ -44,33 +44,28 @@ MADE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        variable = make(tf)
-        if isinstance(variable, str):
-            return variable
-        with tf.Session() as session:
-            session.run(variable.initializer)
-            return static(variable), session.run(variable)
-
-    return case
+@makes_case
+def made(tf: Any, make: Callable[[Any], Any]) -> Any:
+    variable = make(tf)
+    if isinstance(variable, str):
+        return variable
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        return static(variable), session.run(variable)
 
 
 CASES = {f"a_variable_from_{name}": made(make) for name, make in MADE.items()}
 
 
-def used(change: Callable[[Any, Any], Any], is_ready: bool) -> Callable[[Any], Any]:
+@makes_case
+def used(tf: Any, change: Callable[[Any, Any], Any], is_ready: bool) -> Any:
     """Return a case that runs a change of the variable [1, 2], and reads it."""
-
-    def case(tf: Any) -> Any:
-        variable = tf.Variable([1.0, 2.0], name="v")
-        fetch = change(tf, variable)
-        with tf.Session() as session:
-            if is_ready:
-                session.run(variable.initializer)
-            return session.run(fetch), session.run(variable)
-
-    return case
+    variable = tf.Variable([1.0, 2.0], name="v")
+    fetch = change(tf, variable)
+    with tf.Session() as session:
+        if is_ready:
+            session.run(variable.initializer)
+        return session.run(fetch), session.run(variable)
 
 
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
@@ -110,12 +105,10 @@ CASES.update(
 )
 
 
-def fetched_alone(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    def case(tf: Any) -> Any:
-        fetch = change(tf, tf.Variable([1.0, 2.0], name="v"))
-        return run(tf, fetch)
-
-    return case
+@makes_case
+def fetched_alone(tf: Any, change: Callable[[Any, Any], Any]) -> Any:
+    fetch = change(tf, tf.Variable([1.0, 2.0], name="v"))
+    return run(tf, fetch)
 
 
 EMPTY = (
