@@ -244,6 +244,21 @@ def test_tests_in_a_browser_can_be_chosen_and_left_out(
 
 
 @pytest.mark.slow
+def test_code_is_compiled_before_the_workers_of_xdist_begin(
+    pytester: pytest.Pytester,
+) -> None:
+    folder = pytester.mkdir("tests")
+    for name in ("unasked", "test_unasked"):  # which no worker imports
+        (folder / f"{name}.py").write_text("assert True\n")
+
+    run(pytester, "def test_of_a_worker(): pass", "-n", "1", "--ignore=tests")
+
+    result = sorted(path.name for path in folder.glob("__pycache__/*.pyc"))
+    assert [name.split(".")[0] for name in result] == ["test_unasked", "unasked"]
+    assert ["pytest" in name for name in result] == [True, False]
+
+
+@pytest.mark.slow
 def test_sockets_fit_into_the_folder_of_a_test_wherever_temporary_files_are(
     pytester: pytest.Pytester,
 ) -> None:
