@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,8 @@ import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
+from tests.tf1.look import initialized
 from tests.tf1.servers import cluster
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as made:
-        yield made
 
 
 @pytest.fixture
@@ -25,8 +20,7 @@ def x() -> Any:
 
 
 def ran(fetches: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         return session.run(fetches, feeds)
 
 
@@ -41,8 +35,7 @@ def test_only_the_chosen_branch_assigns(x: Any) -> None:
     a, b = tf.Variable(1.0), tf.Variable(1.0)
     step = tf.cond(x > 0, lambda: tf.assign_add(a, x), lambda: tf.assign_sub(b, x))
 
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         after = []
         for item in (5.0, -3.0):
             session.run(step, {x: item})
@@ -59,8 +52,7 @@ def test_operations_and_control_dependencies_of_a_branch_run_with_it(x: Any) -> 
             return tf.group(other.assign_add(10))
 
     done = tf.cond(x > 0, counted, tf.no_op)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for item in (1.0, -1.0, 1.0):
             session.run(done, {x: item})
 
@@ -81,14 +73,13 @@ def test_what_a_branch_takes_from_outside_has_its_effects_in_any_case(x: Any) ->
     outside = tf.assign_add(count, 1.0)
     made = tf.cond(x > 0, lambda: tf.identity(outside), lambda: tf.constant(0.0))
 
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(made, {x: -1.0})
 
         assert session.run(count) == 1.0
 
 
-def test_branches_are_nested(x: Any) -> None:
+def test_branches_are_nested(x: Any, session: Any) -> None:
     count = tf.Variable(0)
 
     def inner() -> Any:
@@ -97,12 +88,11 @@ def test_branches_are_nested(x: Any) -> None:
         )
 
     made = tf.cond(x > 0, inner, lambda: tf.constant(-1))
-    with tf.Session() as session:
-        session.run(count.initializer)
-        result = [session.run(made, {x: item}) for item in (-5.0, 20.0, 5.0, -20.0)]
+    session.run(count.initializer)
+    result = [session.run(made, {x: item}) for item in (-5.0, 20.0, 5.0, -20.0)]
 
-        assert [int(number) for number in result] == [-1, 100, 101, -1]
-        assert session.run(count) == 101
+    assert [int(number) for number in result] == [-1, 100, 101, -1]
+    assert session.run(count) == 101
 
 
 STRUCTURES: dict[str, tuple[Any, Any]] = {
@@ -181,8 +171,7 @@ def test_optimizer_steps_only_in_its_branch(x: Any) -> None:
     optimizer = tf.train.MomentumOptimizer(0.5, 0.0)
     made = tf.cond(x > 0, lambda: optimizer.minimize(w * 3.0), tf.no_op)
 
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         values = []
         for item in (-1.0, 1.0, -1.0):
             session.run(made, {x: item})
@@ -201,28 +190,30 @@ def test_variable_made_in_a_branch_is_initialized_without_the_choice(x: Any) -> 
     assert [ran(made, {x: item}) for item in (3.0, -3.0)] == [3.0, -3.0]
 
 
-def test_variable_without_a_value_is_not_read_in_a_branch_that_is_not_taken() -> None:
+def test_variable_without_a_value_is_not_read_in_a_branch_that_is_not_taken(
+    session: Any,
+) -> None:
     v = tf.Variable(1.0)
     value = tf.cond(
         tf.is_variable_initialized(v), v.read_value, lambda: tf.constant(9.0)
     )
 
-    with tf.Session() as session:
-        before = session.run(value)
-        session.run(v.initializer)
+    before = session.run(value)
+    session.run(v.initializer)
 
-        assert (before, session.run(value)) == (9.0, 1.0)
+    assert (before, session.run(value)) == (9.0, 1.0)
 
 
-def test_branch_that_is_not_taken_does_not_wait_for_a_queue(x: Any) -> None:
+def test_branch_that_is_not_taken_does_not_wait_for_a_queue(
+    x: Any, session: Any
+) -> None:
     queue = tf.FIFOQueue(2, tf.float32, shapes=[[]])
     made = tf.cond(x > 0, queue.dequeue, lambda: tf.constant(-1.0))
 
-    with tf.Session() as session:
-        without = session.run(made, {x: -1.0})
-        session.run(queue.enqueue(5.0))
+    without = session.run(made, {x: -1.0})
+    session.run(queue.enqueue(5.0))
 
-        assert (without, session.run(made, {x: 1.0})) == (-1.0, 5.0)
+    assert (without, session.run(made, {x: 1.0})) == (-1.0, 5.0)
 
 
 def test_error_of_a_branch_is_raised_only_if_it_is_taken(x: Any) -> None:
@@ -285,8 +276,7 @@ def test_case_runs_one_function_alone(x: Any) -> None:
     pairs = [(x < item + 1.0, count_of(counts[item])) for item in range(2)]
     made = tf.case(pairs, default=count_of(counts[2]))
 
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for value in (0.0, 1.5, 1.5, 9.0):
             session.run(made, {x: value})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,15 +10,10 @@ import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
+from tests.tf1.look import initialized
 
 slim = tf.contrib.slim
 IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def names(variables: Any = None) -> list[str]:
@@ -62,8 +56,7 @@ def test_a_layer_is_its_formula_with_relu_by_default() -> None:
     again = tf.contrib.layers.fully_connected(
         rows, 2, None, scope="fully_connected", reuse=True
     )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         result = session.run([y, again])
 
     np.testing.assert_allclose(result[0], np.maximum(rows @ weights, 0), rtol=1e-5)
@@ -72,8 +65,7 @@ def test_a_layer_is_its_formula_with_relu_by_default() -> None:
 
 def test_averages_are_updated_at_once_without_a_collection() -> None:
     y = slim.batch_norm(IMAGES, decay=0.5, updates_collections=None, scale=True)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         result = session.run(y)
         moving = session.run(tf.global_variables()[2:])
     mean, variance = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
@@ -108,7 +100,7 @@ def test_defaults_of_a_block_end_with_it_also_by_an_error() -> None:
         slim.arg_scope([max], key=None).__enter__()
 
 
-def test_regularizers_cost_what_their_formulas_say() -> None:
+def test_regularizers_cost_what_their_formulas_say(session: Any) -> None:
     weights = tf.constant([[1.0, -2.0], [3.0, 0.0]])
     both: Any = tf.contrib.layers.l1_l2_regularizer(0.5, 0.1)
     costs = [
@@ -116,18 +108,16 @@ def test_regularizers_cost_what_their_formulas_say() -> None:
         tf.contrib.layers.l1_regularizer(0.5)(weights),
         both(weights),
     ]
-    with tf.Session() as session:
-        assert session.run(costs) == pytest.approx([0.7, 3.0, 3.7])
+    assert session.run(costs) == pytest.approx([0.7, 3.0, 3.7])
     assert tf.contrib.layers.l2_regularizer(0.0)(weights) is None
     with pytest.raises(ValueError, match="scale cannot be an integer"):
         tf.contrib.layers.l2_regularizer(1)
 
 
-def test_initializers_have_the_spread_of_their_formulas() -> None:
+def test_initializers_have_the_spread_of_their_formulas(session: Any) -> None:
     uniform = tf.contrib.layers.xavier_initializer(seed=1)([300, 100])
     normal = tf.contrib.layers.variance_scaling_initializer(seed=1)([300, 100])
-    with tf.Session() as session:
-        flat, round_ = session.run([uniform, normal])
+    flat, round_ = session.run([uniform, normal])
 
     assert np.abs(flat).max() <= np.sqrt(6 / 400)
     assert flat.std() == pytest.approx(np.sqrt(2 / 400), rel=0.02)

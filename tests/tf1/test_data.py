@@ -5,7 +5,7 @@ Expected values are written out, or computed with numpy or plain Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +20,6 @@ Dataset = tf.data.Dataset
 class Pair(NamedTuple):
     first: Any
     second: Any
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as made:
-        yield made
 
 
 def plain(value: Any) -> Any:
@@ -175,40 +169,35 @@ def test_dataset_gives_these_elements_and_ends(name: str) -> None:
         assert elements(make()) == expected
 
 
-def test_each_run_takes_one_element_for_all_its_fetches() -> None:
+def test_each_run_takes_one_element_for_all_its_fetches(session: Any) -> None:
     following = numbers(4).make_one_shot_iterator().get_next()
     twice = following * 2
 
-    with tf.Session() as session:
-        result = [
-            plain(tuple(session.run([following, twice, following]))) for _ in "ab"
-        ]
+    result = [plain(tuple(session.run([following, twice, following]))) for _ in "ab"]
 
     assert result == [(0, 0, 0), (1, 2, 1)]
 
 
-def test_two_get_next_take_two_elements_in_one_run() -> None:
+def test_two_get_next_take_two_elements_in_one_run(session: Any) -> None:
     iterator = numbers(4).make_one_shot_iterator()
     pair = [iterator.get_next(), iterator.get_next()]
 
-    with tf.Session() as session:
-        assert sorted(plain(tuple(session.run(pair)))) == [0, 1]
+    assert sorted(plain(tuple(session.run(pair)))) == [0, 1]
 
 
-def test_initializer_begins_anew_with_what_is_fed() -> None:
+def test_initializer_begins_anew_with_what_is_fed(session: Any) -> None:
     rows, size = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int64, [])
     iterator = (
         Dataset.from_tensor_slices(rows).batch(size).make_initializable_iterator()
     )
     following = iterator.get_next()
 
-    with tf.Session() as session:
-        session.run(iterator.initializer, {rows: [1.0, 2.0, 3.0], size: 2})
-        first = plain(session.run(following))
-        session.run(iterator.initializer, {rows: [7.0], size: 5})
-        second = plain(session.run(following))
-        with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
-            session.run(following)
+    session.run(iterator.initializer, {rows: [1.0, 2.0, 3.0], size: 2})
+    first = plain(session.run(following))
+    session.run(iterator.initializer, {rows: [7.0], size: 5})
+    second = plain(session.run(following))
+    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+        session.run(following)
 
     assert (first, second) == ([1.0, 2.0], [7.0])
 
@@ -223,19 +212,20 @@ def test_iterator_without_its_initializer_is_refused() -> None:
         session.run(following)
 
 
-def test_variable_in_a_function_is_read_when_the_iterator_begins() -> None:
+def test_variable_in_a_function_is_read_when_the_iterator_begins(session: Any) -> None:
     factor = tf.Variable(3, dtype=tf.int64)
     iterator = numbers(3).map(lambda x: x * factor).make_initializable_iterator()
     following = iterator.get_next()
 
-    with tf.Session() as session:
-        session.run(factor.initializer)
-        session.run(iterator.initializer)
+    session.run(factor.initializer)
+    session.run(iterator.initializer)
 
-        assert [int(session.run(following)) for _ in range(3)] == [0, 3, 6]
+    assert [int(session.run(following)) for _ in range(3)] == [0, 3, 6]
 
 
-def test_iterator_of_a_structure_takes_one_dataset_after_the_other() -> None:
+def test_iterator_of_a_structure_takes_one_dataset_after_the_other(
+    session: Any,
+) -> None:
     training, testing = numbers(2), numbers(10, 12)
     iterator = tf.data.Iterator.from_structure(
         training.output_types, training.output_shapes
@@ -243,17 +233,16 @@ def test_iterator_of_a_structure_takes_one_dataset_after_the_other() -> None:
     begin = [iterator.make_initializer(item) for item in (training, testing)]
     following, result = iterator.get_next(), []
 
-    with tf.Session() as session:
-        for op in begin:
-            session.run(op)
-            result += [int(session.run(following)) for _ in range(2)]
+    for op in begin:
+        session.run(op)
+        result += [int(session.run(following)) for _ in range(2)]
 
     assert result == [0, 1, 10, 11]
     with pytest.raises(TypeError, match="output types"):
         iterator.make_initializer(Dataset.from_tensors(1.0))
 
 
-def test_handle_that_is_fed_chooses_the_iterator() -> None:
+def test_handle_that_is_fed_chooses_the_iterator(session: Any) -> None:
     training, testing = numbers(2).repeat(), numbers(10, 12)
     handle = tf.placeholder(tf.string, [])
     chosen = tf.data.Iterator.from_string_handle(
@@ -265,14 +254,11 @@ def test_handle_that_is_fed_chooses_the_iterator() -> None:
         testing.make_initializable_iterator(),
     )
 
-    with tf.Session() as session:
-        session.run(other.initializer)
-        handles = session.run([first.string_handle(), other.string_handle()])
-        result = [
-            int(session.run(following, {handle: handles[i]})) for i in (0, 1, 1, 0)
-        ]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="no iterator"):
-            session.run(following, {handle: "another"})
+    session.run(other.initializer)
+    handles = session.run([first.string_handle(), other.string_handle()])
+    result = [int(session.run(following, {handle: handles[i]})) for i in (0, 1, 1, 0)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no iterator"):
+        session.run(following, {handle: "another"})
 
     assert result == [0, 10, 11, 1]
 
@@ -346,7 +332,7 @@ def test_dtypes_and_shapes_are_known_before_a_run() -> None:
     assert dataset.output_classes == (tf.Tensor, tf.Tensor)
 
 
-def test_element_that_fails_is_lost_and_the_others_come() -> None:
+def test_element_that_fails_is_lost_and_the_others_come(session: Any) -> None:
     def odd(value: Any) -> Any:
         if value == 1:
             raise ValueError("no one")
@@ -357,11 +343,10 @@ def test_element_that_fails_is_lost_and_the_others_come() -> None:
     )
     following = dataset.make_one_shot_iterator().get_next()
 
-    with tf.Session() as session:
-        before = plain(session.run(following))
-        with pytest.raises(tf.errors.InvalidArgumentError, match="no one"):
-            session.run(following)
-        after = [plain(session.run(following)) for _ in range(2)]
+    before = plain(session.run(following))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no one"):
+        session.run(following)
+    after = [plain(session.run(following)) for _ in range(2)]
 
     assert (before, after) == ([0], [[2], [3]])
 

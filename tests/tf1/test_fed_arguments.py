@@ -52,18 +52,19 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", HONOURED)
-def test_a_fed_argument_counts_and_without_a_feed_nothing_changes(name: str) -> None:
+def test_a_fed_argument_counts_and_without_a_feed_nothing_changes(
+    name: str, session: Any
+) -> None:
     function, line, fed = HONOURED[name]
-    with tf.Graph().as_default(), tf.Session() as session:
-        x, argument = tf.placeholder(tf.float32, X.shape), tf.constant(line)
-        result, plain = function(x, argument), function(x, line)
-        expected = function(x, fed)
-        slopes = [tf.gradients(item * item, x)[0] for item in (result, plain)]
+    x, argument = tf.placeholder(tf.float32, X.shape), tf.constant(line)
+    result, plain = function(x, argument), function(x, line)
+    expected = function(x, fed)
+    slopes = [tf.gradients(item * item, x)[0] for item in (result, plain)]
 
-        as_fed = session.run(result, {x: X, argument: fed})
-        wanted = session.run(expected, {x: X})
-        as_written = session.run([result, slopes[0]], {x: X})
-        usual = session.run([plain, slopes[1]], {x: X})
+    as_fed = session.run(result, {x: X, argument: fed})
+    wanted = session.run(expected, {x: X})
+    as_written = session.run([result, slopes[0]], {x: X})
+    usual = session.run([plain, slopes[1]], {x: X})
 
     assert result.shape.as_list() == plain.shape.as_list()
     for first, other in zip([as_fed, *as_written], [wanted, *usual], strict=True):
@@ -71,28 +72,26 @@ def test_a_fed_argument_counts_and_without_a_feed_nothing_changes(name: str) -> 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_feed_that_could_not_count_is_refused(name: str) -> None:
+def test_a_feed_that_could_not_count_is_refused(name: str, session: Any) -> None:
     function, line, fed = REFUSED[name]
-    with tf.Graph().as_default(), tf.Session() as session:
-        first = tf.constant(line)
-        argument = first + 0  # also what it is computed of cannot be fed
-        result = function(tf.constant(X), argument)
+    first = tf.constant(line)
+    argument = first + 0  # also what it is computed of cannot be fed
+    result = function(tf.constant(X), argument)
 
-        for item in (first, argument):
-            with pytest.raises(ValueError, match="when the line was written"):
-                session.run(result, {item: fed})
+    for item in (first, argument):
+        with pytest.raises(ValueError, match="when the line was written"):
+            session.run(result, {item: fed})
 
 
-def test_a_constant_that_a_loop_takes_from_outside_can_be_fed() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        factor, limit = tf.constant(2.0), tf.constant(3)
-        _, power = tf.while_loop(
-            lambda i, _: i < limit, lambda i, x: (i + 1, x * factor), [0, 1.0]
-        )
+def test_a_constant_that_a_loop_takes_from_outside_can_be_fed(session: Any) -> None:
+    factor, limit = tf.constant(2.0), tf.constant(3)
+    _, power = tf.while_loop(
+        lambda i, _: i < limit, lambda i, x: (i + 1, x * factor), [0, 1.0]
+    )
 
-        assert session.run(power) == 8.0
-        assert session.run(power, {factor: 3.0}) == 27.0
-        assert session.run(power, {factor: 3.0, limit: 2}) == 9.0
+    assert session.run(power) == 8.0
+    assert session.run(power, {factor: 3.0}) == 27.0
+    assert session.run(power, {factor: 3.0, limit: 2}) == 9.0
 
 
 @pytest.mark.parametrize(
@@ -105,11 +104,10 @@ def test_a_constant_that_a_loop_takes_from_outside_can_be_fed() -> None:
     ],
     ids=["str", "both", "numpy", "list"],
 )
-def test_fed_texts_are_bytes_in_utf_8_however_they_come(fed: Any) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.placeholder(tf.string, [2])
+def test_fed_texts_are_bytes_in_utf_8_however_they_come(fed: Any, session: Any) -> None:
+    x = tf.placeholder(tf.string, [2])
 
-        result, same = session.run([tf.identity(x), tf.equal(x, "\xe9")], {x: fed})
+    result, same = session.run([tf.identity(x), tf.equal(x, "\xe9")], {x: fed})
 
     assert result.tolist() == [b"a", b"\xc3\xa9"]
     assert same.tolist() == [False, True]

@@ -198,15 +198,16 @@ def test_a_folder_on_another_file_system_is_refused_at_once(open_at: Any) -> Non
         open_at("hdfs://namenode/run")
 
 
-def test_a_prefix_with_the_scheme_of_files_is_a_path(tmp_path: Path) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        v = tf.Variable(3.0)
-        session.run(v.initializer)
-        saver = tf.train.Saver([v])
-        prefix = saver.save(session, f"file://{tmp_path}/model")
-        session.run(v.assign(0.0))
-        saver.restore(session, f"file://{tmp_path}/model")
+def test_a_prefix_with_the_scheme_of_files_is_a_path(
+    tmp_path: Path, session: Any
+) -> None:
+    v = tf.Variable(3.0)
+    session.run(v.initializer)
+    saver = tf.train.Saver([v])
+    prefix = saver.save(session, f"file://{tmp_path}/model")
+    session.run(v.assign(0.0))
+    saver.restore(session, f"file://{tmp_path}/model")
 
-        assert session.run(v) == 3.0
-        assert prefix == f"{tmp_path}/model"
-        assert tf.train.latest_checkpoint(f"file://{tmp_path}") == prefix
+    assert session.run(v) == 3.0
+    assert prefix == f"{tmp_path}/model"
+    assert tf.train.latest_checkpoint(f"file://{tmp_path}") == prefix

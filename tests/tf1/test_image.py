@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kit import tf1 as tf
+from tests.tf1.look import run
 
 IMAGES = np.random.default_rng(0).random(size=(4, 5, 6, 3)).astype(np.float32)
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def value(tensor: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor, feeds)
+    return run(tf, tensor, feeds)
 
 
 def interpolated(images: Any, size: tuple[int, int], corners: bool) -> Any:
@@ -108,12 +101,11 @@ def test_standardized_images_have_mean_zero_and_variance_one() -> None:
     assert not flat.any()
 
 
-def test_crops_are_blocks_and_all_of_them_come() -> None:
+def test_crops_are_blocks_and_all_of_them_come(session: Any) -> None:
     image = np.arange(12).reshape(3, 4, 1)
     crop = tf.random_crop(image, [2, 3, 1], seed=1)
-    with tf.Session() as session:
-        begins = {int(row[0, 0, 0]) for row in (session.run(crop) for _ in range(60))}
-        block = session.run(crop)[..., 0]
+    begins = {int(row[0, 0, 0]) for row in (session.run(crop) for _ in range(60))}
+    block = session.run(crop)[..., 0]
 
     assert begins == {0, 1, 4, 5}
     np.testing.assert_array_equal(block - block[0, 0], [[0, 1, 2], [4, 5, 6]])

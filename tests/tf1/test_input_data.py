@@ -188,25 +188,22 @@ def test_digits_of_contrib_learn_are_read_by_their_name(
         tf.contrib.learn.datasets.load_dataset("iris")
 
 
-def test_the_tutorials_network_trains_by_the_gradient_of_its_loss() -> None:
+def test_the_tutorials_network_trains_by_the_gradient_of_its_loss(session: Any) -> None:
     labels = np.array([0, 0, 0, 1, 2])
-    with tf.Graph().as_default(), tf.Session() as session:
-        images = tf.placeholder(tf.float32, [None, mnist.IMAGE_PIXELS])
-        wanted = tf.placeholder(tf.int32, [None])
-        logits = mnist.inference(images, 4, 3)
-        loss, right = mnist.loss(logits, wanted), mnist.evaluation(logits, wanted)
-        step = mnist.training(loss, 0.1)
-        feeds = {images: np.ones([5, 784]), wanted: labels}
-        session.run(tf.global_variables_initializer())
-        for trainable_variable in tf.trainable_variables():
-            trainable_variable.load(
-                np.zeros(trainable_variable.shape.as_list()), session
-            )
+    images = tf.placeholder(tf.float32, [None, mnist.IMAGE_PIXELS])
+    wanted = tf.placeholder(tf.int32, [None])
+    logits = mnist.inference(images, 4, 3)
+    loss, right = mnist.loss(logits, wanted), mnist.evaluation(logits, wanted)
+    step = mnist.training(loss, 0.1)
+    feeds = {images: np.ones([5, 784]), wanted: labels}
+    session.run(tf.global_variables_initializer())
+    for trainable_variable in tf.trainable_variables():
+        trainable_variable.load(np.zeros(trainable_variable.shape.as_list()), session)
 
-        first = session.run(loss, feeds)
-        session.run(step, feeds)
-        *_, biases, count = session.run(tf.global_variables())
-        n_right = session.run(right, feeds)
+    first = session.run(loss, feeds)
+    session.run(step, feeds)
+    *_, biases, count = session.run(tf.global_variables())
+    n_right = session.run(right, feeds)
 
     assert first == pytest.approx(np.log(mnist.NUM_CLASSES))
     # Of zeros the softmax is uniform, and all that moves are the last biases.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,6 @@ import pytest
 from kit import tf1 as tf
 
 ROWS = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-@pytest.fixture
-def session(graph: Any) -> Iterator[Any]:
-    with tf.Session() as session:
-        yield session
 
 
 def names() -> list[str]:

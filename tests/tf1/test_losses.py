@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
+from tests.tf1.look import run
 
 LABELS = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], np.float32)
 VALUES = np.array([[0.2, 0.7, 0.1], [0.5, 2.5, -1.0]], np.float32)
@@ -19,15 +20,8 @@ LIKELY = VALUES - np.log(np.exp(VALUES).sum(-1, keepdims=True))
 SIGMOID = 1 / (1 + np.exp(-VALUES))
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def value(tensor: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor, feeds)
+    return run(tf, tensor, feeds)
 
 
 # The loss of each element, before weights.
@@ -145,7 +139,9 @@ def test_a_gradient_of_each_loss_is_its_finite_difference() -> None:
             assert exact[at] == pytest.approx((high - low) / (2 * step), abs=2e-3)
 
 
-def test_losses_are_collected_and_summed_with_those_of_regularizers() -> None:
+def test_losses_are_collected_and_summed_with_those_of_regularizers(
+    session: Any,
+) -> None:
     first = tf.losses.mean_squared_error(LABELS, VALUES)
     tf.losses.hinge_loss(LABELS, VALUES, loss_collection=None)
     own = tf.constant(0.25)
@@ -158,9 +154,8 @@ def test_losses_are_collected_and_summed_with_those_of_regularizers() -> None:
     assert tf.losses.get_losses() == [first, own]
     assert len(tf.losses.get_regularization_losses()) == 1
     plain = tf.losses.get_total_loss(add_regularization_losses=False)
-    with tf.Session() as session:
-        session.run(weights.initializer)
-        total, data = session.run([tf.losses.get_total_loss(), plain])
+    session.run(weights.initializer)
+    total, data = session.run([tf.losses.get_total_loss(), plain])
     assert data == pytest.approx((DISTANCE**2).mean() + 0.25, rel=1e-5)
     assert total - data == pytest.approx(0.25, rel=1e-5)
 

@@ -20,33 +20,30 @@ from tests.cases import for_each
 from tests.tf1.servers import cluster
 
 
-def test_old_names_of_argmax_take_the_dimension_second() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        rows = tf.constant([[1, 7, 3], [9, 2, 5]])
+def test_old_names_of_argmax_take_the_dimension_second(session: Any) -> None:
+    rows = tf.constant([[1, 7, 3], [9, 2, 5]])
 
-        result = session.run([tf.arg_max(rows, 1), tf.arg_min(rows, dimension=0)])
+    result = session.run([tf.arg_max(rows, 1), tf.arg_min(rows, dimension=0)])
 
     assert [array.tolist() for array in result] == [[1, 0], [0, 1, 0]]
     assert [tensor.dtype for tensor in result] == [np.int64, np.int64]
 
 
-def test_initializer_of_all_tables_runs() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        assert session.run(tf.initialize_all_tables()) is None
+def test_initializer_of_all_tables_runs(session: Any) -> None:
+    assert session.run(tf.initialize_all_tables()) is None
 
 
 def test_version_of_the_sources_has_three_names() -> None:
     assert tf.GIT_VERSION == tf.__git_version__ == f"v{tf.VERSION}"
 
 
-def test_program_moves_variables_through_the_private_collections() -> None:
-    with tf.Graph().as_default() as graph:
-        tf.Variable(1.0, name="v")
-        kept = graph._collections[tf.GraphKeys.GLOBAL_VARIABLES]
+def test_program_moves_variables_through_the_private_collections(graph: Any) -> None:
+    tf.Variable(1.0, name="v")
+    kept = graph._collections[tf.GraphKeys.GLOBAL_VARIABLES]
 
-        assert [item.name for item in kept] == ["v:0"]
-        del kept[0]
-        assert tf.global_variables() == []
+    assert [item.name for item in kept] == ["v:0"]
+    del kept[0]
+    assert tf.global_variables() == []
 
 
 @for_each(
@@ -110,24 +107,22 @@ def test_values_are_written_as_the_original_writes_them(
 
 
 def test_print_passes_its_value_on_and_says_it_a_few_times(
-    capfd: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str], session: Any
 ) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.placeholder(tf.float32, [2])
-        y = tf.Print(x * 2, [x, "text"], "now: ", first_n=2)
+    x = tf.placeholder(tf.float32, [2])
+    y = tf.Print(x * 2, [x, "text"], "now: ", first_n=2)
 
-        result = [session.run(y, {x: [i, i + 1]}).tolist() for i in range(3)]
+    result = [session.run(y, {x: [i, i + 1]}).tolist() for i in range(3)]
 
     assert result == [[0, 2], [2, 4], [4, 6]]
     assert capfd.readouterr().err == "now: [0 1][text]\nnow: [1 2][text]\n"
 
 
-def test_gradients_flow_through_print() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.constant(3.0)
-        y = tf.Print(x * x, [x])
+def test_gradients_flow_through_print(session: Any) -> None:
+    x = tf.constant(3.0)
+    y = tf.Print(x * x, [x])
 
-        assert session.run(tf.gradients(y, x)) == [6.0]
+    assert session.run(tf.gradients(y, x)) == [6.0]
 
 
 @pytest.mark.slow
@@ -186,29 +181,29 @@ def test_module_of_an_import_line_has_its_name(module: str, name: str) -> None:
     assert importlib.import_module(f"kit.tf1.{module}") is result
 
 
-def test_tensor_with_dependencies_has_its_value_once_they_have_run() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        count = tf.Variable(0, name="count")
-        value = tf.constant(7.0, name="value")
-        result = with_dependencies([tf.assign_add(count, 1)], value, name="train_op")
-        unnamed = with_dependencies([], value)
-        session.run(tf.global_variables_initializer())
+def test_tensor_with_dependencies_has_its_value_once_they_have_run(
+    session: Any,
+) -> None:
+    count = tf.Variable(0, name="count")
+    value = tf.constant(7.0, name="value")
+    result = with_dependencies([tf.assign_add(count, 1)], value, name="train_op")
+    unnamed = with_dependencies([], value)
+    session.run(tf.global_variables_initializer())
 
-        assert [session.run(result), session.run(unnamed), session.run(count)] == [
-            7,
-            7,
-            1,
-        ]
-        assert (result.op.name, unnamed.op.name) == ("train_op", "control_dependency")
-        assert result.op.colocation_groups() == [b"loc:@value"]
+    assert [session.run(result), session.run(unnamed), session.run(count)] == [
+        7,
+        7,
+        1,
+    ]
+    assert (result.op.name, unnamed.op.name) == ("train_op", "control_dependency")
+    assert result.op.colocation_groups() == [b"loc:@value"]
 
 
-def test_timeline_is_a_trace_with_each_operation_that_ran() -> None:
+def test_timeline_is_a_trace_with_each_operation_that_ran(session: Any) -> None:
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    with tf.Graph().as_default(), tf.Session() as session:
-        total = tf.add(tf.placeholder_with_default(1.0, []), 2.0, name="total")
-        session.run(total, options=options, run_metadata=metadata)
+    total = tf.add(tf.placeholder_with_default(1.0, []), 2.0, name="total")
+    session.run(total, options=options, run_metadata=metadata)
 
     text = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
 
@@ -243,19 +238,18 @@ def test_devices_of_this_host_are_named_without_a_task() -> None:
 
 
 def test_summaries_from_before_1_0_take_their_tag_as_it_is_written(
-    tmp_path: Path,
+    tmp_path: Path, graph: Any, session: Any
 ) -> None:
-    with tf.Graph().as_default() as graph, tf.Session() as session:
-        with tf.name_scope("scope"):
-            made = tf.scalar_summary("loss (all)", 2.0)
-            tf.scalar_summary(["a", "b"], [1.0, 2.0], name="both")
-        tf.contrib.deprecated.histogram_summary("spread", [1.0, 2.0])
-        tf.image_summary("look", tf.zeros([4, 2, 2, 1]), max_images=2)
-        merged = session.run(tf.merge_all_summaries())
-        read = tf.Summary.FromString(merged)
-        writer = tf.train.SummaryWriter(str(tmp_path), graph)
-        writer.add_summary(merged, 1)
-        writer.close()
+    with tf.name_scope("scope"):
+        made = tf.scalar_summary("loss (all)", 2.0)
+        tf.scalar_summary(["a", "b"], [1.0, 2.0], name="both")
+    tf.contrib.deprecated.histogram_summary("spread", [1.0, 2.0])
+    tf.image_summary("look", tf.zeros([4, 2, 2, 1]), max_images=2)
+    merged = session.run(tf.merge_all_summaries())
+    read = tf.Summary.FromString(merged)
+    writer = tf.train.SummaryWriter(str(tmp_path), graph)
+    writer.add_summary(merged, 1)
+    writer.close()
 
     assert made.op.name == "scope/ScalarSummary"
     assert [value.tag for value in read.value] == [

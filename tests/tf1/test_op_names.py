@@ -9,12 +9,6 @@ import pytest
 from kit import tf1 as tf
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def names(graph: Any) -> list[str]:
     return [op.name for op in graph.get_operations()]
 
@@ -98,13 +92,12 @@ def test_a_shape_that_is_known_is_a_constant_of_the_graph() -> None:
     ]
 
 
-def test_a_default_may_be_fed_another_size_than_it_has() -> None:
+def test_a_default_may_be_fed_another_size_than_it_has(session: Any) -> None:
     x = tf.placeholder_with_default([1.0, 2.0], [None])
     total = tf.reduce_sum(x)
 
-    with tf.Session() as session:
-        assert session.run(total) == 3.0
-        assert session.run(total, {x: [1.0, 2.0, 4.0]}) == 7.0
+    assert session.run(total) == 3.0
+    assert session.run(total, {x: [1.0, 2.0, 4.0]}) == 7.0
 
 
 def test_nothing_is_promoted() -> None:
@@ -118,13 +111,12 @@ def test_a_range_of_floats_knows_how_long_it_is() -> None:
     assert tf.range(0.0, 1.0, 0.25).shape.as_list() == [4]
 
 
-def test_a_function_of_python_may_return_several_tensors() -> None:
+def test_a_function_of_python_may_return_several_tensors(session: Any) -> None:
     low, high = tf.py_func(
         lambda x: (x.min(), x.max()), [tf.constant([3.0, 1.0])], [tf.float32] * 2
     )
 
-    with tf.Session() as session:
-        assert session.run([low, high]) == [1.0, 3.0]
+    assert session.run([low, high]) == [1.0, 3.0]
 
 
 def test_a_range_that_no_memory_holds_has_a_shape() -> None:

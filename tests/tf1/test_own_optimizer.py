@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
+from tests.tf1.look import initialized
 
 
 class SignDescent(tf.train.Optimizer):
@@ -36,17 +37,10 @@ class SignDescent(tf.train.Optimizer):
 
 def after(train: Any, fetches: Any, steps: int = 1) -> Any:
     """Run steps in a new session and return the values of the fetches."""
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for _ in range(steps):
             session.run(train)
         return session.run(fetches)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def test_a_rule_gets_the_gradient_of_each_variable() -> None:
@@ -144,8 +138,7 @@ def test_a_rate_that_is_a_variable_can_be_changed_between_steps() -> None:
     rate, variable = tf.Variable(1.0, trainable=False), tf.Variable(0.0)
     train = tf.train.MomentumOptimizer(rate, 0.0).minimize(-variable)
 
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         session.run(train)
         rate.load(10.0, session)
         session.run(train)

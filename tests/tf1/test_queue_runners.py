@@ -155,53 +155,48 @@ def test_threads_are_not_made_twice_while_they_run() -> None:
 
 
 def test_queue_runner_keeps_no_session() -> None:
-    with tf.Graph().as_default():
-        queue, enqueue = counting()
-        runner = tf.train.QueueRunner(queue, [enqueue])
-        session = tf.Session()
-        coord = tf.train.Coordinator()
-        runner.create_threads(session, coord, start=True)
-        coord.request_stop()
-        coord.join(stop_grace_period_secs=SOON_S)
-        session.close()
+    queue, enqueue = counting()
+    runner = tf.train.QueueRunner(queue, [enqueue])
+    session = tf.Session()
+    coord = tf.train.Coordinator()
+    runner.create_threads(session, coord, start=True)
+    coord.request_stop()
+    coord.join(stop_grace_period_secs=SOON_S)
+    session.close()
 
-        expected = weakref.ref(session)
-        del session
-        gc.collect()
+    expected = weakref.ref(session)
+    del session
+    gc.collect()
 
     assert expected() is None
     assert runner.exceptions_raised == []
 
 
 def test_queue_runner_is_read_from_its_message() -> None:
-    with tf.Graph().as_default():
-        queue, enqueue = counting()
-        types = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
-        made = tf.train.QueueRunner(
-            queue, [enqueue], queue_closed_exception_types=types
-        )
+    queue, enqueue = counting()
+    types = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+    made = tf.train.QueueRunner(queue, [enqueue], queue_closed_exception_types=types)
 
-        message: Any = made.to_proto()
-        read = tf.train.QueueRunner.from_proto(message)
+    message: Any = made.to_proto()
+    read = tf.train.QueueRunner.from_proto(message)
 
-        assert message.queue_name == "fifo_queue"
-        assert message.queue_closed_exception_types == [11, 1]
-        assert read.enqueue_ops == [enqueue]
-        assert (read.close_op, read.cancel_op) == (made.close_op, made.cancel_op)
-        assert read.queue_closed_exception_types == types
-        assert made.to_proto("elsewhere") is None
+    assert message.queue_name == "fifo_queue"
+    assert message.queue_closed_exception_types == [11, 1]
+    assert read.enqueue_ops == [enqueue]
+    assert (read.close_op, read.cancel_op) == (made.close_op, made.cancel_op)
+    assert read.queue_closed_exception_types == types
+    assert made.to_proto("elsewhere") is None
 
 
 def test_wrong_arguments_of_queue_runners_are_refused() -> None:
     wrong: Any = [tf.errors.OpError]
-    with tf.Graph().as_default():
-        queue, enqueue = counting()
+    queue, enqueue = counting()
 
-        with pytest.raises(ValueError, match="Must provide"):
-            tf.train.QueueRunner(queue, [])
-        with pytest.raises(TypeError, match="must be a tuple"):
-            tf.train.QueueRunner(queue, [enqueue], queue_closed_exception_types=wrong)
-        with pytest.raises(ValueError, match="No default session"):
-            tf.train.start_queue_runners()
-        with pytest.raises(TypeError, match=r"tf\.Session"):
-            tf.train.start_queue_runners(sess=7)
+    with pytest.raises(ValueError, match="Must provide"):
+        tf.train.QueueRunner(queue, [])
+    with pytest.raises(TypeError, match="must be a tuple"):
+        tf.train.QueueRunner(queue, [enqueue], queue_closed_exception_types=wrong)
+    with pytest.raises(ValueError, match="No default session"):
+        tf.train.start_queue_runners()
+    with pytest.raises(TypeError, match=r"tf\.Session"):
+        tf.train.start_queue_runners(sess=7)

@@ -41,19 +41,18 @@ class Training:
 @pytest.mark.slow
 def test_training_goes_on_from_what_another_session_restores(tmp_path: Path) -> None:
     servers = cluster(tf, ps=1, worker=2)
-    with tf.Graph().as_default():
-        _, count = counting()
-        saver, init = tf.train.Saver(), tf.global_variables_initializer()
-        with tf.Session(servers["worker"][1].target) as session:
-            session.run(init)
-            path = saver.save(session, str(tmp_path / "model"), global_step=0)
-            training = Training(servers["worker"][0].target, count)
-            until(lambda: len(training.seen) > 50, 30)
+    _, count = counting()
+    saver, init = tf.train.Saver(), tf.global_variables_initializer()
+    with tf.Session(servers["worker"][1].target) as session:
+        session.run(init)
+        path = saver.save(session, str(tmp_path / "model"), global_step=0)
+        training = Training(servers["worker"][0].target, count)
+        until(lambda: len(training.seen) > 50, 30)
 
-            saver.restore(session, path)
-            restored_at = len(training.seen)
-            until(lambda: len(training.seen) > restored_at + 20, 30)
-            training.end()
+        saver.restore(session, path)
+        restored_at = len(training.seen)
+        until(lambda: len(training.seen) > restored_at + 20, 30)
+        training.end()
 
     assert training.error is None
     back = [b for a, b in zip(training.seen, training.seen[1:], strict=False) if b <= a]
@@ -64,23 +63,22 @@ def test_training_goes_on_from_what_another_session_restores(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_restore_that_fails_takes_nothing_from_who_trains(tmp_path: Path) -> None:
     servers = cluster(tf, ps=1, worker=2)
-    with tf.Graph().as_default():
-        _, count = counting()
-        saver, init = tf.train.Saver(), tf.global_variables_initializer()
-        with tf.Session(servers["worker"][1].target) as session:
-            session.run(init)
-            path = saver.save(session, str(tmp_path / "model"), global_step=0)
-            (data,) = tmp_path.glob("model-0.data-*")
-            damaged = bytearray(data.read_bytes())
-            damaged[-1] ^= 1
-            data.write_bytes(damaged)
-            training = Training(servers["worker"][0].target, count)
-            until(lambda: len(training.seen) > 20, 30)
+    _, count = counting()
+    saver, init = tf.train.Saver(), tf.global_variables_initializer()
+    with tf.Session(servers["worker"][1].target) as session:
+        session.run(init)
+        path = saver.save(session, str(tmp_path / "model"), global_step=0)
+        (data,) = tmp_path.glob("model-0.data-*")
+        damaged = bytearray(data.read_bytes())
+        damaged[-1] ^= 1
+        data.write_bytes(damaged)
+        training = Training(servers["worker"][0].target, count)
+        until(lambda: len(training.seen) > 20, 30)
 
-            for _ in range(3):
-                with pytest.raises(tf.errors.DataLossError, match="model-0"):
-                    saver.restore(session, path)
-            training.end()
+        for _ in range(3):
+            with pytest.raises(tf.errors.DataLossError, match="model-0"):
+                saver.restore(session, path)
+        training.end()
 
     assert training.error is None
     assert training.seen == list(range(1, len(training.seen) + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,6 @@ from kit import tf1 as tf
 BATCH, TIMES, WIDTH, UNITS = 3, 4, 2, 5
 INPUTS = np.random.default_rng(1).normal(size=(BATCH, TIMES, WIDTH)).astype("float32")
 LENGTHS = [2, 4, 1]
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-@pytest.fixture
-def session(graph: Any) -> Iterator[Any]:
-    with tf.Session() as session:
-        yield session
 
 
 def values(session: Any) -> dict[str, Any]:

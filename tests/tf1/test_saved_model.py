@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from kit.errors import UnimplementedError
 from kit.tf1.not_offered import OutsideScopeError
 from kit.tf1.summary.messages import message
 from tests.cases import for_each
+from tests.tf1.look import initialized
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(3, 2)
 X = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 4.0]], np.float32)
@@ -26,12 +26,6 @@ COMPUTED: dict[str, Any] = {
     "ArgMax": lambda x, axis: x.argmax(axis),
     "Mean": lambda x, axes: x.mean(tuple(axes)),
 }
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def model() -> dict[str, Any]:
@@ -48,8 +42,7 @@ def saved(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Write the model; return the message of its graph, and what a run gives."""
     made = model()
     outputs = {name: made[name] for name in ("y", "class", "mean")}
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         tf.saved_model.simple_save(session, folder, {"x": made["x"]}, outputs)
         values = session.run(outputs, {made["x"]: X})
     data = (folder / "saved_model.pb").read_bytes()
@@ -101,8 +94,7 @@ def test_only_what_the_outputs_need_is_kept(tmp_path: Path) -> None:
 
 def test_constants_in_place_of_variables_are_written_as_a_graph(tmp_path: Path) -> None:
     model()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         made = tf.graph_util.convert_variables_to_constants(
             session, session.graph.as_graph_def(), ["class"]
         )
@@ -131,14 +123,13 @@ def test_an_operation_without_a_form_names_the_saver(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def test_what_a_model_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_what_a_model_cannot_hold_is_refused(tmp_path: Path, session: Any) -> None:
     build = tf.saved_model.Builder(tmp_path / "a").add_meta_graph_and_variables
 
-    with tf.Session() as session:
-        with pytest.raises(ValueError, match="signature_def_map is needed"):
-            build(session, ["serve"])
-        with pytest.raises(ValueError, match="leave assets_collection"):
-            build(session, ["serve"], {"a": object()}, main_op=tf.no_op())
+    with pytest.raises(ValueError, match="signature_def_map is needed"):
+        build(session, ["serve"])
+    with pytest.raises(ValueError, match="leave assets_collection"):
+        build(session, ["serve"], {"a": object()}, main_op=tf.no_op())
 
 
 def test_the_exporter_before_it_can_be_imported_and_is_refused_when_used() -> None:

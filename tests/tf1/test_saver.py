@@ -148,19 +148,20 @@ def test_a_partitioned_variable_is_one_tensor_in_the_files(tmp_path: Path) -> No
             assert sess.run(tf.convert_to_tensor(p)).tolist() == whole.tolist()
 
 
-def test_slots_of_a_partitioned_variable_are_cut_as_it_is(tmp_path: Path) -> None:
-    with tf.Graph().as_default(), tf.Session() as sess:
-        p = tf.get_variable(
-            "p",
-            [5, 2],
-            initializer=tf.ones_initializer(),
-            partitioner=tf.fixed_size_partitioner(2),
-        )
-        loss = tf.reduce_sum(tf.convert_to_tensor(p))
-        train = tf.train.AdagradOptimizer(0.1, 0.5).minimize(loss)
-        sess.run(tf.global_variables_initializer())
-        sess.run(train)
-        prefix = tf.train.Saver().save(sess, str(tmp_path / "m"))
+def test_slots_of_a_partitioned_variable_are_cut_as_it_is(
+    tmp_path: Path, session: Any
+) -> None:
+    p = tf.get_variable(
+        "p",
+        [5, 2],
+        initializer=tf.ones_initializer(),
+        partitioner=tf.fixed_size_partitioner(2),
+    )
+    loss = tf.reduce_sum(tf.convert_to_tensor(p))
+    train = tf.train.AdagradOptimizer(0.1, 0.5).minimize(loss)
+    session.run(tf.global_variables_initializer())
+    session.run(train)
+    prefix = tf.train.Saver().save(session, str(tmp_path / "m"))
 
     assert dict(tf.train.list_variables(prefix))["p/Adagrad"] == [5, 2]
     assert tf.train.load_variable(prefix, "p/Adagrad").tolist() == [[1.5] * 2] * 5
@@ -186,13 +187,12 @@ def test_reshape_sets_a_variable_of_another_shape(tmp_path: Path) -> None:
     ],
 )
 def test_reading_one_variable_notices_its_damage_only(
-    tmp_path: Path, call: Callable[[str], Any]
+    tmp_path: Path, call: Callable[[str], Any], session: Any
 ) -> None:
-    with tf.Graph().as_default(), tf.Session() as sess:
-        for name in ("u", "v"):
-            tf.Variable([1.0, 2.0], name=name)
-        sess.run(tf.global_variables_initializer())
-        prefix = tf.train.Saver().save(sess, str(tmp_path / "m"))
+    for name in ("u", "v"):
+        tf.Variable([1.0, 2.0], name=name)
+    session.run(tf.global_variables_initializer())
+    prefix = tf.train.Saver().save(session, str(tmp_path / "m"))
 
     flip(tmp_path / "m.data-00000-of-00001", -1)
 
@@ -201,16 +201,15 @@ def test_reading_one_variable_notices_its_damage_only(
         call(prefix)
 
 
-def test_a_damaged_index_is_no_checkpoint(tmp_path: Path) -> None:
-    with tf.Graph().as_default(), tf.Session() as sess:
-        v = tf.Variable(1.0, name="v")
-        sess.run(v.initializer)
-        saver = tf.train.Saver()
-        prefix = saver.save(sess, str(tmp_path / "m"))
-        flip(tmp_path / "m.index", 30)
+def test_a_damaged_index_is_no_checkpoint(tmp_path: Path, session: Any) -> None:
+    v = tf.Variable(1.0, name="v")
+    session.run(v.initializer)
+    saver = tf.train.Saver()
+    prefix = saver.save(session, str(tmp_path / "m"))
+    flip(tmp_path / "m.index", 30)
 
-        with pytest.raises(tf.errors.DataLossError, match="index"):
-            saver.restore(sess, prefix)
+    with pytest.raises(tf.errors.DataLossError, match="index"):
+        saver.restore(session, prefix)
 
 
 def test_a_saver_of_the_whole_cluster_without_shards_writes_one_file(

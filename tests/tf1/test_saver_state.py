@@ -55,14 +55,13 @@ def test_the_newest_ones_stay(removed: list[str], keep: int, gone: int) -> None:
 
 
 def test_paths_in_the_state_file_may_be_relative_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: Any
 ) -> None:
-    with tf.Graph().as_default(), tf.Session() as sess:
-        v = tf.Variable(1.0, name="v")
-        sess.run(v.initializer)
-        tf.train.Saver(save_relative_paths=True).save(
-            sess, str(tmp_path / "old" / "m"), global_step=1
-        )
+    v = tf.Variable(1.0, name="v")
+    session.run(v.initializer)
+    tf.train.Saver(save_relative_paths=True).save(
+        session, str(tmp_path / "old" / "m"), global_step=1
+    )
     (tmp_path / "old").rename(tmp_path / "new")
 
     assert tf.train.latest_checkpoint(str(tmp_path / "new")) == str(

@@ -42,13 +42,12 @@ def test_error_of_kit_becomes_the_class_of_its_code(
     assert (caught.value.task, caught.value.step) == (ours.task, ours.step)
 
 
-def test_error_has_the_operation_and_its_node_def() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        zero = tf.placeholder(tf.int32, [])
-        quotient = tf.floordiv(1, zero, name="quotient")
+def test_error_has_the_operation_and_its_node_def(session: Any) -> None:
+    zero = tf.placeholder(tf.int32, [])
+    quotient = tf.floordiv(1, zero, name="quotient")
 
-        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
-            session.run(quotient, {zero: 0})
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        session.run(quotient, {zero: 0})
 
     assert caught.value.op is quotient.op
     assert caught.value.node_def.name == "quotient"
@@ -64,20 +63,19 @@ class Record:
     a: Any
 
 
-def test_sparse_tensor_is_fetched_in_every_kind_of_structure() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        sparse = tf.SparseTensor([[1, 2]], [5.0], [3, 4])
-        result = session.run(
-            [
-                sparse,
-                (sparse,),
-                {"a": [sparse]},
-                OrderedDict(a=sparse),
-                defaultdict(list, a=sparse),
-                Pair(sparse, {"b": sparse}),
-                Record(sparse),
-            ]
-        )
+def test_sparse_tensor_is_fetched_in_every_kind_of_structure(session: Any) -> None:
+    sparse = tf.SparseTensor([[1, 2]], [5.0], [3, 4])
+    result = session.run(
+        [
+            sparse,
+            (sparse,),
+            {"a": [sparse]},
+            OrderedDict(a=sparse),
+            defaultdict(list, a=sparse),
+            Pair(sparse, {"b": sparse}),
+            Record(sparse),
+        ]
+    )
 
     plain, in_tuple, in_dict, in_order, by_default, pair, record = result
     values = [plain, in_tuple[0], in_dict["a"][0], in_order["a"], by_default["a"]]
@@ -103,23 +101,22 @@ def test_open_session_may_be_collected_while_a_server_takes_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = cluster(tf, worker=1)["worker"][0]
-    with tf.Graph().as_default():
-        seven = tf.constant(7)
-        left = [tf.Session(server.target)]
-        assert left[0].run(seven) == 7
-        expected, draw = weakref.ref(left[0]), secrets.randbits
+    seven = tf.constant(7)
+    left = [tf.Session(server.target)]
+    assert left[0].run(seven) == 7
+    expected, draw = weakref.ref(left[0]), secrets.randbits
 
-        def collecting(bits: int) -> int:
-            left.clear()
-            gc.collect()
-            return draw(bits)
+    def collecting(bits: int) -> int:
+        left.clear()
+        gc.collect()
+        return draw(bits)
 
-        # The server draws a number for a session while it holds the lock of them all.
-        monkeypatch.setattr("kit.session.master.master.secrets.randbits", collecting)
-        with tf.Session(server.target) as session:
-            begun = in_thread(lambda: session.run(seven))
+    # The server draws a number for a session while it holds the lock of them all.
+    monkeypatch.setattr("kit.session.master.master.secrets.randbits", collecting)
+    with tf.Session(server.target) as session:
+        begun = in_thread(lambda: session.run(seven))
 
-            assert begun.result(20) == 7
+        assert begun.result(20) == 7
 
     assert expected() is None
 
@@ -141,17 +138,16 @@ def test_interactive_session_is_the_default_in_other_contexts_of_its_thread() ->
 
 
 def test_default_graph_of_kit_stays_apart() -> None:
-    with tf.Graph().as_default():
-        ours = tf.constant(1.0) + 1.0
+    ours = tf.constant(1.0) + 1.0
 
-    theirs = kit.constant(1.0) + np.float64(1.0)
+    theirs = in_thread(lambda: kit.constant(1.0) + np.float64(1.0)).result(20)
 
     assert not isinstance(theirs, tf.Tensor)
     assert isinstance(ours, tf.Tensor)
 
 
 def test_tensor_of_kit_is_refused() -> None:
-    theirs = kit.constant(1.0)
+    theirs = in_thread(lambda: kit.constant(1.0)).result(20)
 
     with pytest.raises(TypeError, match="graph of kit itself"):
         tf.convert_to_tensor(theirs)
@@ -159,48 +155,45 @@ def test_tensor_of_kit_is_refused() -> None:
 
 def test_only_an_interactive_session_here_overlooks_an_operation_nowhere() -> None:
     server = cluster(tf, w=1)["w"][0]
-    with tf.Graph().as_default():
-        seven = tf.constant(7)
-        with tf.device("/job:moon"):
-            tf.constant(8)
-        here, there = tf.InteractiveSession(), tf.Session(server.target)
-        try:
-            assert here.run(seven) == 7
-            with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
-                there.run(seven)
-        finally:
-            here.close()
-            there.close()
+    seven = tf.constant(7)
+    with tf.device("/job:moon"):
+        tf.constant(8)
+    here, there = tf.InteractiveSession(), tf.Session(server.target)
+    try:
+        assert here.run(seven) == 7
+        with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
+            there.run(seven)
+    finally:
+        here.close()
+        there.close()
 
 
 def test_operation_that_an_interactive_session_needs_later_is_placed_then() -> None:
-    with tf.Graph().as_default():
-        count = tf.Variable(1)
-        session = tf.InteractiveSession()
-        try:
-            session.run(count.initializer)
-            with tf.device("/job:moon"):
-                nowhere = tf.constant(8)
-            more = count.assign_add(2)
-            assert session.run([more, count * 10])[0] == 3
-            with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
-                session.run(nowhere)
-            assert session.run(count) == 3
-        finally:
-            session.close()
+    count = tf.Variable(1)
+    session = tf.InteractiveSession()
+    try:
+        session.run(count.initializer)
+        with tf.device("/job:moon"):
+            nowhere = tf.constant(8)
+        more = count.assign_add(2)
+        assert session.run([more, count * 10])[0] == 3
+        with pytest.raises(tf.errors.InvalidArgumentError, match="/job:moon"):
+            session.run(nowhere)
+        assert session.run(count) == 3
+    finally:
+        session.close()
 
 
 def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> None:
     servers = cluster(tf, ps=1, worker=1)
-    with tf.Graph().as_default():
-        with tf.device("/job:ps"):
-            variable = tf.Variable(0.0)
-            change = variable.assign_add(1.0)
-        with tf.device("/job:worker"), tf.control_dependencies([change]):
-            after = variable.read_value() * 10.0
-        with tf.Session(servers["worker"][0].target) as session:
-            session.run(variable.initializer)
-            seen = [float(session.run(after)) for _ in range(20)]
+    with tf.device("/job:ps"):
+        variable = tf.Variable(0.0)
+        change = variable.assign_add(1.0)
+    with tf.device("/job:worker"), tf.control_dependencies([change]):
+        after = variable.read_value() * 10.0
+    with tf.Session(servers["worker"][0].target) as session:
+        session.run(variable.initializer)
+        seen = [float(session.run(after)) for _ in range(20)]
 
     assert seen == [10.0 * (number + 1) for number in range(20)]
 
@@ -208,14 +201,13 @@ def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> 
 def test_servers_at_ipv6_addresses_are_targets_and_tasks() -> None:
     servers = [tf.train.Server({"local": ["[::1]:0"]}) for _ in range(2)]
     places = [server.target.removeprefix("grpc://") for server in servers]
-    with tf.Graph().as_default():
-        with tf.device("/job:worker/task:1"):
-            three = tf.constant(1.0) + 2.0
-        spec = tf.train.ClusterSpec({"worker": places})
-        config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
+    with tf.device("/job:worker/task:1"):
+        three = tf.constant(1.0) + 2.0
+    spec = tf.train.ClusterSpec({"worker": places})
+    config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
 
-        with tf.Session(servers[0].target, config=config) as session:
-            result = session.run(three)
+    with tf.Session(servers[0].target, config=config) as session:
+        result = session.run(three)
 
     assert all(place.startswith("[::1]:") for place in places)
     assert result == 3.0
@@ -229,15 +221,14 @@ def test_an_ipv6_target_that_cannot_be_one_is_refused_in_words(target: str) -> N
         tf.Session(target)
 
 
-def test_a_temporary_variable_is_refused_in_a_run_in_parts() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.placeholder(tf.float32, [2])
-        made = gen_state_ops.temporary_variable([2], tf.float32, "t")
-        first = tf.assign(made, x)
-        last = gen_state_ops.destroy_temporary_variable(first, "t")
+def test_a_temporary_variable_is_refused_in_a_run_in_parts(session: Any) -> None:
+    x = tf.placeholder(tf.float32, [2])
+    made = gen_state_ops.temporary_variable([2], tf.float32, "t")
+    first = tf.assign(made, x)
+    last = gen_state_ops.destroy_temporary_variable(first, "t")
 
-        with pytest.raises(tf.errors.InvalidArgumentError, match="use a variable"):
-            session.partial_run_setup([first, last], [x])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="use a variable"):
+        session.partial_run_setup([first, last], [x])
 
 
 def test_a_temporary_variable_is_on_a_server_too() -> None:

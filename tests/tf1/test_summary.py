@@ -257,11 +257,10 @@ def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         tf.summary.FileWriter(tmp_path / "taken")
 
 
-def test_traced_run_is_written_under_its_tag(tmp_path: Path) -> None:
+def test_traced_run_is_written_under_its_tag(tmp_path: Path, session: Any) -> None:
     noted = tf.RunMetadata()
     traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    with tf.Session() as session:
-        session.run(tf.constant(1) + 1, options=traced, run_metadata=noted)
+    session.run(tf.constant(1) + 1, options=traced, run_metadata=noted)
 
     with tf.summary.FileWriter(tmp_path) as writer:
         writer.add_run_metadata(noted, "step1", 1)

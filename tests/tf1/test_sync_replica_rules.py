@@ -80,18 +80,17 @@ def test_gradients_meet_where_their_variable_is_and_tokens_at_the_global_step() 
 
 
 def test_optimizer_refuses_what_it_cannot_synchronise() -> None:
-    with tf.Graph().as_default():
-        v = tf.Variable(1.0)
-        step = tf.train.create_global_step()
-        plain = tf.train.GradientDescentOptimizer(1.0)
-        optimizer = tf.train.SyncReplicasOptimizer(plain, 2)
+    v = tf.Variable(1.0)
+    step = tf.train.create_global_step()
+    plain = tf.train.GradientDescentOptimizer(1.0)
+    optimizer = tf.train.SyncReplicasOptimizer(plain, 2)
 
-        with pytest.raises(ValueError, match="Global step"):
-            optimizer.minimize(v * 2.0)
-        with pytest.raises(ValueError, match="at least one variable"):
-            optimizer.apply_gradients([], step)
-        with pytest.raises(ValueError, match="Unknown grad type"):
-            optimizer.apply_gradients([([1.0], v)], step)
+    with pytest.raises(ValueError, match="Global step"):
+        optimizer.minimize(v * 2.0)
+    with pytest.raises(ValueError, match="at least one variable"):
+        optimizer.apply_gradients([], step)
+    with pytest.raises(ValueError, match="Unknown grad type"):
+        optimizer.apply_gradients([([1.0], v)], step)
 
 
 def test_nothing_is_there_for_the_chief_before_gradients_are_applied() -> None:
@@ -122,39 +121,37 @@ def test_first_tokens_must_suffice_for_the_first_step() -> None:
         assert optimizer.get_init_tokens_op(0).name == "no_init_tokens"
 
 
-def test_hook_names_variables_that_nobody_has_initialised() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        optimizer, _, _ = made()
-        hook = optimizer.make_session_run_hook(is_chief=True)
-        hook.begin()
+def test_hook_names_variables_that_nobody_has_initialised(session: Any) -> None:
+    optimizer, _, _ = made()
+    hook = optimizer.make_session_run_hook(is_chief=True)
+    hook.begin()
 
-        with pytest.raises(RuntimeError, match="not initialized: v, global_step"):
-            hook.after_create_session(session, tf.train.Coordinator())
+    with pytest.raises(RuntimeError, match="not initialized: v, global_step"):
+        hook.after_create_session(session, tf.train.Coordinator())
 
 
 @pytest.mark.slow
-def test_averages_follow_the_variables_after_each_step() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        average = tf.train.ExponentialMovingAverage(0.5)
-        v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
-        step = tf.train.create_global_step()
-        optimizer = tf.train.SyncReplicasOptimizer(
-            tf.train.GradientDescentOptimizer(1.0),
-            *(1, 1),
-            variable_averages=average,
-            variables_to_average=[v],
-        )
-        train_op = optimizer.minimize(v * -8.0, step)
-        hook = optimizer.make_session_run_hook(is_chief=True, num_tokens=0)
-        hook.begin()
-        session.run(tf.global_variables_initializer())
-        coord = tf.train.Coordinator()
+def test_averages_follow_the_variables_after_each_step(session: Any) -> None:
+    average = tf.train.ExponentialMovingAverage(0.5)
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    step = tf.train.create_global_step()
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(1.0),
+        *(1, 1),
+        variable_averages=average,
+        variables_to_average=[v],
+    )
+    train_op = optimizer.minimize(v * -8.0, step)
+    hook = optimizer.make_session_run_hook(is_chief=True, num_tokens=0)
+    hook.begin()
+    session.run(tf.global_variables_initializer())
+    coord = tf.train.Coordinator()
 
-        hook.after_create_session(session, coord)
-        session.run(train_op)
-        shadow = average.average(v)
-        until(lambda: session.run(shadow) != 0.0)
-        coord.request_stop()
-        coord.join(stop_grace_period_secs=10.0)
+    hook.after_create_session(session, coord)
+    session.run(train_op)
+    shadow = average.average(v)
+    until(lambda: session.run(shadow) != 0.0)
+    coord.request_stop()
+    coord.join(stop_grace_period_secs=10.0)
 
-        assert session.run([v, shadow]) == [8.0, 4.0]
+    assert session.run([v, shadow]) == [8.0, 4.0]

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,17 +24,16 @@ from tests.tf1.servers import addresses
 
 def test_session_on_nobody_ends_at_its_deadline_and_names_the_target() -> None:
     (address,) = addresses(1)
-    with tf.Graph().as_default():
-        seven = tf.constant(7)
-        session = tf.Session(f"grpc://{address}")
+    seven = tf.constant(7)
+    session = tf.Session(f"grpc://{address}")
 
-        begin = time.monotonic()
-        with (
-            settings(run_deadline_s=3600.0),  # by this one it would not end here
-            pytest.raises(tf.errors.DeadlineExceededError) as caught,
-        ):
-            session.run(seven, options=tf.RunOptions(timeout_in_ms=100))
-        session.close()
+    begin = time.monotonic()
+    with (
+        settings(run_deadline_s=3600.0),  # by this one it would not end here
+        pytest.raises(tf.errors.DeadlineExceededError) as caught,
+    ):
+        session.run(seven, options=tf.RunOptions(timeout_in_ms=100))
+    session.close()
 
     assert time.monotonic() - begin >= 0.1
     assert f"grpc://{address} did not answer within 0.1 s" in str(caught.value)
@@ -65,14 +65,13 @@ def test_client_may_start_before_its_server() -> None:
 def test_run_names_the_task_that_is_not_up() -> None:
     here, there = addresses(2)
     server = tf.train.Server({"ps": [there], "worker": [here]}, "worker", 0)
-    with tf.Graph().as_default():
-        seven = tf.constant(7)
-        options = tf.RunOptions(timeout_in_ms=500)
-        with (
-            tf.Session(server.target) as session,
-            pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"),
-        ):
-            session.run(seven, options=options)
+    seven = tf.constant(7)
+    options = tf.RunOptions(timeout_in_ms=500)
+    with (
+        tf.Session(server.target) as session,
+        pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"),
+    ):
+        session.run(seven, options=options)
 
 
 def test_join_waits_as_long_as_the_server_serves() -> None:
@@ -185,50 +184,49 @@ def test_monitored_session_waits_for_a_task_that_comes_late(heard: Heard) -> Non
     ps, worker = addresses(2)
     spec = {"ps": [ps], "worker": [worker]}
     server = tf.train.Server(spec, "worker", 0)
-    with tf.Graph().as_default():
-        with tf.device("/job:ps/task:0"):
-            step = tf.train.get_or_create_global_step()
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
 
-        said, result = waits_and_says(
-            heard,
-            lambda: tf.train.MonitoredTrainingSession(server.target),
-            lambda: tf.train.Server(spec, "ps", 0),
-        )
-        with result as session:  # type: ignore[attr-defined]
-            assert session.run(step) == 0
+    said, result = waits_and_says(
+        heard,
+        lambda: tf.train.MonitoredTrainingSession(server.target),
+        lambda: tf.train.Server(spec, "ps", 0),
+    )
+    with result as session:  # type: ignore[attr-defined]
+        assert session.run(step) == 0
 
     assert said == ["still waiting for /job:ps/task:0 to come up"] * 2
 
 
-def test_run_that_computes_without_a_limit_says_where(heard: Heard) -> None:
+def test_run_that_computes_without_a_limit_says_where(
+    heard: Heard, session: Any
+) -> None:
     go_on = threading.Event()
 
     def compute() -> np.int32:
         go_on.wait(30)
         return np.int32(7)
 
-    with tf.Graph().as_default(), tf.Session() as session:
-        seven = tf.py_func(compute, [], tf.int32)
-        said, result = waits_and_says(heard, lambda: session.run(seven), go_on.set)
+    seven = tf.py_func(compute, [], tf.int32)
+    said, result = waits_and_says(heard, lambda: session.run(seven), go_on.set)
 
     where = "/job:localhost/task:0"
     assert said == [f"still waiting for the end of a computation on {where}"] * 2
     assert result == 7
 
 
-def test_queue_runner_that_waits_for_room_says_nothing(heard: Heard) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        full = tf.FIFOQueue(1, tf.int32, shared_name="full")
-        done = tf.FIFOQueue(1, tf.int32, shared_name="done")
-        tf.train.add_queue_runner(tf.train.QueueRunner(full, [full.enqueue(1)]))
-        put, take = done.enqueue(7), done.dequeue()
-        coord = tf.train.Coordinator()
-        threads = tf.train.start_queue_runners(session, coord)
-        said, _ = waits_and_says(
-            heard, lambda: session.run(take), lambda: session.run(put)
-        )
-        coord.request_stop()
-        coord.join(threads)
+def test_queue_runner_that_waits_for_room_says_nothing(
+    heard: Heard, session: Any
+) -> None:
+    full = tf.FIFOQueue(1, tf.int32, shared_name="full")
+    done = tf.FIFOQueue(1, tf.int32, shared_name="done")
+    tf.train.add_queue_runner(tf.train.QueueRunner(full, [full.enqueue(1)]))
+    put, take = done.enqueue(7), done.dequeue()
+    coord = tf.train.Coordinator()
+    threads = tf.train.start_queue_runners(session, coord)
+    said, _ = waits_and_says(heard, lambda: session.run(take), lambda: session.run(put))
+    coord.request_stop()
+    coord.join(threads)
 
     assert said == ["still waiting for an element in queue `done`"] * 2
 
@@ -357,15 +355,14 @@ def test_placement_is_logged_once_for_each_operation(
     server = tf.train.Server.create_local_server()
     config = tf.ConfigProto(log_device_placement=True)
     where = "/job:local/replica:0/task:0/device:CPU:0"
-    with tf.Graph().as_default():
-        c = tf.constant(1, name="c")
-        with tf.Session(server.target, config=config) as session:
-            session.run(c)
-            first = capsys.readouterr().err
-            d = tf.negative(c, name="d")
-            session.run(d)
-            session.run(c)
-            second = capsys.readouterr().err
+    c = tf.constant(1, name="c")
+    with tf.Session(server.target, config=config) as session:
+        session.run(c)
+        first = capsys.readouterr().err
+        d = tf.negative(c, name="d")
+        session.run(d)
+        session.run(c)
+        second = capsys.readouterr().err
 
     assert first == f"c: (Const): {where}\n"
     assert second == f"d: (Neg): {where}\n"

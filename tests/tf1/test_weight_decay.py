@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
+from tests.tf1.look import initialized
 
 RATE, DECAY = 0.1, 0.25
 START = np.array([[1.0, -2.0], [3.0, 0.5], [-1.0, 4.0]], np.float32)
@@ -36,15 +36,8 @@ class Adam:
         return rate * self.mean / (np.sqrt(self.square) + 1e-8)
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def after(train: Any, variable: Any, steps: int) -> Any:
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         for _ in range(steps):
             session.run(train)
         return session.run(variable)

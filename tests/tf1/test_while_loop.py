@@ -5,7 +5,7 @@ Expected values come from the same loop in Python, or from a closed formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,11 @@ import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as made:
-        yield made
+from tests.tf1.look import initialized
 
 
 def ran(fetches: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with initialized(tf) as session:
         return session.run(fetches, feeds)
 
 

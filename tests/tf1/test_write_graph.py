@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
@@ -12,10 +13,9 @@ from kit import tf1 as tf
 
 
 def test_graph_is_written_as_text_and_as_bytes_of_the_same_message(
-    tmp_path: Path,
+    tmp_path: Path, graph: Any
 ) -> None:
-    with tf.Graph().as_default() as graph:
-        tf.add(tf.constant(1.5, name="a"), 2.0, name="b")
+    tf.add(tf.constant(1.5, name="a"), 2.0, name="b")
     folder = tmp_path / "new" / "folder"
 
     text = tf.train.write_graph(graph, str(folder), "graph.pbtxt")

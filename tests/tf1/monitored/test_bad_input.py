@@ -23,12 +23,6 @@ class Fault(Exception):
     """What the hook of a user raises."""
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as result:
-        yield result
-
-
 def failing_in(method: str) -> Told:
     """Return a hook that raises in one of its methods."""
 

@@ -43,14 +43,13 @@ def counter(start: int = 0) -> tuple[Any, Any]:
 
 
 def test_chief_initialises_and_the_loop_ends_when_a_stop_is_requested() -> None:
-    with tf.Graph().as_default():
-        step, advance = counter()
-        supervisor = tf.train.Supervisor()
-        with supervisor.managed_session() as session:
-            while not supervisor.should_stop():
-                if session.run(advance) == 3:
-                    supervisor.request_stop()
-            reached = session.run(step)
+    step, advance = counter()
+    supervisor = tf.train.Supervisor()
+    with supervisor.managed_session() as session:
+        while not supervisor.should_stop():
+            if session.run(advance) == 3:
+                supervisor.request_stop()
+        reached = session.run(step)
 
     assert reached == 3
     with pytest.raises(RuntimeError, match="closed"):
@@ -70,54 +69,51 @@ def test_arguments_stand_in_the_order_of_the_original() -> None:
 
 
 def test_graph_takes_no_operation_once_it_has_a_supervisor() -> None:
-    with tf.Graph().as_default():
-        counter()
-        tf.train.Supervisor()
+    counter()
+    tf.train.Supervisor()
 
-        with pytest.raises(RuntimeError, match="finalized"):
-            tf.constant(1.0)
+    with pytest.raises(RuntimeError, match="finalized"):
+        tf.constant(1.0)
 
 
-def test_what_stands_in_a_collection_is_used_and_what_is_made_enters_one() -> None:
-    with tf.Graph().as_default() as graph:
-        step, _ = counter()
-        own = tf.group(step.initializer)
-        tf.add_to_collection(tf.GraphKeys.INIT_OP, own)
-        supervisor = tf.train.Supervisor()
+def test_what_stands_in_a_collection_is_used_and_what_is_made_enters_one(
+    graph: Any,
+) -> None:
+    step, _ = counter()
+    own = tf.group(step.initializer)
+    tf.add_to_collection(tf.GraphKeys.INIT_OP, own)
+    supervisor = tf.train.Supervisor()
 
-        assert supervisor.init_op is own
-        assert graph.get_collection(tf.GraphKeys.SAVERS) == [supervisor.saver]
-        assert graph.get_collection(tf.GraphKeys.READY_OP) == [supervisor.ready_op]
-        assert supervisor.ready_for_local_init_op is None
-        assert supervisor.global_step.op.name == "global_step"
+    assert supervisor.init_op is own
+    assert graph.get_collection(tf.GraphKeys.SAVERS) == [supervisor.saver]
+    assert graph.get_collection(tf.GraphKeys.READY_OP) == [supervisor.ready_op]
+    assert supervisor.ready_for_local_init_op is None
+    assert supervisor.global_step.op.name == "global_step"
 
 
 def test_graph_without_variables_has_no_saver_and_needs_none(tmp_path: Path) -> None:
-    with tf.Graph().as_default():
-        two = tf.constant(2)
-        supervisor = tf.train.Supervisor(logdir=tmp_path)
-        with supervisor.managed_session() as session:
-            assert session.run(two) == 2
+    two = tf.constant(2)
+    supervisor = tf.train.Supervisor(logdir=tmp_path)
+    with supervisor.managed_session() as session:
+        assert session.run(two) == 2
 
     assert supervisor.saver is None
 
 
 def test_init_fn_changes_what_init_op_has_set() -> None:
-    with tf.Graph().as_default():
-        weight = tf.Variable(1.0)
-        change = weight.assign(6.0)
-        supervisor = tf.train.Supervisor(init_fn=lambda session: session.run(change))
-        with supervisor.managed_session() as session:
-            assert session.run(weight) == 6.0
+    weight = tf.Variable(1.0)
+    change = weight.assign(6.0)
+    supervisor = tf.train.Supervisor(init_fn=lambda session: session.run(change))
+    with supervisor.managed_session() as session:
+        assert session.run(weight) == 6.0
 
 
 def test_fed_values_reach_the_init_op() -> None:
-    with tf.Graph().as_default():
-        start = tf.placeholder(tf.float32, [])
-        weight = tf.Variable(start)
-        supervisor = tf.train.Supervisor(init_feed_dict={start: 2.5})
-        with supervisor.managed_session() as session:
-            assert session.run(weight) == 2.5
+    start = tf.placeholder(tf.float32, [])
+    weight = tf.Variable(start)
+    supervisor = tf.train.Supervisor(init_feed_dict={start: 2.5})
+    with supervisor.managed_session() as session:
+        assert session.run(weight) == 2.5
 
 
 def test_chief_saves_when_it_begins_and_the_next_goes_on_from_there(
@@ -141,22 +137,20 @@ def test_chief_saves_when_it_begins_and_the_next_goes_on_from_there(
 
 
 def test_chief_that_saves_every_0_seconds_saves_nothing(tmp_path: Path) -> None:
-    with tf.Graph().as_default():
-        counter()
-        supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0)
-        with supervisor.managed_session():
-            pass
+    counter()
+    supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0)
+    with supervisor.managed_session():
+        pass
 
     assert tf.train.latest_checkpoint(str(tmp_path)) is None
 
 
 def test_services_without_a_folder_are_refused_aloud(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, session: Any
 ) -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        counter()
+    counter()
 
-        assert tf.train.Supervisor().start_standard_services(session) is None
+    assert tf.train.Supervisor().start_standard_services(session) is None
 
     assert "need a 'logdir'" in caplog.text
 
@@ -195,34 +189,31 @@ def test_worker_without_a_chief_says_what_has_no_value() -> None:
 
 
 def test_worker_may_not_leave_open_where_a_variable_is() -> None:
-    with tf.Graph().as_default():
-        counter()
+    counter()
 
-        with pytest.raises(ValueError, match=r"'global_step'.*replica_device_setter"):
-            tf.train.Supervisor(is_chief=False)
+    with pytest.raises(ValueError, match=r"'global_step'.*replica_device_setter"):
+        tf.train.Supervisor(is_chief=False)
 
 
-def test_worker_may_not_start_the_services_of_a_chief() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        supervisor = tf.train.Supervisor(is_chief=False)
+def test_worker_may_not_start_the_services_of_a_chief(session: Any) -> None:
+    supervisor = tf.train.Supervisor(is_chief=False)
 
-        with pytest.raises(RuntimeError, match="Only chief"):
-            supervisor.start_standard_services(session)
+    with pytest.raises(RuntimeError, match="Only chief"):
+        supervisor.start_standard_services(session)
 
 
 def test_error_of_the_block_comes_out_once_all_threads_have_ended() -> None:
     seen: list[Any] = []
-    with tf.Graph().as_default():
-        counter()
-        supervisor = tf.train.Supervisor()
+    counter()
+    supervisor = tf.train.Supervisor()
 
-        def train() -> None:
-            with supervisor.managed_session() as session:
-                seen.extend([session, supervisor.loop(0.01, lambda: None)])
-                raise KeyError("mine")
+    def train() -> None:
+        with supervisor.managed_session() as session:
+            seen.extend([session, supervisor.loop(0.01, lambda: None)])
+            raise KeyError("mine")
 
-        with pytest.raises(KeyError, match="mine"):
-            train()
+    with pytest.raises(KeyError, match="mine"):
+        train()
 
     session, looper = seen
     assert not looper.is_alive()
@@ -231,11 +222,10 @@ def test_error_of_the_block_comes_out_once_all_threads_have_ended() -> None:
 
 
 def test_end_of_the_input_ends_the_block_without_an_error() -> None:
-    with tf.Graph().as_default():
-        counter()
-        supervisor = tf.train.Supervisor()
-        with supervisor.managed_session():
-            raise tf.errors.OutOfRangeError(None, None, "no more")
+    counter()
+    supervisor = tf.train.Supervisor()
+    with supervisor.managed_session():
+        raise tf.errors.OutOfRangeError(None, None, "no more")
 
     assert supervisor.should_stop()
 
@@ -244,62 +234,57 @@ def test_error_of_a_thread_stops_the_loop_and_comes_out_of_the_block() -> None:
     def fail() -> None:
         raise ValueError("from the thread")
 
-    with tf.Graph().as_default():
-        counter()
-        supervisor = tf.train.Supervisor()
+    counter()
+    supervisor = tf.train.Supervisor()
 
-        def train() -> None:
-            with supervisor.managed_session():
-                supervisor.loop(None, fail)
-                until(supervisor.should_stop)
+    def train() -> None:
+        with supervisor.managed_session():
+            supervisor.loop(None, fail)
+            until(supervisor.should_stop)
 
-        with pytest.raises(ValueError, match="from the thread"):
-            train()
+    with pytest.raises(ValueError, match="from the thread"):
+        train()
 
 
 def test_session_that_cannot_be_made_says_why_and_not_what_was_to_be_closed() -> None:
-    with tf.Graph().as_default():
-        tf.Variable(1.0)
-        supervisor = tf.train.Supervisor(init_op=None, local_init_op=None)
+    tf.Variable(1.0)
+    supervisor = tf.train.Supervisor(init_op=None, local_init_op=None)
 
-        with (
-            pytest.raises(RuntimeError, match="Model is not initialized"),
-            supervisor.managed_session(),
-        ):
-            pytest.fail("there is no session")
+    with (
+        pytest.raises(RuntimeError, match="Model is not initialized"),
+        supervisor.managed_session(),
+    ):
+        pytest.fail("there is no session")
 
 
 def test_supervisor_that_has_stopped_makes_another_session() -> None:
-    with tf.Graph().as_default():
-        _, advance = counter()
-        supervisor = tf.train.Supervisor()
-        for _ in range(2):
-            with supervisor.managed_session() as session:
-                assert not supervisor.should_stop()
-                assert session.run(advance) == 1
+    _, advance = counter()
+    supervisor = tf.train.Supervisor()
+    for _ in range(2):
+        with supervisor.managed_session() as session:
+            assert not supervisor.should_stop()
+            assert session.run(advance) == 1
 
 
 def test_queue_runners_of_the_graph_run_until_the_end() -> None:
-    with tf.Graph().as_default():
-        counter()
-        queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
-        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(8)]))
-        taken = queue.dequeue()
-        supervisor = tf.train.Supervisor(stop_grace_secs=20)
-        with supervisor.managed_session() as session:
-            assert [session.run(taken) for _ in range(5)] == [8] * 5
+    counter()
+    queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(8)]))
+    taken = queue.dequeue()
+    supervisor = tf.train.Supervisor(stop_grace_secs=20)
+    with supervisor.managed_session() as session:
+        assert [session.run(taken) for _ in range(5)] == [8] * 5
 
 
 def test_summaries_reach_the_writer_with_their_step(tmp_path: Path) -> None:
     writer = Writer()
-    with tf.Graph().as_default():
-        step, _ = counter(start=4)
-        supervisor = tf.train.Supervisor(
-            logdir=tmp_path, summary_op=step * 10, summary_writer=writer
-        )
-        with supervisor.managed_session() as session:
-            supervisor.summary_computed(session, "by hand")
-            until(lambda: {("by hand", 4), (40, 4)} <= set(writer.told))
+    step, _ = counter(start=4)
+    supervisor = tf.train.Supervisor(
+        logdir=tmp_path, summary_op=step * 10, summary_writer=writer
+    )
+    with supervisor.managed_session() as session:
+        supervisor.summary_computed(session, "by hand")
+        until(lambda: {("by hand", 4), (40, 4)} <= set(writer.told))
 
     assert writer.is_closed
 
@@ -307,15 +292,14 @@ def test_summaries_reach_the_writer_with_their_step(tmp_path: Path) -> None:
 def test_summary_that_must_be_fed_ends_the_training_and_says_what_to_write(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with tf.Graph().as_default():
-        x = tf.placeholder(tf.float32, [], name="x")
-        tf.summary.scalar("loss", x)
-        supervisor = tf.train.Supervisor(logdir=tmp_path)
-        with (
-            pytest.raises(tf.errors.InvalidArgumentError, match="'x' was not fed"),
-            supervisor.managed_session(),
-        ):
-            assert supervisor.coord.wait_for_stop(60)
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.summary.scalar("loss", x)
+    supervisor = tf.train.Supervisor(logdir=tmp_path)
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="'x' was not fed"),
+        supervisor.managed_session(),
+    ):
+        assert supervisor.coord.wait_for_stop(60)
 
     assert "summary_op=None" in caplog.text
 
@@ -323,14 +307,13 @@ def test_summary_that_must_be_fed_ends_the_training_and_says_what_to_write(
 def test_tensorboard_shows_what_a_chief_with_a_folder_has_trained(
     tmp_path: Path,
 ) -> None:
-    with tf.Graph().as_default():
-        step, _ = counter(start=4)
-        tf.summary.scalar("ten", step * 10)
-        supervisor = tf.train.Supervisor(logdir=tmp_path)
-        with supervisor.managed_session() as session:
-            mine = session.run(supervisor.summary_op)
-            supervisor.summary_computed(session, mine, global_step=9)
-            until(lambda: {"ten", "global_step/sec"} <= tags_in(tmp_path))
+    step, _ = counter(start=4)
+    tf.summary.scalar("ten", step * 10)
+    supervisor = tf.train.Supervisor(logdir=tmp_path)
+    with supervisor.managed_session() as session:
+        mine = session.run(supervisor.summary_op)
+        supervisor.summary_computed(session, mine, global_step=9)
+        until(lambda: {"ten", "global_step/sec"} <= tags_in(tmp_path))
 
     seen = EventAccumulator(str(tmp_path)).Reload()
     assert (9, 40.0) in [(Scalar.step, Scalar.value) for Scalar in seen.Scalars("ten")]
@@ -342,26 +325,24 @@ def test_summaries_that_nobody_can_write_are_lost_aloud(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with tf.Graph().as_default():
-        step, _ = counter()
-        tf.summary.scalar("ten", step * 10)
-        supervisor = tf.train.Supervisor(logdir=tmp_path)
-        with (
-            supervisor.managed_session() as session,
-            pytest.raises(RuntimeError, match=r"pip install 'psring\[tensorboard\]'"),
-        ):
-            supervisor.summary_computed(session, b"")
+    step, _ = counter()
+    tf.summary.scalar("ten", step * 10)
+    supervisor = tf.train.Supervisor(logdir=tmp_path)
+    with (
+        supervisor.managed_session() as session,
+        pytest.raises(RuntimeError, match=r"pip install 'psring\[tensorboard\]'"),
+    ):
+        supervisor.summary_computed(session, b"")
 
     assert "The summaries are lost" in caplog.text
     assert tf.train.latest_checkpoint(str(tmp_path)) is not None
 
 
-def test_worker_has_no_writer_and_refuses_a_summary() -> None:
-    with tf.Graph().as_default(), tf.Session() as session:
-        supervisor = tf.train.Supervisor(is_chief=False, summary_writer=Writer())
+def test_worker_has_no_writer_and_refuses_a_summary(session: Any) -> None:
+    supervisor = tf.train.Supervisor(is_chief=False, summary_writer=Writer())
 
-        with pytest.raises(RuntimeError, match="requires a summary writer"):
-            supervisor.summary_computed(session, "lost")
+    with pytest.raises(RuntimeError, match="requires a summary writer"):
+        supervisor.summary_computed(session, "lost")
 
 
 def test_rate_of_steps_is_logged(

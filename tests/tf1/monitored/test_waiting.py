@@ -134,12 +134,11 @@ def test_server_that_is_not_up_is_named() -> None:
     (ps,) = addresses(1)
     here = addresses(1)
     server = tf.train.Server({"ps": [ps], "worker": here}, "worker", 0)
-    with tf.Graph().as_default():
-        counting()
+    counting()
 
-        config = tf.ConfigProto(operation_timeout_in_ms=200)
-        with pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"):
-            tf.train.MonitoredTrainingSession(server.target, config=config)
+    config = tf.ConfigProto(operation_timeout_in_ms=200)
+    with pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"):
+        tf.train.MonitoredTrainingSession(server.target, config=config)
 
 
 @pytest.mark.slow
@@ -181,13 +180,12 @@ def test_run_that_is_aborted_again_and_again_is_repeated() -> None:
                 raise tf.errors.AbortedError(None, None, "no luck")
 
     hook = Aborting()
-    with tf.Graph().as_default():
-        _, count = counting(ps="")
-        with (
-            settings(run_deadline_s=0.01),
-            tf.train.MonitoredSession(hooks=[hook]) as session,
-        ):
-            session.run(count)
+    _, count = counting(ps="")
+    with (
+        settings(run_deadline_s=0.01),
+        tf.train.MonitoredSession(hooks=[hook]) as session,
+    ):
+        session.run(count)
 
     assert hook.book.count("after") == 4
     assert "end" in hook.book
