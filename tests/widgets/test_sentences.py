@@ -49,6 +49,19 @@ def test_a_lost_task_is_named_once() -> None:
     assert sentences.alarms(replace(NOW, lost=lost, error=error)) == [error]
 
 
+def test_a_lost_task_that_the_error_names_is_not_told_twice() -> None:
+    # Who watches it finds its address dead, and the coordinator its links.
+    lost = {
+        "worker:1": "/job:worker/task:1 is gone, or the way to it is cut.",
+        "worker:10": "/job:worker/task:10 is gone, or the way to it is cut.",
+    }
+    error = "PeerLost: /job:worker/task:10 is gone: its links closed."
+
+    told = sentences.alarms(replace(NOW, lost=lost, error=error))
+
+    assert told == [lost["worker:1"], error]
+
+
 def test_what_is_requested_is_said_until_it_holds() -> None:
     requested = replace(NOW, switching="ring", halting="pausing")
 

@@ -5,11 +5,13 @@ Pure. It is made from the same moment as the picture, so the two cannot disagree
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from kit.demo.verdict import number_text
 from kit.markup import Html, joined, markup
 from kit.settings import INSECURE
+from kit.task import Task
 from kit.trace.named_rows import listed
 from kit.trace.trace import Trace
 from widgets.board.run_state import WINDOW_NS, GroupFacts, Moment, whole_steps
@@ -94,10 +96,19 @@ def alarms(moment: Moment) -> list[str]:
     ['The links of this training have insecure=True: no encryption.']
     """
     sentences = [f"The links of this training have {INSECURE}."] * moment.insecure
-    sentences += [text for text in moment.lost.values() if text not in moment.error]
+    sentences += [
+        text
+        for name, text in moment.lost.items()
+        # What the error says of the task, who watches it says in other words.
+        if text not in moment.error and not _names(moment.error, name)
+    ]
     if moment.refused:
         sentences.append(f"The last request was not taken up: {moment.refused}")
     return [*sentences, moment.error] if moment.error else sentences
+
+
+def _names(error: str, task: str) -> bool:
+    return re.search(rf"{Task.parse(task)}\b", error) is not None
 
 
 def placement(moment: Moment) -> list[str]:
