@@ -72,12 +72,21 @@ class CallSeen:
         return f"{self.text} at {self.line}" if self.line else self.text
 
 
-def differ(number: int, calls: Mapping[str, CallSeen]) -> str:
+def numbered(number: int, generation: int) -> str:
+    """Return what errors call a collective; calls are counted anew after a failure.
+
+    >>> numbered(7, generation=0), numbered(1, generation=2)
+    ('call 7', 'call 1 after the last failure')
+    """
+    return f"call {number}{' after the last failure' if generation else ''}"
+
+
+def differ(call: str, calls: Mapping[str, CallSeen]) -> str:
     """Return the sentence for calls that do not agree, by task.
 
     >>> one = CallSeen("barrier()", "a.py, line 3")
     >>> two = CallSeen("broadcast(root=0)", "")
-    >>> differ(7, {"worker:0": one, "worker:1": one, "worker:2": two})[:72]
+    >>> differ("call 7", {"worker:0": one, "worker:1": one, "worker:2": two})[:72]
     'call 7: worker:0, worker:1 are in barrier() at a.py, line 3; worker:2 is'
     """
     by_words: dict[str, list[str]] = {}
@@ -88,7 +97,7 @@ def differ(number: int, calls: Mapping[str, CallSeen]) -> str:
         for words, tasks in by_words.items()
     ]
     return (
-        f"call {number}: {'; '.join(parts)}. No byte has moved. All tasks of a group "
+        f"{call}: {'; '.join(parts)}. No byte has moved. All tasks of a group "
         f"make the same calls in the same order."
     )
 

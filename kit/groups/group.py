@@ -18,7 +18,7 @@ from kit.errors import (
     MemberMismatch,
 )
 from kit.groups import scope
-from kit.groups.calls import CallSeen, Signature, differ, signature_of
+from kit.groups.calls import CallSeen, Signature, differ, numbered, signature_of
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
 from kit.groups.history import CallNote
 from kit.groups.messages import GroupMessage, Messages, Pending
@@ -540,7 +540,8 @@ class TaskGroup:
 
     def _call(self, text: str) -> CallUnderWay:
         where = scope.caller(sys._getframe(1))
-        return CallUnderWay(0, text, where, time.monotonic())
+        now = time.monotonic()
+        return CallUnderWay(0, self._state.generation, text, where, now)
 
     def _collective(
         self,
@@ -563,6 +564,7 @@ class TaskGroup:
         with state.in_call(call):
             state.number += 1
             call.number = number = state.number
+            call.generation = state.generation
             links = state.links()
             forms = self._compared(links, call, signature, value.form, own)
             met, waited = time.monotonic_ns(), 0
@@ -609,7 +611,7 @@ class TaskGroup:
         calls: dict[str, CallSeen] = self._watch.calls_of(
             self._watch.ask_all(), call.number
         )
-        return MemberMismatch(differ(call.number, calls))
+        return MemberMismatch(differ(numbered(call.number, call.generation), calls))
 
     def _carried_out(
         self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], value: Value

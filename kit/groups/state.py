@@ -25,7 +25,7 @@ from kit.errors import (
     to_plain,
 )
 from kit.groups import scope
-from kit.groups.calls import CallSeen
+from kit.groups.calls import CallSeen, numbered
 from kit.groups.generation import GroupLinks, GroupServices, Members
 from kit.groups.history import CallHistory, CallNote
 from kit.groups.mailbox import Mailbox
@@ -66,7 +66,8 @@ class Talks(GroupServices, Protocol):
 class CallUnderWay:
     """What the user's thread is in."""
 
-    number: int  # of the collective; 0 for a message
+    number: int  # of the collective, in its generation; 0 for a message
+    generation: int
     text: str
     where: tuple[str, int]
     since: float  # by the clock of deadlines
@@ -78,8 +79,8 @@ class CallUnderWay:
     @property
     def words(self) -> str:
         """The call with its number and line: `call 7, barrier() at ring.py, line 3`."""
-        number = f"call {self.number}, " if self.number else ""
-        return f"{number}{self.seen.words}"
+        call = f"{numbered(self.number, self.generation)}, " if self.number else ""
+        return f"{call}{self.seen.words}"
 
     @property
     def seen(self) -> CallSeen:

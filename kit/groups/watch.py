@@ -27,7 +27,7 @@ from kit.errors import (
     from_plain,
 )
 from kit.groups import scope
-from kit.groups.calls import CallSeen, Waiting, differ, stuck
+from kit.groups.calls import CallSeen, Waiting, differ, numbered, stuck
 from kit.groups.state import GroupState, lost_in
 
 LOOK_S = 0.25  # how often a call that lasts is looked into
@@ -141,7 +141,8 @@ class CallWatch:
         number = self.state.number
         calls = self.calls_of(statuses, number)
         texts = {self._comparable(call) for call in calls.values()}
-        return MemberMismatch(differ(number, calls)) if len(texts) > 1 else None
+        call = numbered(number, self.state.generation)
+        return MemberMismatch(differ(call, calls)) if len(texts) > 1 else None
 
     def _comparable(self, seen: CallSeen) -> str:
         what, _, _ = seen.text.partition("(")

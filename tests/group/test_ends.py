@@ -136,6 +136,17 @@ def test_error_of_one_task_in_a_call_ends_it_on_all() -> None:
         assert "worker:1, worker:2 are in all_reduce(float64[3])" in str(error)
 
 
+def test_errors_say_that_calls_are_counted_from_the_last_failure_on() -> None:
+    with scene(2) as stage:
+        stage.play(lambda group: group.barrier(), lambda group: group.barrier())
+        other = (lambda group: group.barrier(), lambda group: group.all_reduce(1))
+
+        first, second = (str(stage.errors(*other)[0]) for _ in range(2))
+
+    assert first.startswith("call 2: worker:0 is in barrier()")
+    assert second.startswith("call 1 after the last failure: worker:0 is in barrier()")
+
+
 @pytest.mark.slow
 def test_server_that_stops_ends_the_calls_of_the_others() -> None:
     with scene(2) as stage:
