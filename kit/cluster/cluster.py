@@ -841,7 +841,7 @@ class Cluster:
                 raise
             text = error.message + SHOW_AGAIN
             raise ClusterBusy(text, task=error.task) from error
-        self._work = replace(work, params=None) if job.generation else None
+        self._work = replace(work, params=None) if job.generation.is_followed else None
         return self._run
 
     def bring(self, topology: str) -> None:

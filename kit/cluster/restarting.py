@@ -78,7 +78,7 @@ def join(
 
     async def ask(task: Task) -> None:
         job = run.job
-        takes_in = job.is_elastic or (job.generation and task in job.tasks)
+        takes_in = job.is_elastic or (job.generation.is_followed and task in job.tasks)
         if not run.done and takes_in:
             await supervisor.calls.perform({task: payload}, limit_s, "join")
 

@@ -379,8 +379,7 @@ class AskedMembers:
         self._at, self._shards = None, {}
 
     def _rows(self, digests: list[Any]) -> Rows:
-        generation = self._job.generation
-        number = generation.n_changes if generation is not None else 0
+        number = self._job.generation.n_changes
         return rows_of(
             DIGEST,
             (

@@ -105,7 +105,7 @@ def prepare(job: Job) -> dict[int, str]:
 
 def begin(job: Job, work: Work | None) -> None:
     """Begin this task's part in a training."""
-    if job.generation is not None:
+    if job.generation.is_followed:
         current().trainings.begin_elastic(job, work)
     else:
         current().trainings.begin(job, work)

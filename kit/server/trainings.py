@@ -153,7 +153,8 @@ class Trainings:
     def begin_elastic(self, job: Job, work: Work | None) -> None:
         """Start this process's part in generations; raises as `begin` does."""
         generation = job.generation
-        if generation is None or self.task.short not in generation.processes:
+        is_followed = generation.is_followed
+        if not is_followed or self.task.short not in generation.processes:
             raise InvalidArgumentError(f"{self.task} takes no part in run {job.run}.")
         self._see_watchers_off()
         with self._guard:
@@ -221,7 +222,8 @@ class Trainings:
         last, self.member, self._refusal = self.member, member, None
         if last is not None:
             last.release()
-            if last.job.generation is None:  # else its processes agree on what follows
+            # Processes of an elastic training agree themselves on what follows.
+            if not last.job.generation.is_followed:
                 self._past.append(last.job.run)
         member.start()  # under the guard: `close` finds it started, or not at all
         return member
@@ -329,13 +331,13 @@ class Trainings:
 
     def ended(self, member: Member) -> None:
         """See `Services`."""
-        if self._elastic is not None and member.job.generation is not None:
+        if self._elastic is not None and member.job.generation.is_followed:
             self._elastic.ended(member)
 
     def share(self, run: str) -> None:
         """Tell other processes what is requested of an elastic training."""
         member = self.find(run)
-        if member.job.generation is not None and member.coordinator is not None:
+        if member.job.generation.is_followed and member.coordinator is not None:
             elastic = self.elastic(member.job.generation.origin)
             elastic.share(run, member.coordinator.plain_log())
 
@@ -495,7 +497,7 @@ class Trainings:
         limits, coordinator = job.settings, job.tasks[job.coordinator]
         # Somebody may still be starting the coordinator of a first generation. In a
         # later one it was begun before this member was (`Succession`).
-        is_later = job.generation is not None and job.generation.number > 0
+        is_later = job.generation.number > 0
         limit_s = _silent_s(limits) if is_later else limits.start_deadline_s
         deadline = time.monotonic() + limit_s
         while (now := time.monotonic()) < deadline:

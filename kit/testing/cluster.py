@@ -88,7 +88,7 @@ class LocalCluster(BareCluster):
         ):
             needs_work = server.task.job != "ps" or job.is_elastic
             its_work = work if needs_work else None
-            if job.generation is not None:
+            if job.generation.is_followed:
                 server.trainings.begin_elastic(job, its_work)
             else:
                 server.trainings.begin(job, its_work)

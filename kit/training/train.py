@@ -67,6 +67,7 @@ from kit.training.arguments import (
     whole,
 )
 from kit.training.client.run import Run, TrainingRecorder
+from kit.training.core.axes import OneGeneration
 from kit.training.core.job import Job, Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import STATE, requested
@@ -391,13 +392,14 @@ def _begin(
     **agreed: Any,
 ) -> Run:
     run_id = secrets.token_hex(16)
-    tasks, hosts, generation = tuple(cluster.tasks), tuple(cluster.hosts), None
+    tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
+    generation = OneGeneration()
     if elastic is not False:
         members_of = load("kit.training.features.elastic.options:members_of")
         tasks, hosts, generation = members_of(elastic, tasks, hosts, run_id)
     elif 0 < agreed["aggregate"] < sum(task.job != "ps" for task in tasks):
         staying = load_if_there("kit.training.features.elastic.options:staying")
-        generation = staying and staying(run_id, tasks)
+        generation = staying(run_id, tasks) if staying else generation
     specs = specs_of(work.params or {})
     agreed["keeps_state"] = STATE in requested(work.step)
     work.compressor, compressed = compression_of(

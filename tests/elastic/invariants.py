@@ -39,7 +39,6 @@ class Invariants:
     def commits(self, run: Run) -> None:
         """A run commits a step."""
         generation = run.job.generation
-        assert generation is not None
         self.committed.add(run.job.run)
         # Of one whose processes have all ended nothing is left: it is done again.
         for machine in self.world.living():

@@ -165,7 +165,6 @@ class Run:
         if member.is_over:
             return
         generation = self.job.generation
-        assert generation is not None
         made = Shard(
             *(CopyPoint(self.step, generation.number, 1), member.me),
             *(tuple(range(len(self.job.tasks))), ()),
@@ -199,7 +198,6 @@ class Run:
     def leave(self, name: str) -> None:
         """Ask the coordinator to go on without a process, as `run.leave` does."""
         generation, leads = self.job.generation, self.members.get(self.job.coordinator)
-        assert generation is not None
         if leads is None or leads.is_over or leads.coordinator is None:
             return
         log = leads.coordinator.log

@@ -77,7 +77,7 @@ def lose(cluster: ProcessCluster, run: kit.Run, task: Task) -> float:
 
     def is_whole() -> bool:
         generation = run.newest_job.generation
-        return generation is not None and lost <= {*generation.processes}
+        return lost <= {*generation.processes}
 
     until(lambda: is_whole() and run.copied >= 0, 60)
     return took

@@ -48,7 +48,6 @@ def cluster() -> Iterator[ProcessCluster]:
 
 
 def hosts_of(run: Run) -> set[str]:
-    assert run.newest_job.generation is not None
     return {
         position for position in run.newest_job.generation.places if position != "ps:0"
     }

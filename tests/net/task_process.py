@@ -52,7 +52,7 @@ class Process:
     def begin(self, job: dict[str, Any], model: str) -> None:
         first = MODELS[model]
         work, agreed = Work(first.step, first.data, first.params), Job.from_plain(job)
-        if agreed.generation is not None:
+        if agreed.generation.is_followed:
             self.server.trainings.begin_elastic(agreed, work)
             return
         is_ps = self.server.task.job == "ps"

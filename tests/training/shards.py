@@ -9,6 +9,7 @@ from typing import Any
 from kit.exchange.plan import NOW, Owned
 from kit.exchange.ports.memory import Memory, physical
 from kit.exchange.ports.port import Stamp
+from kit.training.core.axes import OneGeneration
 from kit.training.core.snapshot import Shard, private, take
 
 
@@ -21,7 +22,7 @@ def shard_of(
 ) -> Shard:
     """Take a member's shard before step 5."""
     context: Any = SimpleNamespace(
-        job=SimpleNamespace(slots=slots, generation=None),
+        job=SimpleNamespace(slots=slots, generation=OneGeneration()),
         me=me,
         owners=owners,
         memory=memory,

@@ -51,7 +51,7 @@ def hosted(
         len(changes),
         places,
         more,
-        expected,
+        known=expected,
         changes=changes,
         n_changes=len(changes),
     )
@@ -154,7 +154,7 @@ def test_who_serves_in_the_place_of_a_lost_server_stands_above_the_workers() -> 
 
 def test_a_crowded_picture_says_less_and_nothing_outside_of_its_boxes() -> None:
     many = tuple(f"worker:{n}" for n in range(16))
-    generation = Generation("", 1, ("worker:0",) * 16, (), many, changes=(LOST,))
+    generation = Generation("", 1, ("worker:0",) * 16, (), known=many, changes=(LOST,))
     result = Moment(Hosting(many, generation).tasks, topology="ring")
     result = replace(result, hosting=Hosting(many, generation))
 

@@ -186,10 +186,9 @@ def _hosts(run: Run, hosting: Hosting | None) -> tuple[str, ...]:
 
     The host of a task that joined later is not known; then all are drawn as on one.
     """
-    first = run.job.generation
-    if hosting is None or first is None or not run.job.hosts:
+    if hosting is None or not run.job.hosts:
         return run.job.hosts
-    host_of = dict(zip(first.places, run.job.hosts, strict=True))
+    host_of = dict(zip(run.job.generation.places, run.job.hosts, strict=True))
     hosts = [host_of.get(process, "") for process in hosting.processes]
     return tuple(hosts) if all(hosts) else ()
 

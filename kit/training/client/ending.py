@@ -58,17 +58,14 @@ class Ending:
         Any member of an elastic training may say so: the trusted one may have been lost
         right after it.
         """
-        if job.generation is not None and any(
-            member.state == "done" for member in watched
-        ):
-            return True
-        return watched[self._trusted].state == "done"
+        who = watched if job.generation.is_followed else [watched[self._trusted]]
+        return any(member.state == "done" for member in who)
 
     def _is_decided(self, job: Job, watched: Sequence[Watched], now: float) -> bool:
         first = watched[self._trusted]
         if first.is_concluded:
             return True
-        if job.generation is not None:  # another generation may follow
+        if job.generation.is_followed:  # another generation may follow
             return False
         lost = [
             number

@@ -178,8 +178,8 @@ class TrainingFacts:
 
     def changes(self) -> tuple[Change, ...]:
         """Return why the generations of an elastic training followed each other."""
-        generation = self._job.generation
-        return generation.changes if generation is not None else ()
+        changes: tuple[Change, ...] = self._job.generation.changes
+        return changes
 
     def unrepeatable(self) -> dict[int, int]:
         """Return by member the first step that had another loss when done again.

@@ -89,8 +89,7 @@ class Dial(Protocol):
 
 def dial_in(job: Job, dial: Dial) -> Callable[[Task, str], Caller]:
     """Return how the tasks are reached in the generation of a training."""
-    generation = job.generation
-    if generation is None or not generation.addresses:
+    if not job.generation.addresses:
         return dial
-    addresses = dict(zip(job.tasks, generation.addresses, strict=True))
+    addresses = dict(zip(job.tasks, job.generation.addresses, strict=True))
     return lambda task, run: dial(task, run, addresses[task])

@@ -55,7 +55,7 @@ class Observer(TrainingFacts):
     def __init__(self, job: Job, dial: Dial, *, trusted: int | None = None) -> None:
         """Start to watch; `finished` gets its result when all members are over."""
         trusts = job.coordinator if trusted is None else trusted
-        once = job.generation is not None
+        once = job.generation.is_followed
         watched = [Watched(once=Once() if once else None) for _ in job.tasks]
         super().__init__(job, watched, trusts, job.settings.trace_rows)
         self._process, self._dial = dial, dial_in(job, dial)
@@ -63,7 +63,7 @@ class Observer(TrainingFacts):
         # Where each task watches all others, the coordinator would have to ask for each
         # of them. Where a lost worker may come back, its next process must not be asked
         # for the news of the last one: a link to a process ends with the process.
-        comes_back = job.generation is not None and not job.is_elastic
+        comes_back = job.generation.is_followed and not job.is_elastic
         self._gathers = trusted is None and not comes_back
         self._guard = threading.Lock()
         self._over = threading.Event()  # a wait on it is a sleep, until it is set
@@ -194,7 +194,7 @@ class Observer(TrainingFacts):
             except (UnavailableError, InvalidArgumentError) as error:
                 is_early = isinstance(error, InvalidArgumentError)
                 is_late = time.monotonic() > give_up or self._over.is_set()
-                if job.generation is None or is_late:
+                if not job.generation.is_followed or is_late:
                     raise
                 is_known = self.coordinator.has_begun or not self._may_begin(job)
                 if is_early and self._job is job and is_known:
@@ -370,7 +370,7 @@ class Observer(TrainingFacts):
 
     def _may_begin(self, job: Job) -> bool:
         """Whether a task that does not know a generation may be about to begin it."""
-        is_new = job.generation is not None and job.generation.number > 0
+        is_new = job.generation.number > 0
         return is_new and self._job is job and time.monotonic() < self._begins_by
 
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
@@ -403,7 +403,8 @@ class Observer(TrainingFacts):
 
         Or the member again, if it was silent and its generation goes on all the same.
         """
-        if job.generation is None or watched.error is None or self._over.is_set():
+        is_followed = job.generation.is_followed
+        if not is_followed or watched.error is None or self._over.is_set():
             return False
         with self._following:  # all threads of a generation find their members gone
             if self._job is not job:

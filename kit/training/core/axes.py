@@ -1,4 +1,4 @@
-"""The three axes of a training: which gradients make a step, what travels, own work.
+"""The axes of a training: which gradients make a step, what travels, own work, hosts.
 
 Pure. Each axis is an object that is asked, in place of a flag that is tested.
 
@@ -15,16 +15,19 @@ them, stage by stage; each worker decodes the sums and updates all parameters by
 *Own work* is what a worker does by itself before each exchange: a gradient in one piece
 or several, or steps on parameters of its own.
 
+*Generations* say which processes host the members: here each its own task's, from the
+beginning to the end. Others follow each other (`kit.training.features.elastic`).
+
 Each names what carries it out (`kit.features.load`): the schedule and the payload a
 member's part (`kit.training.core.part`), own work a class of `kit.training.worker`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kit.exchange.compression import stages
 from kit.exchange.compression.stages import Stage, hand_out
@@ -34,6 +37,8 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import Group, Owned, Plan
 from kit.exchange.topologies.topology import Topology, Traffic
+from kit.task import Task
+from kit.trace.named_rows import Change
 from kit.training.optimizers.rule import MeanUpdate, Optimizer
 
 
@@ -274,3 +279,65 @@ class LocalTraining(OwnWork):
     def keeps(self, topology: Topology) -> bool:
         """See `OwnWork`: the optimizer's slots, or parameters that differ."""
         return len(self.optimizer.slots) > 0 or not topology.agrees
+
+
+# --------------------------------------------------------------------------------------
+# Which processes host the members.
+
+
+@dataclass(frozen=True)
+class OneGeneration:
+    """The only generation of a training: the process of each member is its own task's.
+
+    Attributes:
+        origin: the run by which all generations belong together; "" for the job's.
+        number: the higher the later.
+        places: for each member, the task whose process hosts it, "" for none; empty
+            where each is at home.
+        standby: the processes that host no member.
+        addresses: where each member's server listens; empty: as the cluster says.
+        changes: why there were generations before this one.
+        n_changes: how many.
+        resumes: whether it begins with copies, which its members read.
+        rehosts: whether other processes take over the members of one that is lost.
+        is_followed: whether another generation may follow.
+    """
+
+    origin: str = ""
+    number: int = 0
+    places: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    n_changes: int = 0
+    resumes: bool = False
+    rehosts: bool = False
+    placing: Any = None  # how members are to be spread; None if that cannot change
+
+    is_followed: ClassVar[bool] = False
+
+    @property
+    def reached(self) -> int:
+        """How many steps the generations before this one have committed."""
+        return max((change.step for change in self.changes), default=0)
+
+    def is_at_home(self, tasks: Sequence[Task]) -> bool:
+        """Whether the process of each member is that of its own task."""
+        return self.places in ((), tuple(task.short for task in tasks))
+
+    def about(self, epoch: int) -> tuple[str, int, bool]:
+        """Return what an `EpochRow` says of the generation of its epoch.
+
+        Who takes part again, how many generations there were before, and whether it
+        begins with copies.
+        """
+        comes_back = epoch == 1 and self.changes and not self.rehosts
+        joined = ",".join(self.changes[-1].joined) if comes_back else ""
+        return joined, self.n_changes, self.resumes
+
+    def check(self, n_members: int) -> None:
+        """Raise `InvalidArgumentError` unless it fits this number of members."""
+
+    def to_plain(self) -> dict[str, Any] | None:
+        """Return it as data that JSON can carry: here nothing."""
+        return None

@@ -78,7 +78,7 @@ class TrainingCoordinator:
             members, job.start, job.steps, saves=saves, ends_together=looks, log=kept
         )
         self._regrouping: Any = None  # where it is elastic
-        if job.generation is not None:
+        if job.generation.is_followed:
             regrouping = load("kit.training.features.elastic.regrouping:Regrouping")
             self._regrouping = regrouping(job, self._agreement, clock)
         # None without checkpoints. It raises what kit.train raises at once.
@@ -545,7 +545,5 @@ def log_of(job: Job, plain: Mapping[str, Any] | None) -> DecisionLog:
     if plain:
         return DecisionLog.from_plain(plain)
     generation = job.generation
-    if generation is None:
-        return DecisionLog(Decisions(job.start))
     now = Decisions(job.start, reached=generation.reached, placing=generation.placing)
     return DecisionLog(now, generation=generation.number)

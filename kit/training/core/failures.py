@@ -329,7 +329,7 @@ def not_opened(job: Job, error: DeadlineExceededError) -> KitError:
 
     A generation that cannot begin is followed by another one.
     """
-    if job.generation is None or not job.generation.number:
+    if not job.generation.number:
         return error
     text = f"{error.message} The training begins again from its newest copy."
     return PeerLost(text, task=error.task)

@@ -50,6 +50,7 @@ from kit.training.core import conflicts
 from kit.training.core.axes import (
     CompressedPayload,
     LocalTraining,
+    OneGeneration,
     OwnWork,
     Payload,
     Schedule,
@@ -109,7 +110,9 @@ class Job:
     # Of each task; empty: one for all.
     hosts: Annotated[tuple[str, ...], list_of(text(1000))] = ()
     # Of a training that survives losses: `Generation`.
-    generation: Annotated[Any, maybe(table_of(anything()))] = None
+    generation: Annotated[Any, maybe(table_of(anything()))] = field(
+        default_factory=OneGeneration
+    )
     settings: Annotated[Settings, table_of(anything())] = field(
         default_factory=Settings
     )
@@ -120,8 +123,7 @@ class Job:
         LinkSettings.parse(self.link)
         if self.stage_specs:
             stages.checked_specs(self.stage_specs, f"compress={self.compress}")
-        if self.generation is not None:
-            self.generation.check(len(self.tasks))
+        self.generation.check(len(self.tasks))
         for optimizer in (self.optimizer, self.inner):
             check_names(optimizer, [spec.name for spec in self.specs])
         conflicts.check(self, self.topology, self.synchronous)
@@ -174,13 +176,13 @@ class Job:
 
     def process_of(self, member: int) -> Task:
         """Return the task whose process hosts a member in this generation."""
-        if self.generation is None or member in self.absent:
-            return self.tasks[member]
-        return Task.parse(self.generation.places[member])
+        places = self.generation.places
+        host = places[member] if places else ""
+        return Task.parse(host) if host else self.tasks[member]
 
     def address(self, member: int) -> str:
         """Return where a member listens in this generation; "" where all know that."""
-        addresses = self.generation.addresses if self.generation else ()
+        addresses = self.generation.addresses
         return str(addresses[member]) if addresses else ""
 
     def check_member(self, number: int) -> None:
@@ -194,13 +196,13 @@ class Job:
     @property
     def is_elastic(self) -> bool:
         """Whether other processes take over the members of one that is lost."""
-        return self.generation is not None and bool(self.generation.rehosts)
+        return bool(self.generation.rehosts)
 
     @property
     def absent(self) -> frozenset[int]:
         """The members that no process hosts in this generation."""
-        places = self.generation.places if self.generation is not None else ()
-        return frozenset(n for n, process in enumerate(places) if not process)
+        places = enumerate(self.generation.places)
+        return frozenset(n for n, process in places if not process)
 
     @property
     def crash(self) -> str:
@@ -216,7 +218,7 @@ class Job:
         may come to it before it has begun.
         """
         now = self.generation
-        return now is not None and (bool(now.standby) or not now.is_at_home(self.tasks))
+        return bool(now.standby) or not now.is_at_home(self.tasks)
 
     def at(self, *addresses: Mapping[int, str]) -> Job:
         """Return the job with the addresses of its members, by their numbers."""
@@ -274,7 +276,7 @@ class Job:
     @property
     def resumes(self) -> bool:
         """Whether it begins with copies that members hold; see `Generation`."""
-        return self.generation is not None and self.generation.resumes
+        return bool(self.generation.resumes)
 
     @property
     def start(self) -> Epoch:
@@ -291,7 +293,7 @@ class Job:
             "optimizer": rules.named(self.optimizer),
             "inner": rules.named(self.inner) if self.inner else None,
             "checkpoints": self.checkpoints.to_plain() if self.checkpoints else None,
-            "generation": self.generation.to_plain() if self.generation else None,
+            "generation": self.generation.to_plain(),
             "settings": self.settings.as_plain(),
         }
 
@@ -322,8 +324,11 @@ class Job:
                     values[name] = rules.from_plain(values[name], own)
             values["settings"] = Settings.from_plain(values["settings"])
             for name, where in _OF_FEATURES.items():
-                if values[name] is not None:
-                    values[name] = load(where).from_plain(values[name])
+                plain_value = values.pop(name)
+                if (
+                    plain_value is not None
+                ):  # else it is as in a job without the feature
+                    values[name] = load(where).from_plain(plain_value)
         except (TypeError, ValueError, OverflowError) as exc:
             raise InvalidArgumentError(
                 f"a job came that cannot be read: {exc}."

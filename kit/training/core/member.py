@@ -290,7 +290,7 @@ class Member:
             stack.callback(writer.close)
             # Before: the writer waits for it.
             stack.callback(self._tell_of_saved, context)
-        if job.generation is not None:
+        if job.generation.is_followed:
             kind = load("kit.training.features.elastic.copier:Copier")
             log = coordinator.plain_log if coordinator is not None else dict
             copier = kind(context, self._services, client.copied, log)
@@ -375,9 +375,9 @@ class Member:
             # The ports first: what moves as the epoch begins travels over them.
             links.adopt(deadline_in(patience_s))
             runner.adopt(epoch)
-            generation, now = self.job.generation, context.endpoint.clock()
+            about = self.job.generation.about(epoch.number)
+            now = context.endpoint.clock()
             begun = epoch.number, epoch.how, epoch.first_step, now, epoch.link
-            about = generation.about(epoch.number) if generation is not None else ()
             self.epochs.append(EpochRow(*begun, *about))
             runner.tell_adopted()  # a hook may fail: the parameters can be read by now
             context.reach("epoch.committed", epoch.first_step)

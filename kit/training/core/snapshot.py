@@ -207,8 +207,7 @@ def take(
     for more in rest:
         view[begin : begin + len(more)] = more
         begin += len(more)
-    number = job.generation.number if job.generation is not None else 0
-    moment = CopyPoint(step, number, context.endpoint.stamp.epoch)
+    moment = CopyPoint(step, job.generation.number, context.endpoint.stamp.epoch)
     about = moment, context.me, writers, ranges, dict(log or {}), sizes
     return Shard(*about, buffer.data[:begin], buffer)
 

@@ -259,7 +259,7 @@ class CheckpointStore:
 
     def _begin(self, job: Job, wanted: Checkpoints) -> Resumed | None:
         steps = self._folder.steps()
-        if job.generation is not None and job.generation.number:
+        if job.generation.number:
             own = self._own(job, steps)
             if own is not None:
                 return own

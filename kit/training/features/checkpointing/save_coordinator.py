@@ -123,7 +123,7 @@ class SaveAttempt:
 
 def name_of(job: Job) -> str:
     """Return the run that checkpoints name: all generations of a training are one."""
-    return job.generation.origin if job.generation is not None else job.run
+    return job.generation.origin or job.run
 
 
 _KEPT_ANSWERS = 50
@@ -422,7 +422,7 @@ class SaveCoordinator:
             while not attempt.is_ready:
                 if is_over():
                     attempt.wrong = "the training ended while it was being written."
-                    if self._job.generation is not None:  # the next one answers them
+                    if self._job.generation.is_followed:  # the next one answers them
                         self._tickets += attempt.tickets
                         attempt.tickets = ()
                 elif self._clock() > give_up:

@@ -44,7 +44,7 @@ def find_next(job: Job, dial: Dial, step: int) -> Job | None:
         heard = [item for item in replies.values() if not isinstance(item, KitError)]
         for reply in heard:
             following = Job.from_plain(reply["job"], job)
-            if following.generation and following.generation.number > ended.number:
+            if following.generation.number > ended.number:
                 return following
             if reply["error"]:
                 raise from_plain(reply["error"])

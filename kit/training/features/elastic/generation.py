@@ -99,7 +99,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from kit.crc import crc32
 from kit.errors import InvalidArgumentError
@@ -117,6 +117,7 @@ from kit.message_fields import (
 )
 from kit.task import Task
 from kit.trace.named_rows import Change
+from kit.training.core.axes import OneGeneration
 from kit.training.core.snapshot import CopyPoint, Held, is_whole
 from kit.training.features.elastic.placing import Placing, in_order, placed
 
@@ -143,40 +144,27 @@ _LISTS: Final = ("places", "standby", "known", "before", "addresses")
 
 
 @dataclass(frozen=True)
-class Generation:
-    """One generation of an elastic training.
+class Generation(OneGeneration):
+    """One generation of an elastic training; see `OneGeneration` for what all have.
 
     Attributes:
-        origin: the run of generation 0, by which all generations belong together.
-        number: the higher the later; no two attempts have the same, see `number_after`.
-        places: for each member, the task whose process hosts it, as "worker:2".
-        standby: the processes that host no member: they hold copies, and take over.
+        number: no two attempts have the same, see `number_after`.
+        standby: they hold copies, and take over.
         known: all processes that have taken part so far.
         before: those of the newest generation before it of which its coordinator knew
             that it had begun everywhere.
         placing: how the members are to be spread over the processes.
-        addresses: where each member's server listens; empty: as the cluster says.
-        changes: why there were generations before this one: the newest of them, one
-            for each.
-        n_changes: how many generations there were before this one.
-        resumes: whether it begins with copies, which its members read; else it begins
-            anew, with the values that the coordinator was given.
-        rehosts: whether other processes take over the members of one that is lost; else
-            these are nowhere, "", until it is back.
+        changes: the newest of them, one for each.
+        resumes: else it begins anew, with the values that the coordinator was given.
+        rehosts: else these are nowhere, "", until it is back.
     """
 
-    origin: str
-    number: int = 0
-    places: tuple[str, ...] = ()
-    standby: tuple[str, ...] = ()
+    placing: Placing = field(default_factory=Placing)
+    rehosts: bool = True
     known: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
-    placing: Placing = field(default_factory=Placing)
-    addresses: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    n_changes: int = 0
-    resumes: bool = False
-    rehosts: bool = True
+
+    is_followed: ClassVar[bool] = True
 
     @classmethod
     def first(
@@ -204,7 +192,8 @@ class Generation:
             )
         standby = tuple(host for host in hosts_in_order if host not in places)
         return cls(
-            *(origin, 0, places, standby, hosts_in_order),
+            *(origin, 0, places, standby),
+            known=hosts_in_order,
             placing=placing,
             rehosts=rehosts,
         )
@@ -213,10 +202,6 @@ class Generation:
     def processes(self) -> tuple[str, ...]:
         """The processes that take part: those that host members, and the others."""
         return in_order(filter(None, (*self.places, *self.standby)))
-
-    def is_at_home(self, tasks: Sequence[Task]) -> bool:
-        """Whether the process of each member is that of its own task."""
-        return self.places == tuple(task.short for task in tasks)
 
     def remembering(self, earlier: Sequence[Change]) -> Generation:
         """Return it with all changes since the first: `earlier` ones, and its own.
@@ -228,21 +213,6 @@ class Generation:
         """
         before = self.n_changes - len(self.changes)
         return replace(self, changes=(*earlier[:before], *self.changes))
-
-    def about(self, epoch: int) -> tuple[str, int, bool]:
-        """Return what an `EpochRow` says of the generation of its epoch.
-
-        Who takes part again, how many generations there were before, and whether it
-        begins with copies.
-        """
-        comes_back = epoch == 1 and self.changes and not self.rehosts
-        joined = ",".join(self.changes[-1].joined) if comes_back else ""
-        return joined, self.n_changes, self.resumes
-
-    @property
-    def reached(self) -> int:
-        """How many steps the generations before this one have committed."""
-        return max((change.step for change in self.changes), default=0)
 
     def hosted_by(self, process: str) -> tuple[int, ...]:
         """Return the members that a process hosts."""
@@ -271,10 +241,8 @@ class Generation:
         )
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any] | None) -> Generation | None:
-        """Rebuild it from `to_plain`; None from None."""
-        if plain is None:
-            return None
+    def from_plain(cls, plain: dict[str, Any]) -> Generation:
+        """Rebuild it from `to_plain`."""
         values = check("generation", _FIELDS, plain)
         values |= {name: tuple(values.get(name, ())) for name in _LISTS}
         values["placing"] = Placing.from_plain(values["placing"])

@@ -101,9 +101,7 @@ class HookEnvironment:
 
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Begin before there is a part in anything: only names can be looked up."""
-        generation = job.generation
-        number = generation.n_changes if generation is not None else 0
-        self.notes = Notes(number * _LINES_OF_A_GENERATION)
+        self.notes = Notes(job.generation.n_changes * _LINES_OF_A_GENERATION)
         self.loss = float("nan")
         self._job, self._hooks = job, hooks
         self._context: MemberContext | None = None
@@ -269,7 +267,7 @@ def _n_told(job: Job) -> int:
 
     It began its next step only when it had reported the one before.
     """
-    return max(job.generation.reached - 1, 0) if job.generation is not None else 0
+    return max(int(job.generation.reached) - 1, 0)
 
 
 class HookCheckpoints:
@@ -375,7 +373,7 @@ class HookRunner(StepCallback):
         If they have not been called in this process there is none; see `__init__`.
         """
         # Kept with the hooks, which all generations of this process share.
-        if hooks.runner is None or job.generation is None:
+        if hooks.runner is None or not job.generation.is_followed:
             hooks.runner = cls(job, hooks)
         runner: HookRunner = hooks.runner
         return runner
