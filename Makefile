@@ -5,7 +5,7 @@
 
 PY := .venv/bin/python
 ARGS ?=
-BUILT_FROM := pyproject.toml setup.py locked.txt .ci/locked.py kit/memory_order.c kit/exchange/execution/hops.c kit/training/worker/gather.c .ci/venv
+BUILT_FROM := pyproject.toml setup.py locked.txt .ci/locked.py kit/memory_order.c kit/exchange/execution/hops.c kit/exchange/ports/pump.c kit/training/worker/gather.c .ci/venv
 export PYTHON
 
 .DEFAULT_GOAL := help

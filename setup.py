@@ -14,6 +14,13 @@ setup(
             extra_compile_args=["-O3", "-ffp-contract=off"],  # no fused sums: same bits
             optional=True,
         ),
+        # What carries the bytes of an exchange between hosts, in threads of its own.
+        Extension(
+            "kit.exchange.ports._pump",
+            ["kit/exchange/ports/pump.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        ),
         # What copies thousands of small gradients, by Python's stable ABI.
         Extension(
             "kit.training.worker._gather",

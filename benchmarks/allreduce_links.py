@@ -37,15 +37,26 @@ _LOOK_MS = 20
 _NO_FOLDER = Path("/nonexistent")  # where that socket would be
 
 
-def introduce(ranks: RankGroup, transport: str, *, checksum: bool = True) -> None:
+def introduce(
+    ranks: RankGroup,
+    transport: str,
+    *,
+    checksum: bool = True,
+    pumps: bool | None = None,
+) -> None:
     """Let the ranks of a rank group listen, and tell each one where the others are.
 
-    `checksum`: whether the frames of an exchange carry one.
+    `checksum`: whether the frames of an exchange carry one. `pumps`: whether its links
+    have threads of their own; None: as a task decides it.
     """
     secrets = Credentials.new(certificate=transport in ENCRYPTED).to_plain()
     encryption = "tls" if transport == "tls" else AES_GCM
     addresses = ranks.order(
-        do="listen", credentials=secrets, checksum=checksum, encryption=encryption
+        do="listen",
+        credentials=secrets,
+        checksum=checksum,
+        encryption=encryption,
+        pumps=pumps,
     )
     ranks.order(do="meet", addresses=addresses)
 
@@ -60,9 +71,10 @@ class Door:
         *,
         checksum: bool = True,
         encryption: str = AES_GCM,
+        pumps: bool | None = None,
     ) -> None:
         """Listen on a free port of the loopback interface; `address` tells which."""
-        self.checksum = checksum
+        self.checksum, self.pumps = checksum, pumps
         self._credentials = Credentials.from_plain(credentials)
         self._me = Task(_JOB, rank)
         self._settings = _SETTINGS.replace(encryption=encryption)

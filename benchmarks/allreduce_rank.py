@@ -2,7 +2,8 @@
 
 Arguments: rank, number of ranks, system. Each system answers `prepare` (make an array
 of this size, exchange once and say what came out), `measure` (the times of so many
-exchanges) and `look` (what came out of the last one). Before each exchange the array is
+exchanges), `look` (what came out of the last one) and `spent` (the processor time of
+each thread). Before each exchange the array is
 written anew, as a backward pass does. Systems over TCP first `listen`, then `meet`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -130,6 +132,7 @@ class Ours:
             sums=self._n > 0,
             cluster=1 if door is None else door.cluster,
             checksum=door is None or door.checksum,
+            pumps=None if door is None else door.pumps,
         )
         is_server = topology == "ps" and rank == 0
         self.array = None if is_server else self._member.array
@@ -185,6 +188,15 @@ class Rank:
             np.copyto(self._system.array, self._fresh)
 
 
+def spent() -> dict[str, float]:
+    """Return the processor time of each thread of Python, by its name, in seconds."""
+    return {
+        thread.name: time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+        for thread in threading.enumerate()
+        if thread.ident
+    }
+
+
 def main() -> None:
     rank, n_ranks, system = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     if system == "mpi" or system.endswith(" mpi"):
@@ -193,11 +205,11 @@ def main() -> None:
         rank = MPI.COMM_WORLD.Get_rank()
     door: Any = None
 
-    def listen(credentials: dict[str, str], checksum: bool, encryption: str) -> str:
+    def listen(credentials: dict[str, str], **form: Any) -> str:
         from benchmarks.allreduce_links import Door
 
         nonlocal door
-        door = Door(rank, credentials, checksum=checksum, encryption=encryption)
+        door = Door(rank, credentials, **form)
         return str(door.address)
 
     plain: dict[str, Callable[[int, int, int], System]]
@@ -219,6 +231,7 @@ def main() -> None:
             "prepare": lambda n_bytes, values: first.prepare(n_bytes, values[rank]),
             "measure": first.measure,
             "look": first.look,
+            "spent": spent,
             "listen": listen,
             "meet": lambda addresses: door.meet(addresses),
         },

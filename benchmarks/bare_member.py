@@ -59,8 +59,12 @@ class Links:
         cluster: int = 1,
         *,
         checksum: bool = True,
+        pumps: bool | None = None,
     ) -> None:
-        """Join the others, over a stream to each; `cluster` is what frames carry."""
+        """Join the others, over a stream to each; `cluster` is what frames carry.
+
+        `pumps`: whether streams may have threads; None: as a task decides it.
+        """
         n_ranks = len(streams) + 1
         self.own_arena = own_arena = OwnArena(f"bench-{rank}", layout, n_ranks)
         stack.callback(own_arena.arena.close)
@@ -76,7 +80,9 @@ class Links:
         )
         stack.callback(endpoint.close)
         deadline = time.monotonic() + _DEADLINE_S
-        joining = Joining(endpoint, own_arena, cluster, checksum)
+        if pumps is None:
+            pumps = cores >= 2 * n_ranks and current().native
+        joining = Joining(endpoint, own_arena, cluster, checksum, pumps)
         for arena in joining.join(streams, deadline).values():
             stack.callback(arena.close)
 
@@ -94,8 +100,9 @@ class BareMember:
         sums: bool,
         cluster: int = 1,
         checksum: bool = True,
+        pumps: bool | None = None,
     ) -> None:
-        """Join the others, over a stream to each; `cluster` is what frames carry.
+        """Join the others, over a stream to each, as `Links` does.
 
         It `sums` in place, or does what a training does in a step.
         """
@@ -106,7 +113,11 @@ class BareMember:
         layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
         servers, workers = range(n_ps), range(n_ps, n_ranks)
         group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
-        links = Links(self._stack, rank, layout, streams, cluster, checksum=checksum)
+        links = Links(
+            *(self._stack, rank, layout, streams, cluster),
+            checksum=checksum,
+            pumps=pumps,
+        )
         self._endpoint, memory = links.endpoint, links.own_arena.memory
         plan = by_name(topology).plan(layout, group, rank)
         assert plan is not None

@@ -87,9 +87,6 @@ class GroupServices(Protocol):
     def cluster_number(self) -> int:
         """What frames carry to distinguish clusters."""
 
-    def spins(self, n_tasks: int) -> int:
-        """Return how often a wait checks again before it yields the processor."""
-
     def streams(
         self,
         run: str,
@@ -169,7 +166,7 @@ class GroupLinks:
             deadline_s=members.timeout_s + _MORE_S,
             checksum=members.settings.checksum,
             native=members.settings.native,
-            spins=self._services.spins(n),
+            hosts=members.hosts,
             stack=self._stack,
         )
         linked.endpoint.stamp.epoch = self.number + 1

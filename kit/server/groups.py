@@ -18,7 +18,6 @@ from contextlib import suppress
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
-from kit import machine
 from kit.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -46,7 +45,6 @@ from kit.wire.rpc import Answer, Caller, Handler
 from kit.wire.shaping import LinkSettings
 from kit.wire.stream import Stream
 
-_SPINS = 100
 _MOST_UNKNOWN = 256  # groups whose messages have come before this task has made them
 _MOST_ENDED = 4  # groups that nobody holds any more, whose account is kept
 _END_S = 3.0
@@ -167,10 +165,6 @@ class TaskGroups:
     def cluster_number(self) -> int:
         """See `GroupServices`."""
         return cluster_number(self._directory().credentials.cluster_id)
-
-    def spins(self, n_tasks: int) -> int:
-        """See `GroupServices`; 0 where tasks share cores."""
-        return _SPINS if n_tasks <= machine.cores() else 0
 
     def streams(
         self,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kit import arithmetic, machine
+from kit import arithmetic
 from kit.errors import (
     AbortedError,
     ClusterBusy,
@@ -51,7 +51,6 @@ from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from kit.wire.stream import Stream
 
-_SPINS = 100
 _LOOK_S = 0.02
 _MOST_PAST = 32  # trainings that are remembered by their runs
 _N_EARLIER = 4
@@ -362,10 +361,6 @@ class Trainings:
     def cluster_number(self) -> int:
         """The number in each frame that tells clusters apart."""
         return cluster_number(self._directory().credentials.cluster_id)
-
-    def spins(self, job: Job) -> int:
-        """See `Services`; 0 where tasks share cores: the one waited for needs ours."""
-        return _SPINS if len(job.tasks) <= machine.cores() else 0
 
     def streams(
         self,

@@ -22,8 +22,9 @@ from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
 from kit.wire import Credentials
 from kit.wire.sockets import SocketStream
-from kit.wire.stream import ENCRYPTED, Stream
+from kit.wire.stream import AES_GCM, ENCRYPTED, Stream
 from tests.cases import for_each
+from tests.exchange.pumped import pumped_group
 from tests.wire.conftest import open_streams
 
 
@@ -96,6 +97,10 @@ KINDS: dict[str, MakePorts] = {
         )
         for kind in ENCRYPTED
     },
+    "threads on a socket": pumped_group,
+    "threads under aes-gcm": partial(
+        pumped_group, pair=partial(encrypted_pair, AES_GCM)
+    ),
 }
 
 

@@ -31,7 +31,7 @@
 #define CLOCK CLOCK_MONOTONIC
 #endif
 
-#define FORM 4 /* of the tables; native_executor.py refuses another one */
+#define FORM 5 /* of the tables; native_executor.py refuses another one */
 
 enum { POST, TAKE, MOVE, SUM_32, SUM_64, DESCEND_32, DESCEND_64 }; /* kinds of operations */
 /* Ends a span, which is a wait; has bytes; the next operation works on the same range. */
@@ -59,7 +59,7 @@ typedef struct {
 } Port;
 
 typedef struct {
-    int64_t step, halt;         /* travel with each message */
+    int64_t step, halt, epoch;  /* travel with each message */
     int64_t begun, waited;      /* since when; how long, nanoseconds */
     char *spans, *transfers;    /* the next rows */
     int64_t place;              /* of the next operation */
@@ -99,6 +99,7 @@ static void post(const Op *op, const Port *port, const State *state)
     note[4] = op->region;
     note[5] = op->lo;
     note[6] = op->hi;
+    note[7] = (uint64_t)state->epoch;
     __atomic_store_n(port->out, number, __ATOMIC_RELEASE);
     /* The peer sets `asleep` and then looks at `out`; we set `out` and then look at `asleep`.
        Without a full fence between the two, the processor may let our load overtake our

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise, zip_longest
 from struct import Struct
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from kit.exchange.execution.bound_operations import (
     Take,
 )
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Array
+from kit.exchange.ports.memory import Array, address
 from kit.exchange.ports.shared_port import SharedPort
 from kit.native import library
 from kit.trace.log import rows
@@ -43,12 +42,12 @@ from kit.trace.traffic import SPAN, TRANSFER, Meter, Phase
 _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # As in hops.c. The form is compared with the library's: one that was built from older
 # source would read our tables wrongly, and is not used.
-FORM = 4
+FORM = 5
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
 _OP = Struct("7q2d")
 _LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
 _MOST_JOINED = 16
-_CHANGES, _STAYS = Struct("7q"), Struct("5q")  # the two parts of the state
+_CHANGES, _STAYS = Struct("8q"), Struct("5q")  # the two parts of the state
 _SUMS = {np.dtype(np.float32): _SUM_32, np.dtype(np.float64): _SUM_64}
 _DESCENTS = {np.dtype(np.float32): _DESCEND_32, np.dtype(np.float64): _DESCEND_64}
 
@@ -70,8 +69,8 @@ def loop() -> Loop | None:
 def suit(ops: Iterable[BoundOp], endpoint: Endpoint) -> bool:
     """Whether the compiled loop was built and can carry out these operations.
 
-    It can if all memory is shared, links are not shaped, the clock is the machine's
-    (the loop reads no other), and numbers have 32 or 64 bits.
+    It can if memory is shared or threads carry it, links are not shaped, the clock is
+    the machine's (the loop reads no other), and numbers have 32 or 64 bits.
     """
     return (
         endpoint.native
@@ -140,7 +139,8 @@ class NativeExecutor:
         stamp = self._endpoint.stamp
         spans, transfers, where = self._places
         state, loop, n = self._state, self._loop, len(self._ops)
-        now = (stamp.step, stamp.halt, begun, 0, spans, transfers, 0)
+        says = stamp.step, stamp.halt, stamp.epoch
+        now = (*says, begun, 0, spans, transfers, 0)
         _CHANGES.pack_into(state, 0, *now)
         try:
             loop(where)
@@ -152,7 +152,7 @@ class NativeExecutor:
                 loop(where)
         finally:
             # Also when a wait has failed: what was done until then is recorded.
-            _, halt, begun, waited, span, transfer, _ = _CHANGES.unpack_from(state)
+            _, halt, _, begun, waited, span, transfer, _ = _CHANGES.unpack_from(state)
             if halt < stamp.halt:
                 stamp.halt = halt
             self._record(span - spans, transfer - transfers)
@@ -292,13 +292,6 @@ def joins(ops: Sequence[BoundOp], most: int) -> list[bool]:
         fits = two is not None and len(group) < most
         result.append(fits and all(_are_alike(first, two) for first in group))
     return result
-
-
-def address(array: Any) -> int:
-    """Return the address of an array, or of the words of a memoryview."""
-    if isinstance(array, memoryview):
-        array = np.frombuffer(array, np.uint8)
-    return int(array.__array_interface__["data"][0])
 
 
 def _arrays(op: BoundOp) -> tuple[Array, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from kit import machine
 from kit.errors import KitError
 from kit.exchange.execution.bound_operations import Update
 from kit.exchange.execution.program import Program
@@ -25,6 +26,8 @@ from kit.exchange.ports.port import Stamp
 from kit.trace.traffic import Meter
 from kit.wire.local.arena import Arena
 from kit.wire.shaping import LineIn, LineOut, LinkSettings
+
+_SPINS = 100  # looks at what is waited for, before the processor is given to others
 
 
 class LinkedMember:
@@ -43,14 +46,19 @@ class LinkedMember:
         deadline_s: float,
         checksum: bool = True,
         native: bool = True,
-        spins: int = 0,
+        hosts: Sequence[object] = (),
+        pumps: bool = False,
         on_loss: Callable[[], None] = lambda: None,
         stack: ExitStack,
     ) -> None:
         """Make it, with no links yet; `stack` closes them and the endpoint.
 
-        The arenas stay until `release`: what was exchanged may still be read.
+        The arenas stay until `release`: what was exchanged may still be read. `hosts`
+        has the host of each member, or is empty if there is only one. If it `pumps`,
+        links to other hosts may have threads, where each task has two cores.
         """
+        n_here = hosts.count(hosts[me]) if hosts else len(names)
+        n_cores = machine.cores() / n_here
         self.me, self.meter = me, meter
         own = OwnArena(label, layout, len(names))
         self.memory = own.memory
@@ -60,13 +68,17 @@ class LinkedMember:
             me,
             Stamp(),
             deadline_s=deadline_s,
-            spins=spins,
+            # Where tasks share cores, the one that is waited for needs ours.
+            spins=_SPINS if n_cores >= 1 else 0,
             native=native,
             asleep=own.control.asleep,
             on_loss=on_loss,
         )
         stack.callback(self.endpoint.close)
-        self.joining = Joining(self.endpoint, own, cluster, checksum)
+        self.joining = Joining(
+            *(self.endpoint, own, cluster, checksum),
+            pumps=pumps and native and n_cores >= 2,
+        )
         self.links = Links(me, self.joining, streams, self.arenas, stack)
 
     def program(self, plan: Plan, update: Update | None = None, **how: Any) -> Program:

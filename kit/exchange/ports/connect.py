@@ -18,6 +18,7 @@ from kit.exchange.layout import Layout
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory, memory_bytes
 from kit.exchange.ports.port import Port
+from kit.exchange.ports.pumped_port import PumpedPort, can_pump
 from kit.exchange.ports.shared_port import Control, SharedPort
 from kit.exchange.ports.stream_port import StreamPort
 from kit.memory_order import can_share
@@ -58,12 +59,16 @@ class OwnArena:
 
 @dataclass
 class Joining:
-    """Makes ports of streams, given our endpoint and arena and the form of frames."""
+    """Makes ports of streams, given our endpoint and arena and the form of frames.
+
+    `pumps`: there are cores for threads that carry what does not lie in shared memory.
+    """
 
     endpoint: Endpoint
     own: OwnArena
     cluster: int
     checksum: bool = True
+    pumps: bool = False
 
     def join(self, streams: Mapping[int, Stream], deadline: float) -> dict[int, Arena]:
         """Make a port of each stream; returns the neighbours' arenas.
@@ -137,6 +142,17 @@ class Joining:
             max_sender=self.own.n_members,
             max_hold_us=_MAX_HOLD_US,
         )
+        checksum = self.checksum and stream.kind not in ENCRYPTED  # checks better
+        if self.pumps and can_pump(stream, self.own.layout.total_bytes):
+            return PumpedPort(
+                peer=peer,
+                memory=self.own.memory,
+                stream=stream,
+                endpoint=self.endpoint,
+                bounds=bounds,
+                depth=self.own.depth,
+                checksum=checksum,
+            )
         return StreamPort(
             me=self.endpoint.me,
             peer=peer,
@@ -145,7 +161,7 @@ class Joining:
             stamp=self.endpoint.stamp,
             bounds=bounds,
             clock=self.endpoint.clock,
-            checksum=self.checksum and stream.kind not in ENCRYPTED,  # checks better
+            checksum=checksum,
         )
 
 

@@ -161,6 +161,13 @@ def _new_region(size: int) -> memoryview:
     return view
 
 
+def address(array: Any) -> int:
+    """Return the address of an array, or of the words of a memoryview."""
+    if isinstance(array, memoryview):
+        array = np.frombuffer(array, np.uint8)
+    return int(array.__array_interface__["data"][0])
+
+
 def unflatten(layout: Layout, flat: bytes | bytearray) -> dict[str, Array]:
     """Return the parameters of a flat buffer by name, in their order, as copies.
 

@@ -32,11 +32,11 @@ from kit.wire.shaping import LineOut
 from kit.wire.stream import Stream
 
 _LINE = 8  # 64-bit words in a cache line
-# Words a message: those of an `Arrival`, and one that is free. So a note is a cache
-# line, and writing one does not take another one away from its reader.
+# Words a message: those of an `Arrival`, and the epoch, for frames. So a note is a
+# cache line, and writing one does not take another one away from its reader.
 _NOTE, _ARRIVAL = _LINE, Struct("7Q")
 _NOTE_BYTES = 8 * _NOTE
-_POSTED, _TAKEN, _BELL = range(3)
+POSTED, TAKEN, _BELL = range(3)
 
 
 class Control:
@@ -121,7 +121,7 @@ class SharedPort:
     def post(self, region: int, part: Range) -> None:
         """Publish a counter and wake a peer that sleeps; takes about a microsecond."""
         own = self._own
-        own[_POSTED] = number = own[_POSTED] + 1
+        own[POSTED] = number = own[POSTED] + 1
         slot = (number & self.mask) * _NOTE
         notes, stamp, line_out = self._notes_out, self._stamp, self.line_out
         lo, hi = part
@@ -132,6 +132,7 @@ class SharedPort:
         notes[slot + 4] = region
         notes[slot + 5] = lo
         notes[slot + 6] = hi
+        notes[slot + 7] = stamp.epoch
         # The counter last: a peer that sees it reads the notes at once. Only then the
         # word: a peer sets it before it checks the counter again, so one of us sees the
         # other.
@@ -143,11 +144,11 @@ class SharedPort:
 
     def has_arrived(self) -> bool:
         """Whether the peer has posted more than we took."""
-        return bool(self._in[0] > self._own[_TAKEN])
+        return bool(self._in[0] > self._own[TAKEN])
 
     def n_arrived(self) -> int:
         """Return how much more the peer has posted than we took."""
-        return int(self._in[0] - self._own[_TAKEN])
+        return int(self._in[0] - self._own[TAKEN])
 
     def next(self) -> Taken:
         """Return the next message, an `Arrival` without field names, which cost time.
@@ -155,14 +156,14 @@ class SharedPort:
         Only after `has_arrived` was true. The message is not taken.
         """
         fence()
-        offset = ((self._own[_TAKEN] + 1) & self.mask) * _NOTE_BYTES
+        offset = ((self._own[TAKEN] + 1) & self.mask) * _NOTE_BYTES
         arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)
         return arrival
 
     def take(self) -> Taken:
         """Take the next message."""
         fence()
-        self._own[_TAKEN] = number = self._own[_TAKEN] + 1
+        self._own[TAKEN] = number = self._own[TAKEN] + 1
         offset = (number & self.mask) * _NOTE_BYTES
         arrival: Taken = _ARRIVAL.unpack_from(self._notes_in, offset)
         return arrival

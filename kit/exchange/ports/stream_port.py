@@ -188,7 +188,8 @@ class StreamPort:
             return
         self._header = header = frame.unpack(self._head, bounds=self._bounds)
         expected = self._scripts[self._step_parity][self._place]
-        self._check(header, expected)
+        about = self.peer, self._received + 1, self._stamp, self._region_bytes
+        check(header, expected, *about)
         memory = self._mirror if expected.apart else self._memory
         self._rest = memory.raw(expected.region, expected.range)
         if header.checksum is not None:
@@ -205,35 +206,6 @@ class StreamPort:
         if size == len(rest):
             self._finish(header)
 
-    def _check(self, header: frame.Header, expected: Expected) -> None:
-        # An older epoch is not a mistake but a process that was left behind: it gets
-        # another error, by which it knows that it must join again.
-        stamp = self._stamp
-        if header.epoch < stamp.epoch:
-            raise Fenced(
-                f"member {self.peer} sent a frame of epoch {header.epoch}; this "
-                f"training is in epoch {stamp.epoch}. It must join again.",
-                step=header.step,
-            )
-        got = header.kind, header.sender, header.sequence & _U32
-        want = _DATA, self.peer, self._received + 1 & _U32
-        region, part = self._posted(header)
-        if (got, region, part) != (want, expected.region, expected.range):
-            raise ProtocolError(
-                f"member {self.peer} sent (kind, sender, sequence) {got} with "
-                f"{named(region, part)} in step {header.step}, where {want} with "
-                f"{named(*expected[:2])} were due. Nothing of it was used or counted. "
-                f"The two do not run the same plan: start all tasks with the same "
-                f"release and the same program.",
-                step=header.step,
-            )
-
-    def _posted(self, header: frame.Header) -> tuple[int, Range]:
-        """Return which bytes of which region a frame says that it carries."""
-        address = header.tensor << 32 | header.chunk
-        region, lo = divmod(address, self._region_bytes)
-        return region, Range(lo, lo + header.length)
-
     def _finish(self, header: frame.Header) -> None:
         # The bytes are in place by now. A wrong checksum ends the training before
         # anybody has used them: the message has not arrived until the next lines.
@@ -242,10 +214,50 @@ class StreamPort:
         is_halting = header.flags & frame.HALT
         halt = header.step + 1 + (header.sequence >> 32) if is_halting else NO_HALT
         usable = self._clock() + header.hold_us * 1000
-        region, part = self._posted(header)
+        region, part = _posted(header, self._region_bytes)
         arrival = Arrival(self._begun, usable, header.step, halt, region, *part)
         self._arrived.append(arrival)
         self._header, self._n_head = None, 0
         self._place += 1
         if self._place == len(self._scripts[self._step_parity]):
             self._place, self._step_parity = 0, 1 - self._step_parity
+
+
+def check(
+    header: frame.Header,
+    expected: Expected,
+    peer: int,
+    number: int,
+    stamp: Stamp,
+    region_bytes: int,
+) -> None:
+    """Raise what is wrong with a frame that should be message `number` of a member.
+
+    `Fenced` for one of an older epoch: that is not a mistake but a process that was
+    left behind. By another error than `ProtocolError` it knows that it must join again.
+    """
+    if header.epoch < stamp.epoch:
+        raise Fenced(
+            f"member {peer} sent a frame of epoch {header.epoch}; this training is in "
+            f"epoch {stamp.epoch}. It must join again.",
+            step=header.step,
+        )
+    got = header.kind, header.sender, header.sequence & _U32
+    want = _DATA, peer, number & _U32
+    region, part = _posted(header, region_bytes)
+    if (got, region, part) != (want, expected.region, expected.range):
+        raise ProtocolError(
+            f"member {peer} sent (kind, sender, sequence) {got} with "
+            f"{named(region, part)} in step {header.step}, where {want} with "
+            f"{named(*expected[:2])} were due. Nothing of it was used or counted. The "
+            f"two do not run the same plan: start all tasks with the same release and "
+            f"the same program.",
+            step=header.step,
+        )
+
+
+def _posted(header: frame.Header, region_bytes: int) -> tuple[int, Range]:
+    """Return which bytes of which region a frame says that it carries."""
+    address = header.tensor << 32 | header.chunk
+    region, lo = divmod(address, region_bytes)
+    return region, Range(lo, lo + header.length)

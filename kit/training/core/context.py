@@ -148,6 +148,3 @@ class Services(Protocol):
         self, job: Job, me: int, coordinator: TrainingCoordinator | None
     ) -> CoordinatorClient:
         """Return the way to the coordinator."""
-
-    def spins(self, job: Job) -> int:
-        """Return how often a wait checks again before it yields the processor."""

@@ -238,7 +238,8 @@ class Member:
             deadline_s=job.settings.step_deadline_s,
             checksum=job.settings.checksum,
             native=job.settings.native,
-            spins=self._services.spins(job),
+            hosts=job.hosts,
+            pumps=True,
             on_loss=self._stirred.set,
             stack=stack,
         )

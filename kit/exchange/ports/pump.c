@@ -1,0 +1,489 @@
+/* Both directions of a link over a socket, for a thread each: see pumped_port.py.
+
+   The words are those of shared_port.py in private memory: one thread sends what the
+   executor counts as posted, the other one writes what comes to where the plan wants it
+   and then counts it. So hops.c carries out a plan over a socket as it does over shared
+   memory. Frames are those of kit/wire/frame.py, and every byte of a head is compared
+   with what is due; what differs is left for Python, which says how.
+   Plain C without Python's headers; nothing here allocates. */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__APPLE__)
+#define CLOCK CLOCK_UPTIME_RAW /* as Python's */
+#else
+#define CLOCK CLOCK_MONOTONIC
+#endif
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* Python ignores the signal */
+#endif
+
+/* Of what Python hands over; frames are little-endian, so no other machine uses this. */
+#define FORM (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1 : 0)
+
+enum { NOTE = 8 };                            /* words, see shared_port.py */
+enum { HEAD = 64, CHECKED = 56 };             /* bytes of a head; before its checksum */
+enum { HALT = 1, CHECKSUM = 2 };              /* flags of a frame */
+enum { ENDED, DAMAGED, TOO_MANY };            /* why a direction is over */
+#define NO_HALT (((uint64_t)1 << 62) - 1)
+#define FAR (((int64_t)1 << 31) - 1)          /* no halt is announced so many steps ahead */
+/* Checksums are computed at once: when the rest has come, these have left the cache. */
+#define PIECE (1 << 18)
+/* Waking up costs 50 us and more: look for so long before sleeping. */
+#define LOOK_NS 100000
+/* What is over is also rung and shut down; this bounds the wait if that fails. */
+#define SLICE_MS 500
+
+typedef struct {
+    char *at; /* where its bytes belong */
+    uint64_t region, lo, hi;
+} Place;
+
+typedef struct { /* what comes in steps of either parity */
+    const Place *places[2];
+    uint64_t n[2], first, epoch;
+} Script;
+
+typedef struct {
+    uint64_t *count, *notes, mask; /* messages of this direction */
+    uint64_t *asleep;              /* whether our thread sleeps */
+    int64_t heard, bell;           /* where it hears what wakes it, and what to ring */
+    uint64_t *sleeper;             /* whether the executor sleeps */
+    int64_t doorbell;              /* and what to ring then */
+    const uint64_t *taken;         /* how many messages the executor took */
+    int64_t fd, over;
+    char *memory; /* all regions */
+    uint64_t region_bytes;
+    uint64_t done; /* messages that are sent, or here */
+    uint64_t guard; /* taken while a script changes, or is looked at */
+    const Script *script;
+    uint64_t told, known; /* number of this script, and of the one of parity and place */
+    uint64_t refused;     /* of the one that the head at hand does not fit */
+    uint64_t parity, place;
+    Place now;     /* of the message at hand */
+    uint64_t sum;  /* what its bytes give, if that is not its checksum */
+    char same[HEAD]; /* what is the same in the heads of all frames */
+    char head[HEAD]; /* of the message at hand */
+} Pump;
+
+int64_t kit_form(void)
+{
+    return FORM;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint64_t get(const char *at, int size)
+{
+    uint64_t value = 0;
+    memcpy(&value, at, (size_t)size);
+    return value;
+}
+
+static void put(char *at, int size, uint64_t value)
+{
+    memcpy(at, &value, (size_t)size);
+}
+
+/* -- checksums: zlib's CRC-32 ------------------------------------------------------- */
+
+static uint32_t table[8][256];
+
+__attribute__((constructor)) static void fill_table(void)
+{
+    for (uint32_t n = 0; n < 256; n++) {
+        uint32_t value = n;
+        for (int bit = 0; bit < 8; bit++)
+            value = value >> 1 ^ (value & 1 ? 0xEDB88320 : 0);
+        table[0][n] = value;
+    }
+    for (int row = 1; row < 8; row++)
+        for (int n = 0; n < 256; n++)
+            table[row][n] = table[row - 1][n] >> 8 ^ table[0][table[row - 1][n] & 255];
+}
+
+uint32_t kit_crc32_plain(uint32_t crc, const char *at, uint64_t n)
+{
+    crc = ~crc;
+    for (; n >= 8; n -= 8, at += 8) {
+        uint64_t word = get(at, 8) ^ crc;
+        crc = 0;
+        for (int byte = 0; byte < 8; byte++)
+            crc ^= table[7 - byte][word >> 8 * byte & 255];
+    }
+    for (; n; n--, at++)
+        crc = crc >> 8 ^ table[0][(crc ^ (unsigned char)*at) & 255];
+    return ~crc;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define FOLDS __attribute__((target("pclmul,sse4.1")))
+
+FOLDS static __m128i load(const char *at)
+{
+    return _mm_loadu_si128((const __m128i *)at);
+}
+
+FOLDS static __m128i fold(__m128i sum, __m128i by, __m128i data)
+{
+    __m128i low = _mm_clmulepi64_si128(sum, by, 0x00);
+    __m128i high = _mm_clmulepi64_si128(sum, by, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), data);
+}
+
+/* By carry-less multiplication, after Gopal and others, "Fast CRC Computation for Generic
+   Polynomials Using PCLMULQDQ Instruction", Intel 2009. `n` is a multiple of 16, >= 64. */
+FOLDS static uint32_t folded(uint32_t crc, const char *at, uint64_t n)
+{
+    const __m128i by_64 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+    const __m128i by_16 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+    const __m128i by_4 = _mm_set_epi64x(0, 0x0163cd6124);
+    const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);
+    const __m128i lows = _mm_setr_epi32(~0, 0, ~0, 0);
+    __m128i a = _mm_xor_si128(load(at), _mm_cvtsi32_si128((int)~crc));
+    __m128i b = load(at + 16), c = load(at + 32), d = load(at + 48);
+    for (at += 64, n -= 64; n >= 64; at += 64, n -= 64) {
+        a = fold(a, by_64, load(at));
+        b = fold(b, by_64, load(at + 16));
+        c = fold(c, by_64, load(at + 32));
+        d = fold(d, by_64, load(at + 48));
+    }
+    a = fold(fold(fold(a, by_16, b), by_16, c), by_16, d);
+    for (; n; at += 16, n -= 16)
+        a = fold(a, by_16, load(at));
+    a = _mm_xor_si128(_mm_srli_si128(a, 8), _mm_clmulepi64_si128(a, by_16, 0x10));
+    b = _mm_srli_si128(a, 4);
+    a = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(a, lows), by_4, 0x00), b);
+    b = _mm_clmulepi64_si128(_mm_and_si128(a, lows), barrett, 0x10);
+    b = _mm_clmulepi64_si128(_mm_and_si128(b, lows), barrett, 0x00);
+    return ~(uint32_t)_mm_extract_epi32(_mm_xor_si128(a, b), 1);
+}
+
+static int folds(void)
+{
+    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+}
+#else
+#define folded(crc, at, n) (crc)
+#define folds() 0
+#endif
+
+uint32_t kit_crc32(uint32_t crc, const char *at, uint64_t n)
+{
+    if (n >= 64 && folds()) {
+        uint64_t most = n & ~(uint64_t)15;
+        crc = folded(crc, at, most);
+        at += most;
+        n -= most;
+    }
+    return kit_crc32_plain(crc, at, n);
+}
+
+static uint32_t crc_of_head(const char *head)
+{
+    static const char blank[HEAD - CHECKED];
+    return kit_crc32(kit_crc32(0, head, CHECKED), blank, sizeof blank);
+}
+
+/* -- waiting ------------------------------------------------------------------------ */
+
+static int is_over(const Pump *pump)
+{
+    return (int)__atomic_load_n(&pump->over, __ATOMIC_ACQUIRE);
+}
+
+/* Wait until a word is another one than `seen`; 0 if this direction is over. */
+static int await(Pump *pump, const uint64_t *word, uint64_t seen)
+{
+    int64_t start = now_ns();
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == seen) {
+        if (is_over(pump))
+            return 0;
+        if (now_ns() - start < LOOK_NS) {
+            sched_yield();
+            continue;
+        }
+        /* As in hops.c: we set `asleep` and look at the word; whoever changes it looks at
+           `asleep` afterwards. */
+        __atomic_store_n(pump->asleep, 1, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == seen && !is_over(pump)) {
+            struct pollfd rung = {.fd = (int)pump->heard, .events = POLLIN};
+            char rings[64];
+            if (poll(&rung, 1, SLICE_MS) > 0) {
+                ssize_t n = read((int)pump->heard, rings, sizeof rings);
+                (void)n;
+            }
+        }
+        __atomic_store_n(pump->asleep, 0, __ATOMIC_RELAXED);
+    }
+    return !is_over(pump);
+}
+
+/* Wake whoever sleeps: what it waits for has been written before. */
+static void wake(const uint64_t *asleep, int64_t bell)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(asleep, __ATOMIC_RELAXED)) {
+        uint64_t one = 1;
+        ssize_t done = write((int)bell, &one, sizeof one);
+        (void)done;
+    }
+}
+
+static void wake_executor(const Pump *pump)
+{
+    wake(pump->sleeper, pump->doorbell);
+}
+
+/* Let blocking calls return now and then, so that an end is seen even if nobody shuts the
+   socket down. */
+static void set_slices(int fd)
+{
+    struct timeval slice = {.tv_usec = SLICE_MS * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
+}
+
+static int is_passing(void)
+{
+    return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+/* -- sending ------------------------------------------------------------------------ */
+
+/* Wait for the next message that is posted, and write its head; 0 if this is over. The
+   checksum is left out: what is encrypted has better ones. */
+int64_t kit_next(Pump *pump)
+{
+    if (!await(pump, pump->count, pump->done))
+        return 0;
+    uint64_t number = pump->done + 1;
+    const uint64_t *note = pump->notes + NOTE * (number & pump->mask);
+    uint64_t region = note[4], lo = note[5], size = note[6] - lo;
+    uint64_t address = region * pump->region_bytes + lo;
+    /* A halt travels as its distance from this step, above the message's number. */
+    int64_t ahead = (int64_t)note[3] - (int64_t)note[2] - 1;
+    int halts = ahead <= FAR;
+    ahead = halts && ahead > 0 ? ahead : 0;
+    char *head = pump->head;
+    memcpy(head, pump->same, HEAD);
+    put(head + 6, 2, get(head + 6, 2) | (uint64_t)(halts ? HALT : 0));
+    put(head + 16, 4, note[7]);
+    put(head + 24, 8, note[2]);
+    put(head + 32, 8, (uint64_t)ahead << 32 | (number & 0xFFFFFFFF));
+    put(head + 40, 4, address >> 32);
+    put(head + 44, 4, address);
+    put(head + 48, 4, size);
+    put(head + 52, 4, (note[1] - note[0] + 500) / 1000);
+    pump->now = (Place){pump->memory + address, region, lo, note[6]};
+    return 1;
+}
+
+/* Count the message at hand as sent: its bytes may be overwritten. */
+void kit_sent(Pump *pump)
+{
+    __atomic_store_n(&pump->done, pump->done + 1, __ATOMIC_RELEASE);
+    if (__atomic_load_n(pump->count, __ATOMIC_RELAXED) == pump->done)
+        wake_executor(pump); /* it may wait until all has left */
+}
+
+static int push(const Pump *pump, struct iovec *rest, int n)
+{
+    while (n) {
+        struct msghdr message = {.msg_iov = rest, .msg_iovlen = (size_t)n};
+        ssize_t sent = sendmsg((int)pump->fd, &message, MSG_NOSIGNAL);
+        if (is_over(pump) || (sent < 0 && !is_passing()))
+            return 0;
+        size_t left = sent < 0 ? 0 : (size_t)sent;
+        for (; n && left >= rest->iov_len; rest++, n--)
+            left -= rest->iov_len;
+        if (n) {
+            rest->iov_base = (char *)rest->iov_base + left;
+            rest->iov_len -= left;
+        }
+    }
+    return 1;
+}
+
+/* Send what is posted, until this is over or the socket takes nothing more. */
+int64_t kit_send(Pump *pump)
+{
+    set_slices((int)pump->fd);
+    while (kit_next(pump)) {
+        uint64_t size = pump->now.hi - pump->now.lo;
+        if (get(pump->head + 6, 2) & CHECKSUM)
+            put(pump->head + CHECKED, 4,
+                kit_crc32(crc_of_head(pump->head), pump->now.at, size));
+        struct iovec parts[2] = {{pump->head, HEAD}, {pump->now.at, size}};
+        if (!push(pump, parts, size ? 2 : 1))
+            break;
+        kit_sent(pump);
+    }
+    return ENDED;
+}
+
+/* -- receiving ---------------------------------------------------------------------- */
+
+static void enter(Pump *pump)
+{
+    while (__atomic_exchange_n(&pump->guard, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void leave(Pump *pump)
+{
+    __atomic_store_n(&pump->guard, 0, __ATOMIC_RELEASE);
+}
+
+/* Start over with what a script says; it stays until many more have come. */
+void kit_expect(Pump *pump, const Script *script)
+{
+    enter(pump);
+    pump->script = script;
+    __atomic_store_n(&pump->told, pump->told + 1, __ATOMIC_RELEASE);
+    leave(pump);
+    wake(pump->asleep, pump->bell);
+}
+
+/* What is due now; NULL before the next script. Only with the guard. */
+static const Place *due(Pump *pump)
+{
+    const Script *script = pump->script;
+    if (!script)
+        return NULL;
+    if (pump->known != pump->told) {
+        pump->known = pump->told;
+        pump->parity = script->first;
+        pump->place = 0;
+    } else if (pump->place && pump->place == script->n[pump->parity]
+               && script->n[1 - pump->parity]) {
+        /* Where the other parity has nothing, this was the only step. */
+        pump->parity = 1 - pump->parity;
+        pump->place = 0;
+    }
+    return pump->place < script->n[pump->parity] ? script->places[pump->parity] + pump->place
+                                                 : NULL;
+}
+
+/* Whether the head at hand says of its message what is due. */
+static int fits(const Pump *pump, const Place *place)
+{
+    const char *head = pump->head, *same = pump->same;
+    uint64_t address = place->region * pump->region_bytes + place->lo;
+    uint64_t flags = get(head + 6, 2), number = pump->done + 1;
+    return !memcmp(head, same, 6)            /* magic, version, kind */
+           && !(flags & ~(uint64_t)(HALT | CHECKSUM))
+           && !memcmp(head + 8, same + 8, 8) /* cluster */
+           && get(head + 16, 4) == pump->script->epoch
+           && !memcmp(head + 20, same + 20, 4) /* sender */
+           && !(get(head + 24, 8) >> 63) && !(get(head + 32, 8) >> 63)
+           && get(head + 32, 4) == (number & 0xFFFFFFFF)
+           && get(head + 40, 4) == address >> 32
+           && get(head + 44, 4) == (address & 0xFFFFFFFF)
+           && get(head + 48, 4) == place->hi - place->lo
+           && (flags & CHECKSUM || !get(head + CHECKED, 4)) && !get(head + 60, 4);
+}
+
+/* Wait until the head at hand is due; 0 if this is over. Until then it may belong to the
+   next script: the executor refuses it if it waits for what this one says. */
+int64_t kit_due(Pump *pump)
+{
+    for (;;) {
+        enter(pump);
+        uint64_t told = pump->told;
+        const Place *place = due(pump);
+        int is_due = place && fits(pump, place);
+        if (is_due)
+            pump->now = *place;
+        else if (place)
+            __atomic_store_n(&pump->refused, told, __ATOMIC_RELEASE);
+        leave(pump);
+        if (is_due)
+            return 1;
+        if (place)
+            wake_executor(pump);
+        if (!await(pump, &pump->told, told))
+            return 0;
+    }
+}
+
+/* Count the message at hand, whose bytes are in place, as here; `begun` is when its head
+   came. 0 if the executor has not taken so many that there is no room for more. */
+int64_t kit_arrived(Pump *pump, int64_t begun)
+{
+    uint64_t number = pump->done + 1, *note = pump->notes + NOTE * (number & pump->mask);
+    if (number - __atomic_load_n(pump->taken, __ATOMIC_RELAXED) > pump->mask)
+        return 0;
+    const char *head = pump->head;
+    uint64_t step = get(head + 24, 8), halts = get(head + 6, 2) & HALT;
+    note[0] = (uint64_t)begun;
+    note[1] = (uint64_t)now_ns() + get(head + 52, 4) * 1000;
+    note[2] = step;
+    note[3] = halts ? step + 1 + get(head + 36, 4) : NO_HALT;
+    note[4] = pump->now.region;
+    note[5] = pump->now.lo;
+    note[6] = pump->now.hi;
+    pump->done = number;
+    __atomic_store_n(pump->count, number, __ATOMIC_RELEASE);
+    pump->place++; /* of the script that it came by: for another one it starts over */
+    wake_executor(pump);
+    return 1;
+}
+
+static int pull(const Pump *pump, char *at, uint64_t n)
+{
+    while (n) {
+        ssize_t came = recv((int)pump->fd, at, n, MSG_WAITALL);
+        if (is_over(pump) || !came || (came < 0 && !is_passing()))
+            return 0;
+        if (came > 0) {
+            at += came;
+            n -= (uint64_t)came;
+        }
+    }
+    return 1;
+}
+
+/* Receive what the scripts say, until this is over or nothing more comes. */
+int64_t kit_receive(Pump *pump)
+{
+    set_slices((int)pump->fd);
+    while (pull(pump, pump->head, HEAD)) {
+        int64_t begun = now_ns();
+        if (!kit_due(pump))
+            break;
+        int is_checked = (int)get(pump->head + 6, 2) & CHECKSUM;
+        uint64_t size = pump->now.hi - pump->now.lo;
+        uint32_t sum = is_checked ? crc_of_head(pump->head) : 0;
+        for (uint64_t at = 0; at < size; at += PIECE) {
+            uint64_t n = size - at < PIECE ? size - at : PIECE;
+            if (!pull(pump, pump->now.at + at, n))
+                return ENDED;
+            if (is_checked)
+                sum = kit_crc32(sum, pump->now.at + at, n);
+        }
+        pump->sum = sum;
+        if (is_checked && sum != get(pump->head + CHECKED, 4))
+            return DAMAGED;
+        if (!kit_arrived(pump, begun))
+            return TOO_MANY;
+    }
+    return ENDED;
+}

@@ -1,0 +1,113 @@
+"""Members in one process whose links have a thread for each direction."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import combinations
+
+from kit.exchange.layout import Layout
+from kit.exchange.ports.connect import Joining, OwnArena
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Stamp
+from kit.exchange.ports.pumped_port import PumpedPort
+from kit.testing.group import LocalMember
+from kit.trace.traffic import Meter
+from kit.wire.frame import Bounds
+from kit.wire.records import Direction, RecordStream
+from kit.wire.sockets import SocketStream
+from kit.wire.stream import ENCRYPTED, Stream
+
+Pair = Callable[[], tuple[Stream, Stream]]
+Ends = tuple[socket.socket, socket.socket]
+
+
+def clear(ends: Ends) -> tuple[Stream, Stream]:
+    """Return streams that do not offer each other their memory, as over TCP."""
+    near, far = ends
+    return SocketStream(near, "tcp", "far"), SocketStream(far, "tcp", "near")
+
+
+def sealed(ends: Ends) -> tuple[Stream, Stream]:
+    """Return streams of records."""
+    keys = b"n" * 32, b"f" * 32
+    near, far = (
+        RecordStream(stream, sends=Direction(ours), takes=Direction(theirs))
+        for stream, ours, theirs in zip(clear(ends), keys, keys[::-1], strict=True)
+    )
+    return near, far
+
+
+def clear_pair() -> tuple[Stream, Stream]:
+    return clear(socket.socketpair())
+
+
+def sealed_pair() -> tuple[Stream, Stream]:
+    return sealed(socket.socketpair())
+
+
+@contextmanager
+def pumped_member(
+    layout: Layout,
+    number: int,
+    n_members: int,
+    streams: Mapping[int, Stream],
+    *,
+    native: bool = True,
+    deadline_s: float = 10.0,
+    pumps: bool = True,
+) -> Iterator[LocalMember]:
+    """Give one member, with streams to others; if it `pumps`, with threads."""
+    names = [f"/job:member/task:{other}" for other in range(n_members)]
+    bounds = Bounds(cluster=7, max_length=layout.total_bytes, max_sender=n_members)
+    with ExitStack() as stack:
+        own = OwnArena(f"member-{number}", layout, n_members)
+        stack.callback(own.arena.close)
+        endpoint = Endpoint(
+            *(names, number, Stamp()),
+            deadline_s=deadline_s,
+            native=native,
+            asleep=own.control.asleep,
+        )
+        stack.callback(endpoint.close)
+        if not pumps:
+            Joining(endpoint, own, cluster=7).join(streams, 0.0)
+        for peer, stream in streams.items() if pumps else ():
+            port = PumpedPort(
+                peer=peer,
+                memory=own.memory,
+                stream=stream,
+                endpoint=endpoint,
+                bounds=bounds,
+                depth=own.depth,
+                checksum=stream.kind not in ENCRYPTED,
+            )
+            endpoint.add(port)
+        yield LocalMember(number, own.memory, endpoint, Meter(number))
+
+
+@contextmanager
+def pumped_group(
+    layout: Layout,
+    n_members: int,
+    *,
+    pair: Pair = clear_pair,
+    native: bool = True,
+    deadline_s: float = 10.0,
+) -> Iterator[list[LocalMember]]:
+    """Give members as `local_group` does; each two have a stream that `pair` makes."""
+    streams: list[dict[int, Stream]] = [{} for _ in range(n_members)]
+    for near, far in combinations(range(n_members), 2):
+        streams[near][far], streams[far][near] = pair()
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                pumped_member(
+                    *(layout, number, n_members, own),
+                    native=native,
+                    deadline_s=deadline_s,
+                )
+            )
+            for number, own in enumerate(streams)
+        ]

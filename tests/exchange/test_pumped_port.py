@@ -1,0 +1,483 @@
+"""A port with a thread for each direction: what it does as others do, and its ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit import machine
+from kit.errors import Fenced, PeerLost, ProtocolError
+from kit.exchange.execution.bound_operations import Take
+from kit.exchange.execution.native_executor import loop, suit
+from kit.exchange.execution.program import Program
+from kit.exchange.group.linked_member import LinkedMember
+from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.pipeline import pipelined
+from kit.exchange.plan import GRAD, NOW, Group
+from kit.exchange.ports import endpoint
+from kit.exchange.ports.connect import Joining, OwnArena
+from kit.exchange.ports.endpoint import Endpoint
+from kit.exchange.ports.port import Expected, Stamp
+from kit.exchange.ports.pumped_port import FORM, PumpedPort
+from kit.exchange.ports.stream_port import StreamPort
+from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.topology import by_name
+from kit.native import library
+from kit.testing.group import LocalMember, local_group, run_together
+from kit.testing.streams import memory_pair
+from kit.testing.task_process import until
+from kit.trace.traffic import Meter
+from kit.training.optimizers.rule import MeanUpdate
+from kit.training.optimizers.rules import GradientDescent, Momentum
+from kit.wire.frame import SIZE
+from kit.wire.shaping import LineOut, LinkSettings
+from kit.wire.stream import Stream
+from tests.cases import for_each
+from tests.exchange.pumped import (
+    Ends,
+    Pair,
+    clear,
+    clear_pair,
+    pumped_group,
+    pumped_member,
+    sealed,
+    sealed_pair,
+)
+
+has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
+LAYOUT = lay_out([Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")], 3, 1000)
+SMALL = lay_out([Spec("x", (25,), "float32")], 2)
+LARGE = lay_out([Spec("x", (1 << 21,), "float32")], 2)
+DUE = Expected(GRAD, Range(0, 100), apart=True)
+ALL = Expected(GRAD, Range(0, LARGE.n_bytes), apart=True)
+PAIRS = [clear_pair, sealed_pair]
+Form = Callable[[Ends], tuple[Stream, Stream]]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a lost peer be reported at once: nobody else says why it is lost."""
+    monkeypatch.setattr(endpoint, "GRACE_S", 0.0)
+
+
+# -- the same as over others -----------------------------------------------------------
+
+
+def outcome(
+    members: list[LocalMember], topology: str, rule: Any
+) -> list[tuple[bytes, Any]]:
+    """Return each member's parameters and account after three steps."""
+    n, n_ps = len(members), int(topology == "ps")
+    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), place(LAYOUT, n_ps))
+
+    def work(member: LocalMember) -> None:
+        plan = by_name(topology).plan(LAYOUT, group, member.number)
+        assert plan is not None
+        stamp, dice = member.endpoint.stamp, np.random.default_rng(member.number)
+        stamp.epoch = 4
+        program = Program(
+            pipelined(plan, LAYOUT, early=True),
+            *(member.endpoint, member.memory, member.meter),
+            update=MeanUpdate(rule, n - n_ps),
+            n_slots=len(rule.slots),
+        )
+        for number in range(3):
+            stamp.step = number
+            if member.number >= n_ps:
+                for leaf in member.memory.leaves(stamp.where(GRAD)).values():
+                    leaf[:] = dice.standard_normal(leaf.shape)
+            program.step()
+            stamp.parity ^= 1
+
+    run_together(members, work)
+    whole = Range(0, LAYOUT.n_bytes)
+    return [
+        (
+            bytes(member.memory.raw(member.endpoint.stamp.where(NOW), whole)),
+            member.meter.totals().tolist(),
+        )
+        for member in members
+    ]
+
+
+@pytest.mark.parametrize("topology", ["ring", "mesh", "ps"])
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("pair", PAIRS)
+@for_each("rule", [GradientDescent(0.1), Momentum(0.1)])
+def test_bits_and_counts_are_those_of_shared_memory(
+    topology: str, native: bool, pair: Pair, rule: Any
+) -> None:
+    n = 4 if topology == "ps" else 3
+    with local_group(LAYOUT, n) as members:
+        wanted = outcome(members, topology, rule)
+
+    with pumped_group(LAYOUT, n, pair=pair, native=native) as members:
+        assert outcome(members, topology, rule) == wanted
+
+
+@has_loop
+def test_the_compiled_loop_carries_it_out() -> None:
+    with pumped_group(SMALL, 2) as members:
+        ends = members[0].endpoint
+        assert suit([Take(ends.ports[1], 1, DUE)], ends)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@for_each("pumps", [(True, False), (False, True)])
+def test_its_frames_are_those_of_a_port_without_threads(
+    pair: Pair, pumps: tuple[bool, bool]
+) -> None:
+    with two(SMALL, pair(), pumps=pumps) as (near, far):
+        for sender, taker in ((near, far), (far, near)):
+            post(sender, DUE)
+            assert received(taker, DUE) == numbers(sender, DUE)
+
+
+@contextmanager
+def two(
+    layout: Any,
+    streams: tuple[Stream, Stream],
+    *,
+    pumps: tuple[bool, bool] = (True, True),
+    deadline_s: float = 10.0,
+) -> Iterator[tuple[LocalMember, LocalMember]]:
+    near, far = streams
+    with (
+        pumped_member(
+            *(layout, 0, 2, {1: near}), pumps=pumps[0], deadline_s=deadline_s
+        ) as first,
+        pumped_member(
+            *(layout, 1, 2, {0: far}), pumps=pumps[1], deadline_s=deadline_s
+        ) as other,
+    ):
+        yield first, other
+
+
+def port(member: LocalMember) -> Any:
+    (only,) = member.endpoint.ports.values()
+    return only
+
+
+def numbers(member: LocalMember, message: Expected) -> list[float]:
+    first = 1000 * member.number + message.region
+    return list(range(first, first + message.range.size // 4))
+
+
+def post(member: LocalMember, message: Expected) -> None:
+    memory = member.memory.typed(message.region, message.range)
+    memory[:] = numbers(member, message)
+    port(member).post(message.region, message.range)
+
+
+def received(member: LocalMember, message: Expected) -> list[float]:
+    """Expect a message alone, wait for it, and return its numbers."""
+    end = port(member)
+    member.endpoint.expect({end.peer: ([message], [])}, 0)
+    member.endpoint.receive(end, message)
+    region, part, apart = message
+    values: list[float] = end.window(region, part, apart=apart).tolist()
+    return values
+
+
+@for_each("to", [0, 1])
+def test_a_message_waits_for_the_script_that_has_it(to: int) -> None:
+    """A part of the gradient is due in the last plan, and in the next one as final."""
+    final = Expected(GRAD, DUE.range)
+    with two(SMALL, clear_pair()) as members:
+        taker, sender = members[to], members[1 - to]
+        # In steps of both parities it is kept apart.
+        taker.endpoint.expect({sender.number: ([DUE], [DUE])}, 0)
+        sender.endpoint.stamp.epoch = 2
+        post(sender, final)
+        until(port(sender).is_idle)
+        assert not port(taker).has_arrived()
+
+        taker.endpoint.stamp.epoch = 2
+
+        assert received(taker, final) == numbers(sender, final)
+        own = taker.memory.typed(GRAD, DUE.range)
+        assert own.tolist() == numbers(sender, final)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_what_is_on_a_slow_line_is_held_back_by_the_receiver(pair: Pair) -> None:
+    line = LineOut(LinkSettings.parse("8kbit"), lambda: 0.0)  # 1 byte in 1 ms
+    with two(SMALL, pair()) as (near, far):
+        port(near).line_out = line
+        far.endpoint.expect({0: ([DUE], [])}, 0)
+        post(near, DUE)
+        until(port(far).has_arrived)
+
+        _, usable, *_ = port(far).take()
+
+        assert usable - time.monotonic_ns() > 50e6  # of 100 ms
+
+
+# -- damage ----------------------------------------------------------------------------
+
+
+def taken(sock: socket.socket, n_bytes: int) -> bytearray:
+    data = bytearray()
+    while len(data) < n_bytes:
+        data += sock.recv(n_bytes - len(data))
+    return data
+
+
+@contextmanager
+def apart(form: Form) -> Iterator[tuple[LocalMember, LocalMember, Ends]]:
+    """Give two members, and between them the far end of the one's link and the other's.
+
+    What the first one sends comes to the first socket, and goes on if the second one
+    sends it.
+    """
+    ours, theirs = socket.socketpair(), socket.socketpair()
+    near, far = form((ours[0], theirs[0]))
+    with two(SMALL, (near, far), deadline_s=2.0) as (first, other), ours[1], theirs[1]:
+        yield first, other, (ours[1], theirs[1])
+
+
+@for_each("at", [*range(0, SIZE, 3), SIZE, SIZE + 50, SIZE + 99])
+def test_one_bit_that_was_turned_on_the_way_is_found(at: int) -> None:
+    with apart(clear) as (near, far, (source, target)):
+        far.endpoint.expect({0: ([DUE], [])}, 0)
+        post(near, DUE)
+        line = taken(source, SIZE + 100)
+        line[at] ^= 0x10
+        target.sendall(line)
+
+        with pytest.raises((ProtocolError, Fenced)):
+            far.endpoint.receive(port(far), DUE)
+        assert not port(far).has_arrived()
+
+
+@pytest.mark.usefixtures("impatient")
+@for_each("at", [0, 3, 4, 80, 180])
+def test_a_record_that_was_changed_ends_the_link(at: int) -> None:
+    with apart(sealed) as (near, far, (source, target)):
+        far.endpoint.expect({0: ([DUE], [])}, 0)
+        post(near, DUE)
+        line = taken(source, 20 + SIZE + 100)
+        line[at] ^= 0x10
+        target.sendall(line)
+        target.shutdown(socket.SHUT_WR)  # a longer record would be waited for
+
+        with pytest.raises(PeerLost, match="task:0"):
+            far.endpoint.receive(port(far), DUE)
+
+
+def test_a_peer_that_runs_far_ahead_is_refused_and_overwrites_nothing() -> None:
+    empty = Expected(GRAD, Range(0, 0), apart=True)
+    with two(SMALL, clear_pair()) as (near, far):
+        far.endpoint.expect({0: ([empty], [empty])}, 0)
+
+        for _ in range(port(near).mask + 1):
+            port(near).post(*empty[:2])
+        until(lambda: port(far).lost)
+
+        with pytest.raises(ProtocolError, match="when no more than 0 were taken"):
+            far.endpoint.until(lambda: False)
+        assert port(far).n_arrived() == port(far).mask
+
+
+# -- ends ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("form", [clear, sealed])
+@for_each("n_bytes", [0, 30, SIZE + 90])
+def test_a_peer_that_ends_while_it_sends_is_lost(form: Form, n_bytes: int) -> None:
+    with apart(form) as (near, far, (source, target)):
+        far.endpoint.expect({0: ([DUE], [])}, 0)
+        post(near, DUE)
+        target.sendall(taken(source, n_bytes))
+        target.close()
+
+        with pytest.raises(PeerLost, match="task:0"):
+            far.endpoint.receive(port(far), DUE)
+        assert not port(far).has_arrived()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("form", [clear, sealed])
+@for_each("n_bytes", [0, 1 << 20])
+def test_a_peer_that_ends_while_it_receives_is_lost(form: Form, n_bytes: int) -> None:
+    ours, others = socket.socketpair(), socket.socketpair()
+    stream, unused = form((ours[0], others[0]))
+    with ours[1] as source, others[1], pumped_member(LARGE, 0, 2, {1: stream}) as near:
+        port(near).post(*ALL[:2])
+        taken(source, n_bytes)
+        assert not port(near).is_idle()
+        source.close()
+
+        with pytest.raises(PeerLost, match="task:1"):
+            near.endpoint.flush()
+        unused.close()
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_end_wakes_one_that_waits_for_another_and_is_told(pair: Pair) -> None:
+    with pumped_group(SMALL, 3, pair=pair) as members:
+        mine, _, third = (member.endpoint for member in members)
+        mine.expect({1: ([DUE], [DUE]), 2: ([DUE], [DUE])}, 0)
+        heard = threading.Event()
+        mine.on_loss = heard.set
+
+        def leave() -> None:
+            until(lambda: mine.asleep[0])
+            third.close()
+
+        leaving = threading.Thread(target=leave)
+        leaving.start()
+        mine.until(heard.is_set)
+        leaving.join()
+
+        assert mine.ports[2].lost
+        assert not mine.ports[1].lost
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
+    near, far = pair()
+    with pumped_member(LARGE, 0, 2, {1: near}) as member:
+        port(member).post(*ALL[:2])
+    far.close()
+
+    assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
+
+
+def test_a_forked_child_leaves_the_link_to_its_parent() -> None:
+    with two(SMALL, clear_pair()) as (near, far):
+        child = os.fork()
+        if not child:
+            port(near).close()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        post(near, DUE)
+
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert received(far, DUE) == numbers(near, DUE)
+
+
+PROGRAM = """
+from tests.exchange.pumped import clear_pair, pumped_member
+from tests.exchange.test_pumped_port import ALL, LARGE
+
+near, far = clear_pair()
+group = pumped_member(LARGE, 0, 2, {1: near})
+member = group.__enter__()
+member.endpoint.expect({1: ([ALL], [ALL])}, 0)
+member.endpoint.ports[1].post(*ALL[:2])
+far.write([bytes(30)])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_ends_while_its_threads_are_at_work() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- when there is one -----------------------------------------------------------------
+
+
+def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool) -> type:
+    layout = lay_out([Spec("x", (n_bytes,), "uint8")], 2)
+    near, far = pair()
+    own = OwnArena("member", layout, 2)
+    ends = Endpoint(["a", "b"], 0, Stamp(), deadline_s=1.0)
+    try:
+        Joining(ends, own, 7, pumps=pumps).join({1: near}, 0.0)
+        return type(ends.ports[1])
+    finally:
+        ends.close()
+        far.close()
+        own.arena.close()
+
+
+@has_loop
+@for_each(
+    ("pair", "n_bytes", "pumps", "kind"),
+    [
+        (clear_pair, 1 << 20, True, PumpedPort),
+        (clear_pair, 1 << 20, False, StreamPort),
+        (clear_pair, 1 << 19, True, StreamPort),
+        (sealed_pair, 1 << 22, True, PumpedPort),
+        (sealed_pair, 1 << 21, True, StreamPort),
+        (memory_pair, 1 << 22, True, StreamPort),
+    ],
+)
+def test_threads_carry_what_is_large_where_there_are_cores(
+    pair: Pair, n_bytes: int, pumps: bool, kind: type
+) -> None:
+    assert kind_of_port(pair, n_bytes, pumps=pumps) is kind
+
+
+@for_each(
+    ("n_cores", "hosts", "pumps"),
+    [
+        (2, (), False),
+        (4, (), True),
+        (3, (), False),
+        (2, ("a", "b"), True),
+        (2, ("a", "a"), False),
+        (1, ("a", "b"), False),
+    ],
+)
+def test_a_task_needs_two_cores_of_its_host(
+    monkeypatch: pytest.MonkeyPatch, n_cores: int, hosts: tuple[str, ...], pumps: bool
+) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: n_cores)
+    with ExitStack() as stack:
+        member = LinkedMember(
+            *(["a", "b"], 0, SMALL),
+            label="member",
+            meter=Meter(0),
+            streams=lambda dialled, awaited, deadline: {},
+            cluster=7,
+            deadline_s=1.0,
+            hosts=hosts,
+            pumps=True,
+            stack=stack,
+        )
+        assert member.joining.pumps == pumps
+        member.release()
+
+
+# -- checksums -------------------------------------------------------------------------
+
+
+@has_loop
+@pytest.mark.parametrize("way", ["kit_crc32", "kit_crc32_plain"])
+@given(size=st.integers(0, 700), skip=st.integers(0, 17), seed=st.integers(0, 99))
+def test_checksums_are_those_of_zlib(way: str, size: int, skip: int, seed: int) -> None:
+    data = random.Random(seed).randbytes(skip + size)
+    room = ctypes.create_string_buffer(data)
+    crc32: Any = getattr(library("kit.exchange.ports._pump", FORM), way)
+    crc32.restype = ctypes.c_uint32
+    start = zlib.crc32(b"before")
+
+    found = crc32(start, ctypes.byref(room, skip), ctypes.c_uint64(size))
+
+    assert found == zlib.crc32(data[skip:], start)
