@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Final, NamedTuple, get_type_hints
 
 from kit.errors import InvalidArgumentError, from_plain
@@ -17,6 +16,7 @@ from kit.errors import InvalidArgumentError, from_plain
 MOST_WHOLE: Final = 2**63 - 1  # what the integers of frames, traces and arrays hold
 _MOST_SECONDS: Final = 1e9  # 30 years; a lock refuses some centuries
 _SHOWN: Final = 80
+_ANNOTATED: Final = "__metadata__"  # what only such a hint has
 
 
 class Field(NamedTuple):
@@ -197,14 +197,14 @@ def optional(field: Field) -> Field:
 
 
 def fields_of(kind: type[Any]) -> dict[str, Field]:
-    """Return the fields of a dataclass's values: its annotations name them.
+    """Return the fields of the values of a dataclass or named tuple, by annotations.
 
     >>> from kit.training.core.log import Epoch
     >>> fields_of(Epoch)["first_step"].expected
     'a whole number, at least 0'
     """
-    hints = get_type_hints(kind, include_extras=True)
-    return {item.name: hints[item.name].__metadata__[0] for item in fields(kind)}
+    hints = get_type_hints(kind, include_extras=True).items()
+    return {n: hint.__metadata__[0] for n, hint in hints if hasattr(hint, _ANNOTATED)}
 
 
 def _must(holds: bool) -> None:

@@ -32,6 +32,7 @@ from kit.message_fields import (
     Fields,
     anything,
     check,
+    fields_of,
     flag,
     list_of,
     maybe,
@@ -65,7 +66,6 @@ from kit.training.core.job import Job
 
 _MOST: Final = 2**31
 _SHARD: Final = {"shard": table_of(anything())}
-_NAMES: Final = list_of(text(1000))
 _ARRAY: Final = object_of(
     {"shape": list_of(whole(0)), "dtype": text(100), "sha256": text(64)}
 )
@@ -92,27 +92,13 @@ _FIELDS: Final[Mapping[str, Fields]] = {
         "arithmetic": table_of(anything()),
         "libraries": optional(table_of(text(100))),
     },
-    "EPOC": {
-        "epochs": list_of(
-            row_of(
-                *(whole(0), text(100), whole(0), whole(-_MOST * _MOST)),
-                *(text(100), text(), whole(0), flag()),
-            )
-        )
-    },
-    "CHNG": {
-        "changes": list_of(
-            row_of(
-                *(_NAMES, _NAMES, _NAMES, whole(0), whole(0)),
-                *(number(0, 1e12), text()),
-            )
-        )
-    },
+    "EPOC": {"epochs": list_of(row_of(*fields_of(EpochRow).values()))},
+    "CHNG": {"changes": list_of(row_of(*fields_of(Change).values()))},
     "DONE": {
         "step": whole(0),
         "error": maybe(table_of(anything())),
         "n_steps": list_of(row_of(whole(0), whole(0), whole(0))),
-        "saves": list_of(row_of(whole(0), anything(), anything(), text())),
+        "saves": list_of(row_of(*fields_of(SaveRow).values())),
         "unread": whole(0),
         "lost": table_of(text()),
         "final": maybe(table_of(anything())),

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+from kit.message_fields import anything, flag, list_of, seconds, text, whole
+
+# What travels and is recorded: each field with what a message may hold for it.
+_TASKS: Final = list_of(text(1000))
+_NANOSECONDS: Final = whole(-(2**62))
+_SECONDS: Final = seconds()
 
 
 class EpochRow(NamedTuple):
     """One configuration of the training and the first step it holds for."""
 
-    number: int
-    topology: str
-    first_step: int
-    at: int  # nanoseconds, monotonic
-    link: str  # "" when the links run at full speed
-    joined: str = ""  # the tasks that had been lost and take part again, by comma
-    generation: int = 0  # of an elastic training
-    resumes: bool = False  # whether that generation began with copies
+    number: Annotated[int, whole(0)]
+    topology: Annotated[str, text(100)]
+    first_step: Annotated[int, whole(0)]
+    at: Annotated[int, _NANOSECONDS]  # monotonic
+    link: Annotated[str, text(100)]  # "" when the links run at full speed
+    # The tasks that had been lost and take part again, by comma.
+    joined: Annotated[str, text()] = ""
+    generation: Annotated[int, whole(0)] = 0  # of an elastic training
+    resumes: Annotated[bool, flag()] = False  # whether that began with copies
 
     @property
     def is_asynchronous(self) -> bool:
@@ -63,10 +71,10 @@ class SaveRow(NamedTuple):
     and is empty for one that was.
     """
 
-    step: int
-    begin: int  # nanoseconds, monotonic
-    end: int
-    error: str
+    step: Annotated[int, whole(0)]
+    begin: Annotated[int, anything()]  # nanoseconds, monotonic
+    end: Annotated[int, anything()]
+    error: Annotated[str, text()]
 
     @property
     def label(self) -> str:
@@ -122,13 +130,13 @@ class Change(NamedTuple):
         reason: what was noticed.
     """
 
-    lost: tuple[str, ...]
-    joined: tuple[str, ...]
-    left: tuple[str, ...]
-    step: int
-    repeated: int
-    seconds: float
-    reason: str
+    lost: Annotated[tuple[str, ...], _TASKS]
+    joined: Annotated[tuple[str, ...], _TASKS]
+    left: Annotated[tuple[str, ...], _TASKS]
+    step: Annotated[int, whole(0)]
+    repeated: Annotated[int, whole(0)]
+    seconds: Annotated[float, _SECONDS]
+    reason: Annotated[str, text()]
 
     @property
     def sentence(self) -> str:

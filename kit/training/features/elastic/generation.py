@@ -106,11 +106,11 @@ from kit.errors import InvalidArgumentError
 from kit.message_fields import (
     anything,
     check,
+    fields_of,
     flag,
     list_of,
     optional,
     row_of,
-    seconds,
     table_of,
     text,
     whole,
@@ -132,9 +132,7 @@ _FIELDS: Final = {
     "before": optional(list_of(text(1000))),
     "placing": table_of(anything()),
     "addresses": list_of(text(1000)),
-    "changes": list_of(
-        row_of(*3 * [list_of(text(1000))], whole(0), whole(0), seconds(), text())
-    ),
+    "changes": list_of(row_of(*fields_of(Change).values())),
     "n_changes": optional(whole(0)),
     "resumes": optional(flag()),
     "rehosts": optional(flag()),
