@@ -57,7 +57,6 @@ _PRELOAD = (
             "asynchronous.async_steps",
             "backup_workers.steps",
             "checkpointing.writer",
-            "elastic.copier",
             "elastic.regrouping",
             "hooks.bridge",
         )

@@ -254,7 +254,7 @@ class OwnWork:
     hands_over: ClassVar[bool] = True
     may_keep: ClassVar[bool] = False
     optimizers: ClassVar[Mapping[str, str]] = {"optimizer": "optimizer"}
-    by: ClassVar[str] = "kit.training.worker.own_gradient:OwnGradient"
+    by: ClassVar[str] = "kit.training.worker.accumulation:OwnGradient"
 
     def keeps(self, topology: Topology) -> bool:
         """Whether it carries on something in a training that begins with a topology."""

@@ -292,7 +292,7 @@ class Member:
             # Before: the writer waits for it.
             stack.callback(self._tell_of_saved, context)
         if job.generation.is_followed:
-            kind = load("kit.training.features.elastic.copier:Copier")
+            kind = load("kit.training.features.elastic.copies:Copier")
             log = coordinator.plain_log if coordinator is not None else dict
             copier = kind(context, self._services, client.copied, log)
             self._sinks[Verdict.COPY] = copier

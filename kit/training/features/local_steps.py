@@ -33,9 +33,14 @@ from kit.exchange.plan import GRAD, NEXT, NOW
 from kit.exchange.ports.memory import Array
 from kit.training.core.axes import LocalTraining
 from kit.training.optimizers.rule import MeanUpdate, updated_ranges
-from kit.training.worker.accumulation import Accumulation, Means
+from kit.training.worker.accumulation import (
+    Accumulation,
+    Means,
+    Measured,
+    OwnGradient,
+    Read,
+)
 from kit.training.worker.gradient_buffer import StepArrays
-from kit.training.worker.own_gradient import Measured, OwnGradient, Read
 
 if TYPE_CHECKING:
     from kit.training.core.job import Job

@@ -1,4 +1,4 @@
-"""Gradient accumulation: a worker's mini-batch in pieces, one after the other.
+"""A worker's gradient of a mini-batch, also in pieces, one after the other.
 
     split of the mini-batch   |  piece 0  |  piece 1  | piece 2 |
     gradient                   w0 * g0  +   w1 * g1  + w2 * g2
@@ -24,6 +24,7 @@ from kit.training.data.splits import split_bounds
 from kit.training.worker.gradient_buffer import GradientBuffer, StepArrays
 
 if TYPE_CHECKING:
+    from kit.training.core.job import Job
     from kit.training.worker.worker import Compute
 
 
@@ -136,3 +137,46 @@ def _length(batch: Sequence[Any]) -> int:
             f"into pieces; with accumulate, each needs a row for each example."
         )
     return lengths.pop()
+
+
+# --------------------------------------------------------------------------------------
+# A worker's part of a step.
+
+
+# A mini-batch's own rows, how many these are, and how many those of all workers are.
+Read = Callable[[int], tuple[Batch, int, int]]
+Measured = tuple[Mapping[bytes, float], int]  # what steps gave, and of how many
+
+
+class OwnGradient:
+    """What a worker does by itself in a step: it computes a gradient.
+
+    Attributes:
+        kept: What the step function keeps from step to step.
+    """
+
+    def __init__(self, job: Job, arrays: StepArrays, state: dict[str, Any]) -> None:
+        """`state` holds what stays with the worker between two exchanges."""
+        self.params, self.kept = arrays.params, state
+        self._n = len(job.workers)
+
+    def run(
+        self,
+        step: int,
+        read: Read,
+        compute: Compute | Accumulation,
+        ready: Callable[[int], None],
+    ) -> tuple[float, Measured]:
+        """Do the own part of a step; what travels is then in place.
+
+        Returns the mean loss, and what else was measured. `ready` is told of each
+        bucket that is complete before the rest is.
+        """
+        batch, examples, total = read(step)
+        weight = self._n * examples / total
+        loss = compute(step, batch, weight, ready, number=step)
+        return loss, (compute.measures, examples)
+
+    def take_mean(self, n: int) -> None:
+        """Go on from the mean of `n` workers: not here, where all workers agree."""
+        raise NotImplementedError

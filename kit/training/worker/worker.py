@@ -27,9 +27,8 @@ from kit.training.data.dask_source import Batch
 from kit.training.data.sources import Reported, make_source
 from kit.training.data.splits import check_seed
 from kit.training.worker import kept_state
-from kit.training.worker.accumulation import Accumulation
+from kit.training.worker.accumulation import Accumulation, Measured, OwnGradient
 from kit.training.worker.gradient_buffer import GradientBuffer, StepArrays
-from kit.training.worker.own_gradient import Measured, OwnGradient
 from kit.training.worker.own_part import OwnPart
 
 # --------------------------------------------------------------------------------------
