@@ -44,7 +44,7 @@ import numpy as np
 
 from kit.checkpoint import FILES, Files, Piece, ShardEntry, write_shard
 from kit.checkpoint.files import refused, write_file
-from kit.errors import AlreadyExistsError, KitError
+from kit.errors import AlreadyExistsError
 from kit.exchange.ports.memory import Array
 from kit.recording.options import Recording
 from kit.recording.parts import LOG, MESSAGES, PartFile
@@ -191,19 +191,8 @@ class RecordingFolder:
             self._files.remove_folder(self.path)
 
     def _shard(self, name: str, values: Mapping[str, Any]) -> ShardEntry:
-        return write_shard(self.path / name, pieces(values), self._files)
-
-
-def pieces(values: Mapping[str, Any]) -> list[Piece]:
-    """Return values as the pieces of a shard."""
-    return [Piece.whole(name, value) for name, value in values.items()]
-
-
-def as_said(error: KitError | OSError) -> str:
-    """Return, in words, why something could not be written."""
-    return (
-        error.message if isinstance(error, KitError) else error.strerror or str(error)
-    )
+        pieces = [Piece.whole(key, value) for key, value in values.items()]
+        return write_shard(self.path / name, pieces, self._files)
 
 
 def rows_of(dtype: np.dtype[Any], tuples: Iterable[tuple[int, ...]]) -> Rows:

@@ -80,12 +80,12 @@ class Recording(FeatureOptions):
         return user_path(self.folder, "the folder of a recording")
 
 
-def recording_of(value: object) -> Recording | None:
-    """Return what `record=` means; None for no recording.
+def recording_of(value: object) -> Recording:
+    """Return what `record=` means.
 
-    >>> recording_of("run-1").path.name, recording_of(None)
-    ('run-1', None)
+    >>> recording_of("run-1").path.name
+    'run-1'
     """
-    if value is None or isinstance(value, Recording):
+    if isinstance(value, Recording):
         return value
     return Recording(value)  # type: ignore[arg-type]  # it checks what it is given

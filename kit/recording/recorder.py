@@ -23,7 +23,7 @@ from kit.errors import FailedPreconditionError, KitError, to_plain
 from kit.exchange.ports.memory import Array, unflatten
 from kit.handles import handle
 from kit.recording.facts import arrays_of, check_arrays, data_facts, step_facts
-from kit.recording.folder import DIGEST, PUSH, RecordingFolder, as_said, rows_of
+from kit.recording.folder import DIGEST, PUSH, RecordingFolder, rows_of
 from kit.recording.options import Recording, recording_of
 from kit.recording.own_objects import object_facts, own_objects
 from kit.recording.state_keeper import states_of
@@ -152,8 +152,10 @@ class Recorder:
                 self._finish(source)
         except Exception as error:  # whatever it is, it must not end the training
             said = f"{type(error).__name__}: {error}"
-            if isinstance(error, KitError | OSError):
-                said = as_said(error)
+            if isinstance(error, KitError):
+                said = error.message
+            elif isinstance(error, OSError):
+                said = error.strerror or str(error)
             self.error = (
                 f"the recording in {self._folder.path} ended early: {said}. The "
                 f"training went on; what was written until then can be loaded."
@@ -264,10 +266,9 @@ def _pushes(job: Job, trace: Trace, kind: TransferKind) -> Rows:
     return np.unique(pushes)  # a push in several messages counts once
 
 
-def recorder_of(value: object, work: Work | None) -> Recorder | None:
-    """Return the recorder that `record=` asks for; None for no recording."""
-    options = recording_of(value)
-    return Recorder(options, work) if options is not None else None
+def recorder_of(value: object, work: Work | None) -> Recorder:
+    """Return the recorder that `record=` asks for."""
+    return Recorder(recording_of(value), work)
 
 
 # --------------------------------------------------------------------------------------

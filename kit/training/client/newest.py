@@ -17,7 +17,11 @@ from kit.wire.rpc import Caller
 
 
 class Newest:
-    """Knows which task to ask for which part of the parameters."""
+    """Knows which task to ask for which part of the parameters.
+
+    Attributes:
+        kept: what the training ended with, if it has ended and anybody had it.
+    """
 
     def __init__(
         self,
@@ -29,16 +33,11 @@ class Newest:
         """Ask the `trusted` worker first, as long as the training goes on."""
         self._job, self._dial = job, dial
         self._watched, self._trusted = watched, trusted
-        self._kept: bytearray | None = None
+        self.kept: bytearray | None = None
 
     def fetch(self) -> bytearray:
         """Return the flat parameters of the last committed step."""
-        return self._kept if self._kept is not None else self._of(self._trusted)
-
-    @property
-    def kept(self) -> bytearray | None:
-        """What the training ended with, if it has ended and anybody had it."""
-        return self._kept
+        return self.kept if self.kept is not None else self._of(self._trusted)
 
     def keep(self) -> None:
         """Fetch what the training ended with, from a live member, and keep it."""
@@ -47,7 +46,7 @@ class Newest:
         workers.sort(key=lambda w: (-self._watched[w].step, w != self._trusted))
         for worker in workers:
             try:
-                self._kept = self._of(worker)
+                self.kept = self._of(worker)
             except Exception:  # whatever it is, it is raised again by `fetch`
                 continue
             return

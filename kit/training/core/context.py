@@ -10,7 +10,7 @@ what its steps are in `loops`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from kit.exchange.topologies.topology import Topology
 from kit.faults import points
 from kit.faults.history import History
 from kit.task import Task
-from kit.trace.traffic import Meter
+from kit.trace.traffic import MeasureRow, Meter
 from kit.training.core.axes import Schedule
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.digests import Digests
@@ -79,6 +79,18 @@ class MemberContext:
         parts = self.endpoint, self.memory, self.meter
         n_slots = len(self.job.slots)
         return Program(plan, *parts, update=update, n_slots=n_slots, expects=expects)
+
+    def measured(self, step: int, values: Mapping[bytes, float], examples: int) -> str:
+        """Record what a step has measured; return a name that there was no room for."""
+        end = self.endpoint.clock()
+        left_out = [
+            name.decode()
+            for name, value in values.items()
+            if not self.meter.measured(
+                MeasureRow(self.me, step, name, value, examples, end)
+            )
+        ]
+        return left_out[0] if left_out else ""
 
     def reach(self, point: str, step: int) -> None:
         """Pass a named crash point."""

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from kit.exchange.execution.program import Program
 from kit.exchange.plan import Owned, Plan
 from kit.exchange.ports.port import NO_HALT
-from kit.trace.traffic import MOST_NAMES, MeasureRow, Phase, StepRow
+from kit.trace.traffic import MOST_NAMES, Phase, StepRow
 from kit.training.core.context import MemberContext
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.loops import Loop, in_step, live
@@ -65,23 +65,14 @@ class MeasuresToMeter(StepCallback):
     def after(self, step: int, loss: float) -> None:
         """See `StepCallback`."""
         measures, examples = self._worker.measured()
-        if measures:
-            context = self._context
-            end = context.endpoint.clock()
-            for name, value in measures.items():
-                row = (context.me, step, name, value, examples, end)
-                if not context.meter.measured(MeasureRow(*row)) and not self._has_told:
-                    self._has_told = True
-                    _LOG.warning(
-                        "%s has measured numbers by %d names; %r and those by further "
-                        "names are not recorded. Let step() give the same few names in "
-                        "each step.",
-                        *(
-                            context.endpoint.names[context.me],
-                            MOST_NAMES,
-                            name.decode(),
-                        ),
-                    )
+        left_out = measures and self._context.measured(step, measures, examples)
+        if left_out and not self._has_told:
+            self._has_told = True
+            _LOG.warning(
+                "%s has measured numbers by %d names; %r and those by further names "
+                "are not recorded. Let step() give the same few names in each step.",
+                *(self._context.task, MOST_NAMES, left_out),
+            )
 
 
 class StepEvents:

@@ -47,7 +47,6 @@ from kit.hooks import SessionRunArgs, SessionRunContext, SessionRunHook
 from kit.hooks.environment import inside
 from kit.hooks.hook import after as call_after
 from kit.hooks.hook import before as call_before
-from kit.trace.traffic import MeasureRow
 from kit.training.core.context import MemberContext
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
@@ -204,11 +203,8 @@ class HookEnvironment:
 
     def measured(self, step: int, values: Mapping[str, float]) -> None:
         """See `Measuring`."""
-        context = self._inside()
-        end = context.endpoint.clock()
-        for name, value in values.items():
-            row = MeasureRow(context.me, step, name.encode(), value, 1, end)
-            context.meter.measured(row)
+        encoded = {name.encode(): value for name, value in values.items()}
+        self._inside().measured(step, encoded, examples=1)
 
     def progress(self, text: str) -> None:
         """See `Environment`."""
@@ -350,10 +346,17 @@ class HookCoordinator:
 
 
 class HookRunner(StepCallback):
-    """The hooks of one training, called by its coordinator's thread."""
+    """The hooks of one training, called by its coordinator's thread.
+
+    Attributes:
+        may_stop: whether members must meet after each step.
+        want_last: whether workers need the parameters with which an asynchronous one
+            ends.
+    """
 
     def __init__(self, job: Job, hooks: HookList) -> None:
         """Call `begin` of each; raises what that raises, with the hook's name."""
+        self.may_stop, self.want_last = hooks.may_stop, hooks.want_last
         self._task, self._hooks = str(job.tasks[job.coordinator]), hooks
         self._environment = HookEnvironment(job, hooks)
         self._session = HookSession(self._environment)
@@ -377,16 +380,6 @@ class HookRunner(StepCallback):
             hooks.runner = cls(job, hooks)
         runner: HookRunner = hooks.runner
         return runner
-
-    @property
-    def may_stop(self) -> bool:
-        """Whether members must meet after each step."""
-        return self._hooks.may_stop
-
-    @property
-    def want_last(self) -> bool:
-        """Whether workers need the parameters with which an asynchronous one ends."""
-        return self._hooks.want_last
 
     def said(self) -> list[list[Any]]:
         """Return the newest lines that hooks have logged."""
