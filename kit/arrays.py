@@ -8,6 +8,7 @@ imports cupy, where there may be a GPU. Nothing here computes with an array.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +21,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kit.errors import GradientMismatch, InvalidArgumentError
+from kit.errors import (
+    FailedPreconditionError,
+    GradientMismatch,
+    InvalidArgumentError,
+)
 
 # Elements at a time in the slow check of `is_finite`, so that its mask stays small.
 PIECE = 1 << 16
@@ -48,12 +53,21 @@ class Gpu(Protocol):
     def get(self, x: Any) -> npt.NDArray[Any]:
         """Copy an array of this GPU to the host; waits until it is computed."""
 
+    def empty(self, n_bytes: int) -> Any:
+        """Return bytes in an allocation of their own, with any content."""
+
+    def fill(self, x: Any, values: npt.NDArray[Any]) -> None:
+        """Copy to an array of this GPU, of the same form; waits until it is done."""
+
+    def read(self, x: Any, out: npt.NDArray[Any]) -> None:
+        """Copy an array of this GPU, once it is computed, to one of the same form."""
+
 
 class _CupyGpu(Gpu):
     """A GPU by cupy. All work goes into one stream, so its order is kept."""
 
     def __init__(self, cupy: ModuleType, number: int) -> None:
-        self.module, self._number = cupy, number
+        self.module, self._number, self.process = cupy, number, os.getpid()
         with cupy.cuda.Device(number):
             self._stream = cupy.cuda.Stream()
 
@@ -73,6 +87,23 @@ class _CupyGpu(Gpu):
             self._stream.synchronize()
             return np.asarray(x.get())
 
+    def empty(self, n_bytes: int) -> Any:
+        with self.entered():
+            # Not of the pool: another process can be shown a whole allocation alone.
+            cuda = self.module.cuda
+            start = cuda.MemoryPointer(cuda.Memory(max(1, n_bytes)), 0)
+            return self.module.ndarray((n_bytes,), np.uint8, start)
+
+    def fill(self, x: Any, values: npt.NDArray[Any]) -> None:
+        with self.entered():
+            x.set(values)
+            self._stream.synchronize()
+
+    def read(self, x: Any, out: npt.NDArray[Any]) -> None:
+        with self.entered():
+            x.get(out=out)
+            self._stream.synchronize()
+
 
 @cache
 def all_gpus() -> Sequence[Gpu]:
@@ -89,6 +120,58 @@ def all_gpus() -> Sequence[Gpu]:
     except Exception:  # cupy has a different error for each way to have no GPU
         return ()
     return tuple(_CupyGpu(cupy, number) for number in range(count))
+
+
+def gpu(number: int) -> Gpu:
+    """Return a GPU of this process; where there are fewer, they are shared in turn.
+
+    Raises `FailedPreconditionError` if there is none, and says what is missing.
+    """
+    gpus = all_gpus()
+    if not gpus:
+        raise FailedPreconditionError(f"this process has no GPU: {_why_none()}")
+    chosen = gpus[number % len(gpus)]
+    if getattr(chosen, "process", os.getpid()) != os.getpid():
+        raise FailedPreconditionError(
+            "this process was forked from one that uses a GPU, and CUDA works in "
+            "neither of two such processes; start it anew: "
+            'multiprocessing.get_context("spawn"), or the tasks of a kit.Cluster.'
+        )
+    return chosen
+
+
+def _why_none() -> str:
+    if not any(map(Path.exists, map(Path, DRIVERS))):
+        return (
+            f"none of {', '.join(DRIVERS)} is on this machine. Train where there is "
+            f'one, or with device="cpu".'
+        )
+    if "cupy" not in sys.modules and find_spec("cupy") is None:
+        return (
+            f"cupy is not installed here. Run: {sys.executable} -m pip install "
+            f"cupy-cuda12x (or cupy-cuda13x, for the CUDA that nvidia-smi shows)."
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    shown = "" if visible is None else f" CUDA_VISIBLE_DEVICES is {visible!r}."
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return (
+            f"cupy cannot use it: {type(error).__name__}: {error}.{shown} Install the "
+            f"cupy for the CUDA that nvidia-smi shows (cupy-cuda12x, cupy-cuda13x)."
+        )
+    return f"cupy counts {count}.{shown} Unset it, or name a card that is there."
+
+
+def module_of(x: Any) -> ModuleType:
+    """Return what computes with an array: numpy, or cupy.
+
+    >>> module_of(np.ones(2)).__name__
+    'numpy'
+    """
+    return np if isinstance(x, np.ndarray) else sys.modules[_library(x)]
 
 
 def _may_have_gpus() -> bool:
@@ -131,7 +214,7 @@ def copy_into(
     Raises `GradientMismatch`, before anything is written, for None and unless shape and
     dtype are exactly those of `destination`; `what` names the array in the message.
     From cupy to a contiguous destination the bytes are copied once, straight from the
-    device.
+    device. The destination may be an array of cupy too.
     """
     if x is None:
         raise GradientMismatch(
@@ -139,17 +222,27 @@ def copy_into(
             f"use; return zeros: np.zeros({destination.shape}, np.{destination.dtype})."
         )
     on_device = _library(x) == "cupy"
-    source: Any = x if on_device else to_numpy(x)
+    is_for_host = isinstance(destination, np.ndarray)
+    source: Any = x if on_device else to_numpy(x) if is_for_host else _on_gpu(x)
     if (tuple(source.shape), source.dtype) != (destination.shape, destination.dtype):
         to_do = _to_do(source, destination)
         raise GradientMismatch(
             f"{what} is {source.dtype}{list(source.shape)}, but its place holds "
             f"{destination.dtype}{list(destination.shape)}; {to_do}."
         )
-    if on_device and destination.flags.c_contiguous:
+    if on_device and is_for_host and destination.flags.c_contiguous:
         source.get(out=destination)
     else:
-        np.copyto(destination, source.get() if on_device else source)
+        np.copyto(destination, source.get() if on_device and is_for_host else source)
+
+
+# Any: see `to_numpy`.
+def _on_gpu(x: Any) -> Any:
+    """Return an array of any library on the GPU that is entered."""
+    cupy = sys.modules["cupy"]
+    if _library(x) == "torch" and x.is_cuda:
+        return cupy.from_dlpack(x.detach().resolve_conj().resolve_neg())
+    return cupy.asarray(to_numpy(x))
 
 
 def _to_do(source: Any, destination: npt.NDArray[Any]) -> str:

@@ -115,6 +115,11 @@ FEATURES: Final = (
         "server/test_ranks.py server/rank_programs.py",
     ),
     Feature(
+        "training on GPUs",
+        "kit.training.features.on_gpu",
+        "training/test_on_gpu.py",
+    ),
+    Feature(
         "checkpoints",
         "kit.training.features.checkpointing",
         "training/test_checkpoints.py training/test_save_coordinator.py",

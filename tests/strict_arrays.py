@@ -316,5 +316,20 @@ class StrictGpu(Gpu):
         self.n_got += 1
         return x.get()
 
+    def empty(self, n_bytes: int) -> StrictArray:
+        """Return bytes on this device; they are not 0."""
+        with self.entered():
+            return StrictArray(np.full(n_bytes, 0xA5, np.uint8))
+
+    def fill(self, x: StrictArray, values: Host) -> None:
+        """Copy to an array of this device."""
+        with self.entered():
+            x[...] = strict.array(values)
+
+    def read(self, x: StrictArray, out: Host) -> None:
+        """Copy an array of this device to the host."""
+        with self.entered():
+            np.copyto(out, _enter(x), casting="no")
+
     def __repr__(self) -> str:
         return f"strict:{self.number}"

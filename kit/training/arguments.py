@@ -19,6 +19,7 @@ from kit.exchange.layout import Spec
 from kit.features import load
 from kit.graph.array_protocol import ArrayProtocol
 from kit.task import Task
+from kit.training.core.workplace import CPU
 from kit.training.optimizers import rules
 from kit.training.optimizers.groups import Groups
 from kit.training.optimizers.rule import Around, Optimizer, Rule, by_layer
@@ -67,6 +68,23 @@ def checked_sync(sync: object) -> bool:
 def check_step(step: Any) -> None:
     """Refuse what cannot be called as a step function (`InvalidArgumentError`)."""
     check_function("step", step, ("params", "batch"), "(loss, gradients)", OFFERED)
+
+
+def check_device(step: Any, device: object, record: object) -> None:
+    """Refuse what is computed or recorded on CPUs only (`InvalidArgumentError`)."""
+    if device == CPU:
+        return
+    if hasattr(step, "for_worker"):
+        raise InvalidArgumentError(
+            f"a tensor is computed where its graph places it, and device={device!r} is "
+            f"for step functions; leave it out, and build the loss within `with "
+            f"kit.device('/gpu:0'):`."
+        )
+    if record is not None:
+        raise InvalidArgumentError(
+            f"record={record!r} is computed again on CPUs, where the last bits of a "
+            f"training with device={device!r} are others; leave out one of the two."
+        )
 
 
 def check_scale(step: Any, compressor: Any, local_steps: object) -> None:

@@ -57,6 +57,7 @@ from kit.session.client.session import Session
 from kit.settings import current
 from kit.task import Task
 from kit.training.arguments import (
+    check_device,
     check_scale,
     check_step,
     checked_params,
@@ -117,6 +118,7 @@ class TrainOptions(TypedDict, total=False):
     compress: Compressor | str | None
     link: str
     placement: str
+    device: str
     checkpoint: str | PathLike[str] | FeatureOptions | None
     restore: str | int | bool | None
     hooks: Iterable[SessionRunHook]
@@ -165,6 +167,7 @@ def train(
     compress: Compressor | str | None = None,
     link: str = "",
     placement: str = "round_robin",
+    device: str = "cpu",
     checkpoint: str | PathLike[str] | FeatureOptions | None = None,
     restore: str | int | bool | None = None,
     hooks: Iterable[SessionRunHook] = (),
@@ -252,6 +255,11 @@ def train(
         given, or else full speed.
     placement : {"round_robin", "greedy"}
         How parameters are dealt out to the parameter servers.
+    device : {"cpu", "gpu"}
+        Where workers compute. With "gpu" the parameters, gradients and slots of each
+        worker are on a GPU of its host, the next one for each worker there, and shared
+        where there are fewer. The step function gets arrays of cupy, and returns
+        gradients of cupy or torch from there, or others that are copied.
     checkpoint : str, PathLike or Checkpoints, optional
         The folder in which to save. If it holds a good checkpoint, the training
         resumes from it, on any number of tasks and with any topology.
@@ -340,6 +348,7 @@ def train(
     compressor_of = "kit.exchange.compression.quantization:compressor_of"
     work.compressor = _made(compressor_of, compress)
     check_scale(work.step, work.compressor, local_steps)
+    check_device(work.step, device, record)
     return _launch(
         running() if cluster is None else checked_cluster(cluster),
         work,
@@ -351,6 +360,7 @@ def train(
         staleness=None if staleness is None else whole("staleness", staleness),
         link=str(LinkSettings.parse(link)),
         placement=placement,
+        device=device,
         checkpoints=checkpoints,
         restore=_made(f"{policy}:restore_of", restore, checkpoints) or "",
         steps=whole("steps", steps),

@@ -79,6 +79,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**LOCAL, **COMPRESSED}, {"topology": "gossip"}, "they send their parameters"),
     ({**LOCAL, **SAVED}, {"topology": "gossip"}, "have no place for them"),
     ({**LOCAL, **ELASTIC}, {"topology": "gossip"}, "between 'ps' and 'gossip'"),
+    ({"device": "tpu"}, {}, "device is 'tpu'; give one of 'cpu', 'gpu'"),
+    ({"device": "gpu"}, {"synchronous": False}, "sync=False works in the memory of"),
     ({**SAVED, "specs": NAMED, "keeps_state": True}, {}, "are called state/worker:1"),
 ]
 

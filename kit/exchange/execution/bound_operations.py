@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -139,8 +139,11 @@ class Descent(Protocol):
 class Binder:
     """Looks up the arrays and ports that the operations of one member's plan name.
 
-    `update` may be None if the plan applies nothing.
+    `update` may be None if the plan applies nothing. `is_native`: whether the compiled
+    loop may carry out what it binds.
     """
+
+    is_native: ClassVar[bool] = True
 
     endpoint: Endpoint
     memory: Memory
@@ -180,8 +183,9 @@ class Binder:
                 view = self._view(source, part, parity)
                 own = self._own(into, part, parity)
                 # Nothing to do if the range is there already: the port has received it
-                # in place, or its sender has written it here (`_is_placed`).
-                is_here = not part.size or np.shares_memory(view, own)
+                # in place, or its sender has written it here (`_is_placed`). Ranges
+                # overlap where their bounds do.
+                is_here = not part.size or np.may_share_memory(view, own)
                 if not is_here and not self._is_placed(source, into, part):
                     yield BoundCopy(own, view)
             case Apply(part):
@@ -264,7 +268,7 @@ def _sum(
     # In place, unless our own summand comes third or later: the first sum would
     # overwrite it before its turn. First or second it is read in the very operation
     # that writes.
-    early = any(np.shares_memory(view, out) for view in rest[1:])
+    early = any(np.may_share_memory(view, out) for view in rest[1:])
     target = np.empty_like(out) if early else out
     yield Sum(target, first, rest[0], combine=combine)
     for view in rest[1:]:

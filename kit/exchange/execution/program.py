@@ -9,7 +9,7 @@ and the same records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Protocol
 
@@ -56,16 +56,17 @@ class Program:
         expects: bool = True,
         layout: Layout | None = None,
         combine: np.ufunc = np.add,
+        binder: Callable[..., Binder] = Binder,
     ) -> None:
         """Bind a plan; `update` may be None if it applies nothing.
 
         `once`: it is run once, so no message beyond its own is expected. Without
         `expects` the caller tells the endpoint which messages will come, or calls
         `expect` before each run. `layout` is the plan's, if the memory has another;
-        `combine` is what is done instead of adding.
+        `combine` is what is done instead of adding, and `binder` suits the memory.
         """
         self._endpoint, self._meter = endpoint, meter
-        self._binder = Binder(
+        self._binder = binder(
             endpoint, memory, update, n_slots, plan, layout=layout, combine=combine
         )
         self._plan, self._once = plan, once
@@ -135,7 +136,8 @@ class Program:
 
     def _bind(self, ops: Iterable[Op], parity: int) -> list[Executor]:
         bound = [item for op in ops for item in self._binder.bind(op, parity)]
-        if not native_executor.suit(bound, self._endpoint):
+        is_native = self._binder.is_native
+        if not (is_native and native_executor.suit(bound, self._endpoint)):
             return [PythonExecutor(bound, self._endpoint, self._meter)] if bound else []
         # An update that the loop does not know is Python's, and ends one call of the
         # loop.

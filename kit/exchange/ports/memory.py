@@ -96,19 +96,22 @@ class Memory:
         """Return the bytes of a range of a physical region."""
         return self._bytes[region][part.lo : part.hi]
 
+    def flat(self, region: int, part: Range) -> Array:
+        """Return the same bytes as an array."""
+        return self._regions[region, part.lo : part.hi]
+
     def typed(self, region: int, part: Range) -> Array:
         """Return a range of a physical region as a flat array of its dtype."""
-        flat = self._regions[region, part.lo : part.hi]
-        return flat.view(self.layout.dtype_at(part.lo))
+        return self.flat(region, part).view(self.layout.dtype_at(part.lo))
 
     def bits(self, region: int, part: Range, dtype: str) -> Array:
         """Return a range of a physical region as whole items of an unsigned dtype."""
         size = part.size // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize
-        return self._regions[region, part.lo : part.lo + size].view(dtype)
+        return self.flat(region, Range(part.lo, part.lo + size)).view(dtype)
 
     def leaf(self, region: int, leaf: Leaf) -> Array:
         """Return one parameter's array inside a physical region."""
-        flat = self._regions[region, leaf.range.lo : leaf.range.hi]
+        flat = self.flat(region, leaf.range)
         return flat.view(leaf.spec.dtype).reshape(leaf.spec.shape)
 
     def leaves(self, region: int) -> dict[str, Array]:
@@ -122,6 +125,10 @@ class Memory:
             leaf.spec.name: self.leaf(region, leaf._replace(lo=leaf.lo + start))
             for leaf in self.layout.stages[number].leaves
         }
+
+    def another(self) -> Memory:
+        """Return private memory of the same form, in the same place."""
+        return Memory(self.layout)
 
     def gradients(self) -> dict[str, Array]:
         """Return where the gradients of an even step belong, by name."""

@@ -23,6 +23,7 @@ from kit.exchange.ports.memory import Memory
 from kit.exchange.topologies.topology import Topology
 from kit.faults import points
 from kit.faults.history import History
+from kit.features import load
 from kit.task import Task
 from kit.trace.traffic import MeasureRow, Meter
 from kit.training.core.axes import Schedule
@@ -30,6 +31,7 @@ from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.digests import Digests
 from kit.training.core.job import Job
 from kit.training.core.questions import CoordinatorClient
+from kit.training.core.workplace import CPU, WORKPLACES, Workplace
 from kit.training.data.agreement import DataReport
 from kit.training.worker import kept_state
 from kit.training.worker.own_part import OwnPart
@@ -49,6 +51,7 @@ class MemberContext:
     step: int = 0  # committed so far
     schedule: Schedule = field(init=False)  # in the epoch that holds
     topology: Topology | None = None  # in that epoch
+    workplace: Workplace = field(init=False)
     digests: Digests = field(init=False)
     own_part: OwnPart = field(init=False)  # of a worker's steps
     crash: points.Crash | None = field(init=False)
@@ -63,7 +66,9 @@ class MemberContext:
     def __post_init__(self) -> None:
         self.schedule = self.job.schedule_of(synchronous=True)
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
-        self.digests = Digests(self.memory, self.me, is_worker=is_worker, every=every)
+        device = self.job.device if is_worker else CPU
+        self.workplace = place = load(WORKPLACES[device])(self)
+        self.digests = Digests(place, self.me, is_worker=is_worker, every=every)
         self.own_part = OwnPart(self.meter, self.endpoint.clock)
         self.crash = points.Crash.parse(self.job.crash)
 
@@ -76,9 +81,14 @@ class MemberContext:
         self, plan: Plan, update: Update | None = None, *, expects: bool = False
     ) -> Program:
         """Bind a plan to what this member has; see `Program`."""
-        parts = self.endpoint, self.memory, self.meter
-        n_slots = len(self.job.slots)
-        return Program(plan, *parts, update=update, n_slots=n_slots, expects=expects)
+        parts = self.endpoint, self.workplace.memory, self.meter
+        return Program(
+            *(plan, *parts),
+            update=update,
+            n_slots=len(self.job.slots),
+            expects=expects,
+            binder=self.workplace.binder,
+        )
 
     def measured(self, step: int, values: Mapping[bytes, float], examples: int) -> str:
         """Record what a step has measured; return a name that there was no room for."""
@@ -124,7 +134,7 @@ class MemberContext:
     def parameters(self) -> bytes:
         """Return the flat parameters of the last committed step."""
         whole = Range(0, self.job.layout.n_bytes)
-        return bytes(self.memory.raw(self.now, whole))
+        return bytes(self.workplace.held.raw(self.now, whole))
 
 
 # --------------------------------------------------------------------------------------

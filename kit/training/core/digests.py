@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from kit.crc import digest
 from kit.exchange.layout import Range
 from kit.exchange.plan import Owned
-from kit.exchange.ports.memory import Memory
 from kit.training.core.axes import ranges_of, writers_of
+from kit.training.core.workplace import Workplace
 
 _MOST = 1000  # states remembered; with backup workers not all report each of them
 _NONE: Mapping[int, int] = {}
@@ -45,9 +45,11 @@ class DigestReport(NamedTuple):
 class Digests:
     """One member's side: it computes, and keeps what is not reported yet."""
 
-    def __init__(self, memory: Memory, me: int, *, is_worker: bool, every: int) -> None:
+    def __init__(
+        self, place: Workplace, me: int, *, is_worker: bool, every: int
+    ) -> None:
         """Begin without an epoch; a digest is due after `every` steps, with 0 never."""
-        self._memory, self._me, self._is_worker = memory, me, is_worker
+        self._place, self._me, self._is_worker = place, me, is_worker
         self._every, self._epoch = every, 0
         self._shares: dict[int, tuple[Range, ...]] = {}
         self._untold: deque[DigestReport] = deque()
@@ -80,7 +82,7 @@ class Digests:
                 writer,
                 saved[writer]
                 if writer in saved
-                else digest(self._memory.raw(now, part) for part in ranges),
+                else digest(self._place.held.raw(now, part) for part in ranges),
             )
             for writer, ranges in self._shares.items()
         )

@@ -69,9 +69,10 @@ class EpochRunner:
         if work is not None:
             self._worker = TrainingWorker(
                 *(context.job, context.me, work),
-                *(context.memory, context.endpoint, context.state),
+                *(context.workplace.memory, context.endpoint, context.state),
                 context.own_part,
                 context.compression,
+                context.workplace.take_in,
             )
             context.data_reports = self._worker.reports
             callbacks = (MeasuresToMeter(context, self._worker), *callbacks)
@@ -135,11 +136,12 @@ class EpochRunner:
         self._context.step = step
         if self._plan is None:
             return
+        context, place = self._context, self._context.workplace
         if self._part is None:
-            context, events, plan = self._context, self.events, self._plan
-            role = PartRole(context, events, plan, self._worker, self._coordinator)
-            self._part = part_of(role)
-        self._part.run(step)
+            about = context, self.events, self._plan, self._worker, self._coordinator
+            self._part = part_of(PartRole(*about, beside=place.may_overlap))
+        with place.at_work(context):
+            self._part.run(step)
 
     def close(self) -> None:
         """End what the steps started."""

@@ -57,6 +57,7 @@ from kit.training.core.axes import (
     schedule_of,
 )
 from kit.training.core.log import Epoch
+from kit.training.core.workplace import CPU
 from kit.training.data.splits import check_seed
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, check_names
@@ -107,6 +108,8 @@ class Job:
     # What a run calls its compressor, and the arrays of each stage of it.
     compress: Annotated[str, text(1000)] = ""
     stage_specs: Annotated[StageSpecs, list_of(list_of(_STAGE_SPEC))] = ()
+    # Where workers compute. Older recordings lack it.
+    device: Annotated[str, optional(text(pattern="cpu|gpu"))] = CPU
     # Of each task; empty: one for all.
     hosts: Annotated[tuple[str, ...], list_of(text(1000))] = ()
     # Of a training that survives losses: `Generation`.

@@ -13,7 +13,7 @@ import numpy as np
 
 from kit.exchange.layout import Layout, Range
 from kit.handles import handle
-from kit.training.optimizers.rule import PIECE, Around, Flat, Slot, over
+from kit.training.optimizers.rule import Around, Flat, Slot, over, piece_size
 
 
 @handle
@@ -77,9 +77,10 @@ class Averaged(Around):
         *own, average = slots
         self.rule.apply(parameter, gradient, own, out, step)
         rest = out.dtype.type(1 - self.decay) if step else out.dtype.type(1)
-        work = np.empty(min(out.size, PIECE), out.dtype)
-        for start in range(0, out.size, PIECE):
-            mean, value = (array[start : start + PIECE] for array in (average, out))
+        size = piece_size(out)
+        work = np.empty_like(out[:size])
+        for start in range(0, out.size, size):
+            mean, value = (array[start : start + size] for array in (average, out))
             way = np.subtract(value, mean, out=work[: mean.size])
             way *= rest
             mean += way

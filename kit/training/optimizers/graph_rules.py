@@ -131,7 +131,7 @@ def update_whole(
     moved = [xp.asarray(slot).copy() for slot in slots]
     out = xp.empty(old.shape, old.dtype)
     flat = [slot.reshape(-1) for slot in moved]
-    rule.update(old.reshape(-1), gradient.reshape(-1), flat, out.reshape(-1), rate, xp)
+    rule.update(old.reshape(-1), gradient.reshape(-1), flat, out.reshape(-1), rate)
     return out, moved
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,10 +37,9 @@ class LayerRule(Rule):
         slots: Sequence[Flat],
         out: Flat,
         rate: Any,
-        xp: ModuleType = np,
     ) -> None:
         """See `Rule`: in one piece."""
-        work = xp.empty_like(parameter)
+        work = np.empty_like(parameter)
         self._update(parameter, gradient, slots, out, work, rate)
 
 

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -157,15 +156,13 @@ class Rule(Minimizes, ABC):
         slots: Sequence[Flat],
         out: Flat,
         rate: Any,
-        xp: ModuleType = np,
     ) -> None:
-        """Do what `apply` does at a given `rate`, on the arrays of `xp`, unchecked.
+        """Do what `apply` does at a given `rate`, on arrays of any device, unchecked.
 
         `out` may be the gradient too, if this rule `spends` it.
         """
-        # The pieces are made for a processor's cache; a device takes all at once.
-        size = PIECE if xp is np else max(1, parameter.size)
-        scratch = xp.empty(min(parameter.size, size), parameter.dtype)
+        size = piece_size(parameter)
+        scratch = np.empty_like(parameter[:size])
         for start in range(0, parameter.size, size):
             piece = slice(start, start + size)
             old = parameter[piece]
@@ -216,6 +213,14 @@ class Rule(Minimizes, ABC):
             raise InvalidArgumentError(
                 f"{self.name}: step is {step}; the first update has step 0."
             )
+
+
+def piece_size(array: Flat) -> int:
+    """Return how many elements to handle at a time.
+
+    Pieces are made for a processor's cache; a GPU takes all at once.
+    """
+    return PIECE if isinstance(array, np.ndarray) else max(1, array.size)
 
 
 def check_range(
@@ -281,7 +286,8 @@ def _check_like(rule: str, what: str, array: Flat, parameter: Flat) -> None:
             f"{rule}: {what} is {_kind(array)}, but the parameter is "
             f"{_kind(parameter)}; cut and convert all arrays alike."
         )
-    if what != "gradient" and not array.flags.writeable:
+    # Arrays of a GPU are never read-only, and do not say so.
+    if what != "gradient" and not getattr(array.flags, "writeable", True):
         raise InvalidArgumentError(
             f"{rule}: {what} is read-only, but an update writes to it; "
             f"pass the owner's own view."

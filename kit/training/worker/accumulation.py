@@ -12,13 +12,13 @@ size of the parameters holds the gradient of the piece under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.plan import GRAD
-from kit.exchange.ports.memory import Memory
 from kit.training.data.dask_source import Batch
 from kit.training.data.splits import split_bounds
 from kit.training.worker.gradient_buffer import GradientBuffer, StepArrays
@@ -34,13 +34,17 @@ class Accumulation:
     def __init__(self, compute: Compute, n_pieces: int, arrays: StepArrays) -> None:
         """Compute in `n_pieces` pieces; the sum is where `arrays` wants gradients."""
         self._compute, self._n, self._arrays = compute, n_pieces, arrays
-        self._memory = Memory(arrays.memory.layout)
-        self._piece = GradientBuffer(
+        self._memory = arrays.memory.another()
+        self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
+
+    @cached_property
+    def _piece(self) -> GradientBuffer:
+        arrays = self._arrays
+        return GradientBuffer(
             *(self._memory, arrays.task, GRAD),
             native=arrays.native,
             may_overflow=arrays.may_overflow,
         )
-        self.measures: dict[bytes, float] = {}  # of the last step, besides its loss
 
     def __call__(
         self,

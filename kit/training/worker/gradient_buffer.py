@@ -315,7 +315,7 @@ def _piece(
     leaves = memory.layout.leaves[part][::-1]
     whole = Range(leaves[0].lo, leaves[-1].range.hi)
     flat, gather = memory.typed(region, whole), None
-    if len(leaves) > 1 and whole.size:
+    if len(leaves) > 1 and whole.size and isinstance(flat, np.ndarray):
         gather = Gather(flat, [leaf.spec.shape for leaf in leaves])
     names = tuple(leaf.spec.name for leaf in leaves)
     backwards = slice(part.stop - 1, part.start - 1 if part.start else None, -1)
@@ -394,7 +394,8 @@ class StepArrays:
         if region not in self._parameters:
             views = self.memory.leaves(region)
             for view in views.values():
-                view.flags.writeable = False
+                if isinstance(view, np.ndarray):  # arrays of a GPU cannot be read-only
+                    view.flags.writeable = False
             self._parameters[region] = views
         return self._parameters[region]
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from kit.arrays import copy_into
+from kit.arrays import copy_into, module_of
 from kit.exchange.layout import Leaf, Range
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.memory import Array, Memory
@@ -83,7 +83,8 @@ class Marks:
                 if leaf.spec.dtype == dtype and leaf.range.size
             ]
             flat = memory.bits(region, whole, bits)
-            where = np.array([leaf.lo // flat.itemsize for leaf in leaves], np.intp)
+            starts = [leaf.lo // flat.itemsize for leaf in leaves]
+            where = module_of(flat).asarray(starts, np.intp)
             self._kinds.append((flat, where, leaves))
             self._place |= {leaf.spec.name: (flat, leaf) for leaf in leaves}
 
@@ -99,7 +100,7 @@ class Marks:
         marked = [
             leaves[number].spec.name
             for flat, where, leaves in self._kinds
-            for number in np.flatnonzero(flat[where] == _MARK)
+            for number in np.flatnonzero(flat[where] == _MARK).tolist()
         ]
         return [name for name in marked if not self.was_written(name)]
 

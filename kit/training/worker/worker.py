@@ -351,13 +351,16 @@ class TrainingWorker:
         state: dict[str, Any],
         own_part: OwnPart | None = None,
         compression: Mapping[str, Any] = MappingProxyType({}),
+        take_in: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> None:
         """Open the data; raises what the source refuses.
 
         `state` is what the step function has kept so far, `own_part` times the steps,
-        and `compression` is what the compressor has kept.
+        and `compression` is what the compressor has kept. `take_in` brings mini-batches
+        to where steps compute.
         """
         self._own_part, self.compressor = own_part, work.compressor
+        self._take_in = take_in
         n, batch = len(job.workers), job.batch
         self.rank = rank = job.workers.index(me)
         self.source = source = make_source(work.data, batch, job.seed, rank, n)
@@ -435,6 +438,7 @@ class TrainingWorker:
             batch = tuple(
                 part.copy() if isinstance(part, np.ndarray) else part for part in batch
             )
+        batch = self._take_in(batch)
         if timed is not None:
             timed.load(begin)
         return batch, examples, self._total(number)

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from kit.arrays import copy_into, to_numpy
 from kit.errors import (
     CheckpointFailed,
     FailedPreconditionError,
@@ -185,7 +186,8 @@ class HookEnvironment:
     def parameters(self) -> dict[str, Array]:
         """See `Measuring`."""
         context = self._inside()
-        return {k: v.copy() for k, v in context.memory.leaves(context.now).items()}
+        held = context.workplace.held.leaves(context.now)
+        return {name: np.array(to_numpy(value)) for name, value in held.items()}
 
     def state(self) -> dict[str, Any]:
         """See `Measuring`."""
@@ -194,8 +196,8 @@ class HookEnvironment:
     def restore(self, values: Mapping[str, Array]) -> None:
         """See `Measuring`."""
         context = self._inside()
-        for name, target in context.memory.leaves(context.now).items():
-            np.copyto(target, values[name])
+        for name, target in context.workplace.held.leaves(context.now).items():
+            copy_into(target, values[name], what=name)
 
     def is_last(self, step: int) -> bool:
         """See `Measuring`."""
@@ -229,7 +231,8 @@ class HookEnvironment:
         # A parameter called "loss" hides the loss: the user chose that name.
         if name in self._leaves:
             context = self._inside()
-            return context.memory.leaf(context.now, self._leaves[name]).copy()
+            held = context.workplace.held
+            return np.array(to_numpy(held.leaf(context.now, self._leaves[name])))
         if name == LOSS:
             return self.loss
         if step is None:

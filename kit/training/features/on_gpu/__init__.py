@@ -1,0 +1,1 @@
+"""Workers that compute on GPUs: `kit.train(..., device="gpu")`."""
