@@ -1,4 +1,4 @@
-"""Accumulators of dense gradients: what is taken, dropped, and refused."""
+"""Accumulators of dense gradients: what is taken, dropped, waited for, and refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.attempts import attempt, attempts
+from tests.tf1.attempts import Later, attempt, attempts
 from tests.tf1.look import makes_case, static
 
 
@@ -145,6 +145,62 @@ def case_shared_but_of_another_dtype(tf: Any) -> Any:
         return attempt(tf, session.run, two.num_accumulated())
 
 
+MADE: dict[str, Callable[[Any], Any]] = {
+    "an_unknown_reduction": lambda tf: scalar(tf, reduction_type="MEDIAN"),
+    "a_reduction_in_small_letters": lambda tf: scalar(tf, reduction_type="mean"),
+    "a_gradient_of_another_shape": lambda tf: scalar(tf).apply_grad([1.0, 2.0]),
+    "a_gradient_of_another_dtype": lambda tf: scalar(tf).apply_grad(
+        tf.constant(1.0, tf.float64)
+    ),
+    "a_gradient_of_text": lambda tf: scalar(tf).apply_grad("a"),
+    "whole_numbers_for_floats": lambda tf: scalar(tf).apply_grad(1),
+    "floats_for_whole_numbers": lambda tf: tf.ConditionalAccumulator(
+        tf.int32, shape=[]
+    ).apply_grad(1.5),
+    "a_step_that_is_no_number": lambda tf: scalar(tf).apply_grad(1.0, 0.5),
+    "a_vector_as_step": lambda tf: scalar(tf).apply_grad(1.0, [1, 2]),
+    "a_count_that_is_no_number": lambda tf: scalar(tf).take_grad(1.5),
+    "a_vector_as_count": lambda tf: scalar(tf).take_grad([1]),
+    "an_unknown_dtype": lambda tf: tf.ConditionalAccumulator("moon"),
+    "a_dtype_of_text": lambda tf: tf.ConditionalAccumulator(tf.string),
+    "a_dtype_of_bools": lambda tf: tf.ConditionalAccumulator(tf.bool),
+    "nothing_as_gradient": lambda tf: scalar(tf).apply_grad(None),
+    "a_vector_as_new_step": lambda tf: scalar(tf).set_global_step([1]),
+    "a_step_of_float_as_new_step": lambda tf: scalar(tf).set_global_step(1.5),
+}
+
+
+def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a case that tells what kind of thing came out, if anything did."""
+    return lambda tf: type(make(tf)).__name__
+
+
+def case_a_small_take_waits_behind_a_large_one(tf: Any) -> Any:
+    a = scalar(tf)
+    put, large, small = a.apply_grad(2.0, 9), a.take_grad(2), a.take_grad(1)
+    with tf.Session() as session:
+        first = Later(tf, session.run, large)
+        first.is_waiting()
+        second = Later(tf, session.run, small)
+        second.is_waiting()
+        session.run(put)
+        result = [first.is_waiting(), second.is_waiting(0.01)]
+        session.run(put)
+        result += [first.result(), second.is_waiting()]
+        session.run(put)
+        return [*result, second.result()]
+
+
+def case_a_take_that_waits_too_long(tf: Any) -> Any:
+    a = scalar(tf)
+    take, options = a.take_grad(2), tf.RunOptions(timeout_in_ms=50)
+    with tf.Session() as session:
+        session.run(a.apply_grad(2.0))
+        result = [attempt(tf, session.run, take, options=options)]
+        session.run(a.apply_grad(4.0))
+        return [*result, attempt(tf, session.run, take)]
+
+
 CASES: dict[str, Callable[[Any], Any]] = {
     "the_mean_of_two_is_taken": steps(mean_of_two),
     "the_mean_is_of_all_that_are_there": steps(mean_of_all_there_are),
@@ -155,4 +211,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "setting_the_step_keeps_what_is_there": steps(set_while_some_are_there),
     **{f"of_{name}": of_dtype(name) for name in ("float16", "float64", "int32")},
     **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
+    **{f"made_of_{name}": made(make) for name, make in MADE.items()},
 }

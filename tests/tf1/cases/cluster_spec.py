@@ -1,4 +1,4 @@
-"""ClusterSpec: from what it is made, and what is refused."""
+"""ClusterSpec and ClusterDef: how they are made, what they say, what they refuse."""
 
 from __future__ import annotations
 
@@ -73,4 +73,128 @@ def made(tf: Any, form: Callable[[Any], Any]) -> Any:
     return spec.as_dict(), bool(spec)
 
 
-CASES = {f"a_spec_from_{name}": made(form) for name, form in FORMS.items()}
+SPARSE = {"worker": {3: "d:1", 0: "a:1"}, "ps": ["p:1", "q:1"], "idle": []}
+
+
+def spec_of(tf: Any) -> Any:
+    return tf.train.ClusterSpec(SPARSE)
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "jobs_stand_as_given": lambda spec: spec.jobs,
+    "num_tasks_counts_the_defined": lambda spec: spec.num_tasks("worker"),
+    "num_tasks_of_a_dense_job": lambda spec: spec.num_tasks("ps"),
+    "num_tasks_of_a_job_without_tasks": lambda spec: spec.num_tasks("idle"),
+    "num_tasks_of_an_unknown_job": lambda spec: spec.num_tasks("moon"),
+    "task_indices_are_sorted": lambda spec: spec.task_indices("worker"),
+    "task_indices_of_a_job_without_tasks": lambda spec: spec.task_indices("idle"),
+    "task_indices_of_an_unknown_job": lambda spec: spec.task_indices("moon"),
+    "task_address_of_a_sparse_task": lambda spec: spec.task_address("worker", 3),
+    "task_address_of_a_dense_task": lambda spec: spec.task_address("ps", 1),
+    "task_address_of_a_hole": lambda spec: spec.task_address("worker", 1),
+    "task_address_of_a_text": lambda spec: spec.task_address("worker", "3"),
+    "task_address_of_none": lambda spec: spec.task_address("worker", None),
+    "task_address_from_the_end": lambda spec: spec.task_address("ps", -1),
+    "task_address_of_an_unknown_job": lambda spec: spec.task_address("moon", 0),
+    "job_tasks_of_a_dense_job": lambda spec: spec.job_tasks("ps"),
+    "job_tasks_has_none_in_holes": lambda spec: spec.job_tasks("worker"),
+    "job_tasks_of_a_job_without_tasks": lambda spec: spec.job_tasks("idle"),
+    "job_tasks_of_an_unknown_job": lambda spec: spec.job_tasks("moon"),
+    "as_dict_keeps_each_form": lambda spec: spec.as_dict(),
+    "a_spec_prints_its_jobs_in_order": lambda spec: str(spec),
+    "a_spec_differs_from_its_source": lambda spec: spec == SPARSE,
+    "a_spec_differs_from_its_def": lambda spec: spec == spec.as_cluster_def(),
+    "a_spec_differs_from_none": lambda spec: (spec is None, spec == None),  # noqa: E711
+    "a_spec_is_not_unequal_to_itself": lambda spec: spec != spec,
+    "a_spec_has_no_hash": lambda spec: hash(spec),
+    "a_spec_is_true": lambda spec: bool(spec),
+    "jobs_cannot_be_set": lambda spec: setattr(spec, "jobs", []),
+}
+
+
+def asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda tf: question(spec_of(tf))
+
+
+def case_jobs_of_a_def_stand_as_in_the_def(tf: Any) -> Any:
+    inputs = tf.train.ClusterDef()
+    inputs.job.add(name="w")
+    inputs.job.add(name="a")
+    return tf.train.ClusterSpec(inputs).jobs
+
+
+def case_jobs_of_a_spec_of_a_spec_are_sorted(tf: Any) -> Any:
+    return tf.train.ClusterSpec(spec_of(tf)).jobs
+
+
+def case_job_tasks_with_a_negative_task(tf: Any) -> Any:
+    return tf.train.ClusterSpec({"worker": {-1: "a:1"}}).job_tasks("worker")
+
+
+SPECS: dict[str, dict[Any, Any]] = {
+    "one_task": {"worker": ["a:1"]},
+    "two_jobs": {"worker": ["w0:2222", "w1:2222"], "ps": ["p0:2222"]},
+    "a_sparse_job": {"worker": {7: "h:1", 3: "d:1"}},
+    "a_job_without_tasks": {"idle": [], "ps": ["p:1"]},
+    "an_empty_address": {"worker": [""]},
+    "quotes_and_backslashes": {'w"x': ["a\\b:1", "it's"]},
+    "ten_tasks": {"worker": [f"h:{port}" for port in range(11)]},
+    "bytes": {b"worker": [b"a:1"]},
+}
+
+
+def text_of(source: dict[Any, Any]) -> Callable[[Any], Any]:
+    return lambda tf: str(tf.train.ClusterSpec(source).as_cluster_def())
+
+
+def case_the_text_of_nothing(tf: Any) -> Any:
+    return [
+        str(tf.train.ClusterSpec({}).as_cluster_def()),
+        str(tf.train.ClusterDef()),
+        str(tf.train.JobDef()),
+    ]
+
+
+def case_a_def_from_a_spec_is_sorted(tf: Any) -> Any:
+    result = tf.train.ClusterSpec({"w": {3: "d", 1: "b"}, "a": ["x"]}).as_cluster_def()
+    return [(job.name, sorted(job.tasks.items())) for job in result.job]
+
+
+def case_a_def_is_built_by_arguments(tf: Any) -> Any:
+    job = tf.train.JobDef(name="worker", tasks={0: "a:1"})
+    return str(tf.train.ClusterDef(job=[job]))
+
+
+def case_defs_are_compared_by_content(tf: Any) -> Any:
+    def make(address: str) -> Any:
+        return tf.train.ClusterSpec({"worker": [address]}).as_cluster_def()
+
+    return make("a:1") == make("a:1"), make("a:1") == make("b:1")
+
+
+def case_a_server_def_is_built_by_arguments(tf: Any) -> Any:
+    cluster = tf.train.ClusterSpec({"w": ["a:1", "b:1"]}).as_cluster_def()
+    result = tf.train.ServerDef(
+        cluster=cluster, job_name="w", task_index=1, protocol="grpc"
+    )
+    return result.job_name, result.task_index, result.protocol, str(result)
+
+
+def case_a_server_def_copies_its_cluster(tf: Any) -> Any:
+    cluster = tf.train.ClusterSpec({"w": ["a:1"]}).as_cluster_def()
+    result = tf.train.ServerDef(cluster=cluster)
+    return result.cluster is cluster, result.cluster == cluster
+
+
+def case_a_server_def_keeps_its_session_config(tf: Any) -> Any:
+    config = tf.ConfigProto(allow_soft_placement=True)
+    result = tf.train.ServerDef(default_session_config=config)
+    return result.default_session_config.allow_soft_placement
+
+
+CASES: dict[str, Any] = {
+    **{f"a_spec_from_{name}": made(form) for name, form in FORMS.items()},
+    **{name: asked(question) for name, question in ASKED.items()},
+    **{f"the_text_of_{name}": text_of(source) for name, source in SPECS.items()},
+    "a_server_def_refuses_an_unknown_field": lambda tf: tf.train.ServerDef(host="a"),
+}

@@ -1,10 +1,12 @@
-"""`tf.device`: what nested scopes make of an operation's device."""
+"""`tf.device` and `tf.colocate_with`: what scopes make of an operation's device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
+
+from tests.tf1.look import run
 
 # From the outer scope to the inner one.
 NESTED: dict[str, list[Any]] = {
@@ -61,6 +63,36 @@ def raising(op: Any) -> Any:
 def case_function_may_give_a_spec(tf: Any) -> Any:
     spec = tf.DeviceSpec(job="fn", device_type="GPU", device_index=0)
     return nested(tf, ["/job:ps/task:1", giving(spec)])
+
+
+def groups(tensor: Any) -> list[Any]:
+    return [sorted(tensor.op.colocation_groups()), tensor.device]
+
+
+def anchored(tf: Any) -> Any:
+    with tf.device("/job:ps/task:1"):
+        return tf.constant(1.0, name="anchor")
+
+
+def case_colocated_ignores_a_device_scope_inside(tf: Any) -> Any:
+    with tf.colocate_with(anchored(tf)), tf.device("/job:worker/gpu:1"):
+        return groups(tf.constant(2.0))
+
+
+def case_colocated_by_the_graph(tf: Any) -> Any:
+    with tf.get_default_graph().colocate_with(anchored(tf)):
+        return groups(tf.constant(2.0))
+
+
+def case_not_colocated_is_a_group_of_its_own(tf: Any) -> Any:
+    return groups(tf.constant(1.0, name="c"))
+
+
+def case_group_that_wants_this_task_runs(tf: Any) -> Any:
+    free = tf.constant(1.0)
+    with tf.colocate_with(free), tf.device("/cpu:0"):
+        made = tf.identity(free)
+    return run(tf, made)
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
+from tests.tf1.look import makes_case, run
 
 X = np.array([[0.5, -0.25, 0.125], [0.75, -0.5, 0.25]], np.float32)
 IMAGES = np.arange(2 * 2 * 4 * 3, dtype=np.float32).reshape(2, 2, 4, 3)
 DEEP = np.arange(16, dtype=np.float32).reshape(1, 2, 1, 8)
-
-
-def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
-    with tf.Session() as session:
-        return session.run(fetches, feeds)
 
 
 @makes_case

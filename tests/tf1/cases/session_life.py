@@ -1,7 +1,9 @@
-"""Session: opening, closing, defaults, threads."""
+"""Session: opening, closing, defaults, threads, and what a config holds."""
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -34,10 +36,38 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "partial_run_setup": lambda session, seven: session.partial_run_setup([seven]),
 }
 WHERE = {"here": False, "on_a_server": True}
-CASES = {
-    f"a_closed_session_{where}_and_{name}": closed(use, is_remote)
-    for name, use in USES.items()
-    for where, is_remote in WHERE.items()
+
+
+def case_config_proto_holds_gpu_options(tf: Any) -> Any:
+    options = tf.GPUOptions(
+        allow_growth=True, per_process_gpu_memory_fraction=0.25, visible_device_list="1"
+    )
+    config = tf.ConfigProto(gpu_options=options, device_count={"CPU": 2, "GPU": 0})
+    config.gpu_options.allow_growth = False
+    result = config.gpu_options
+    return [
+        [result.allow_growth, result.per_process_gpu_memory_fraction],
+        [result.visible_device_list, options.allow_growth],
+        sorted(config.device_count.items()),
+    ]
+
+
+CASES: dict[str, Any] = {
+    **{
+        f"a_closed_session_{where}_and_{name}": closed(use, is_remote)
+        for name, use in USES.items()
+        for where, is_remote in WHERE.items()
+    },
+    "config_proto_refuses_an_unknown_field": lambda tf: tf.ConfigProto(unknown=1),
+    "config_proto_refuses_to_set_an_unknown_field": lambda tf: setattr(
+        tf.ConfigProto(), "unknown", 1
+    ),
+    "gpu_options_refuse_an_unknown_field": lambda tf: tf.GPUOptions(unknown=1),
+    "session_refuses_a_config_of_another_type": lambda tf: tf.Session(config={}),
+    "session_refuses_a_graph_of_another_type": lambda tf: tf.Session(graph="graph"),
+    "an_empty_graph_runs_nothing": lambda tf: run(tf, []),
+    "closing_cancels_what_runs": lambda tf: closed_while_running(tf, ""),
+    "a_config_refuses_an_unknown_field": lambda tf: tf.ConfigProto(moon=True),
 }
 
 
@@ -54,10 +84,6 @@ def case_eval_with_a_session_of_another_graph_is_refused(tf: Any) -> Any:
     seven = tf.constant(7)
     with tf.Session(graph=tf.Graph()) as session:
         return seven.eval(session=session)
-
-
-def case_an_empty_graph_runs_nothing(tf: Any) -> Any:
-    return run(tf, [])
 
 
 def case_an_interactive_session_may_have_a_graph(tf: Any) -> Any:
@@ -81,3 +107,32 @@ def case_a_second_interactive_session_warns(tf: Any) -> Any:
     second.close()
     first.close()
     return result
+
+
+def blocked(tf: Any) -> Any:
+    """Return an operation that waits for an element that nobody enqueues."""
+    return tf.FIFOQueue(1, tf.int32, name="empty").dequeue()
+
+
+def closed_while_running(tf: Any, target: str) -> Any:
+    waiting = blocked(tf)
+    session = tf.Session(target)
+    session.run(tf.constant(7))
+    result: list[Any] = []
+
+    def wait() -> None:
+        try:
+            session.run(waiting)
+        except tf.errors.OpError as error:
+            result.append(type(error).__name__)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.3)  # the run needs a moment to reach the queue
+    session.close()
+    thread.join(10.0)
+    return result
+
+
+def case_a_config_refuses_text_for_a_bool(tf: Any) -> Any:
+    return tf.ConfigProto(allow_soft_placement="yes")

@@ -76,6 +76,74 @@ def case_quiet(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
+def pretrained(tf: Any, folder: Path, value: float) -> str:
+    """Save `v` in a program of its own; return the prefix."""
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", [], initializer=tf.constant_initializer(value))
+        with tf.Session() as session:
+            session.run(v.initializer)
+            return str(tf.train.Saver([v]).save(session, str(folder / "pretrained")))
+
+
+def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
+    """A function of the scaffold restores what was trained before, once."""
+    prefix = pretrained(tf, folder, 5.0)
+    result = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            v, train = counting(tf)
+            saver = tf.train.Saver([v])
+            calls: list[str] = []
+
+            def init(scaffold: Any, session: Any) -> None:
+                calls.append("init")  # noqa: B023 - called in this turn
+                saver.restore(session, prefix)  # noqa: B023
+
+            with tf.train.MonitoredTrainingSession(
+                checkpoint_dir=str(folder / "run"),
+                scaffold=tf.train.Scaffold(init_fn=init),
+                save_checkpoint_steps=2,
+            ) as session:
+                session.run(train)
+                session.run(train)
+                result.append([calls, session.run(v)])
+    return [*result, checkpoints(folder / "run")]
+
+
+def case_local_parts(tf: Any) -> Any:
+    """Own operations for the local part, with tables as programs have them."""
+    _, train = counting(tf)
+    local = tf.get_local_variable("local", [], initializer=tf.ones_initializer())
+    own = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+    scaffold = tf.train.Scaffold(
+        init_op=tf.global_variables_initializer(),
+        local_init_op=own,
+        ready_op=tf.report_uninitialized_variables(),
+    )
+    with tf.train.MonitoredTrainingSession(scaffold=scaffold) as session:
+        session.run(train)
+        return [session.run(local), scaffold.local_init_op is own]
+
+
+def case_ready_for_some(tf: Any) -> Any:
+    """A ready operation that does not look at all variables."""
+    v, train = counting(tf)
+    forgotten = tf.get_variable("forgotten", [], initializer=tf.ones_initializer())
+    some = [
+        global_variable
+        for global_variable in tf.global_variables()
+        if global_variable is not forgotten
+    ]
+    scaffold = tf.train.Scaffold(
+        init_op=tf.variables_initializer(some),
+        ready_op=tf.report_uninitialized_variables(some),
+        ready_for_local_init_op=tf.report_uninitialized_variables(some),
+    )
+    with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
+        session.run(train)
+        return [session.run(v), attempt(tf, session.run, forgotten)]
+
+
 CASES = {
     "by_a_creator": by_a_creator("monitored"),
     "by_a_creator_of_a_singular_one": by_a_creator("singular"),
