@@ -35,6 +35,10 @@ print(json.dumps({
     "signals": [str(signal.getsignal(n)) for n in (2, 15, 1, 17, 13)],
     "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     "threads": [threading.active_count(), threading.current_thread().name],
+    "output": [
+        (str(type(file.buffer)), file.write_through, file.line_buffering, file.errors)
+        for file in (sys.stdout, sys.stderr)
+    ],
     "blas": [one["num_threads"] for one in threadpoolctl.threadpool_info()],
 }))
 """
@@ -80,6 +84,8 @@ def test_a_forked_program_has_the_descriptors_that_it_is_passed() -> None:
         (["-m", "module", "--option"], {}),
         (["script.py", "one"], {"env": {**os.environ, "A": "ä=b", "PYTHONPATH": "/x"}}),
         (["-c", PROGRAM], {"env": {**os.environ, "OPENBLAS_NUM_THREADS": "2"}}),
+        (["-c", PROGRAM], {"env": {**os.environ, "PYTHONUNBUFFERED": "1"}}),
+        (["-c", PROGRAM], {"env": {**os.environ, "PYTHONUNBUFFERED": ""}}),
     ],
 )
 def test_a_forked_program_is_like_one_that_was_started(

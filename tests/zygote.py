@@ -37,6 +37,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,7 +68,11 @@ BLAS_THREADS = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
 )  # the first that is set counts
-READ_LATER = ("PYTHONPATH", "KIT_LESSONS", "KIT_REQUIRE_HOSTS", *BLAS_THREADS)
+UNBUFFERED = "PYTHONUNBUFFERED"
+READ_LATER = (
+    *("PYTHONPATH", UNBUFFERED, "KIT_LESSONS", "KIT_REQUIRE_HOSTS"),
+    *BLAS_THREADS,
+)
 # A start in another way than this one is no matter of a zygote.
 USUAL = {
     "executable": None,
@@ -423,17 +428,33 @@ class UnsafeFlags:
 
 
 def begin(order: Order) -> None:
-    """Set what a zygote of its own does not have: signals, and threads of BLAS."""
+    """Set what is its own, not the zygote's: signals, output and threads of BLAS."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in order.ignored:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, order.mask)
+    is_unbuffered, now = bool(order.env.get(UNBUFFERED)), vars(sys)
+    if now["stdout"].write_through != is_unbuffered:
+        for file, name in enumerate(("stdout", "stderr"), 1):
+            now[name] = now[f"__{name}__"] = reopened(now[name], file, is_unbuffered)
     wanted = [order.env[name] for name in BLAS_THREADS if order.env.get(name)]
     n_threads = min([*map(int, wanted), len(order.cores)][0], len(order.cores))
     if n_threads > 1:
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(n_threads)
+
+
+def reopened(old: Any, file: int, is_unbuffered: bool) -> TextIOWrapper:
+    """Return standard output or error as the interpreter opens them."""
+    buffer = os.fdopen(file, "wb", 0 if is_unbuffered else -1, closefd=False)
+    return TextIOWrapper(
+        buffer,
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=not is_unbuffered and (file == 2 or buffer.isatty()),
+        write_through=is_unbuffered,
+    )
 
 
 def bear(path: Sequence[str], *, forks_all: bool) -> Order | None:
