@@ -202,7 +202,11 @@ class TrainingFacts:
         except NotInTime:
             if self.finished.done():
                 raise
-            raise not_over(self.step(), self._job.steps, timeout) from None
+            raise DeadlineExceededError(
+                f"the training is at step {self.step()} of {self._job.steps} after "
+                f"{timeout:g} s; it goes on. Wait longer, or end it with run.stop(); "
+                f"run.flight() shows who waits for whom."
+            ) from None
 
     # -- what takes members that can be asked: see `Observer` --------------------
 
@@ -237,22 +241,13 @@ class TrainingFacts:
 
 
 # --------------------------------------------------------------------------------------
-# What is said to those who ask too late, or wait too short.
+# What is said to those who ask too late.
 
 
 def over() -> FailedPreconditionError:
     """Return what a command to a training that is over is refused with."""
     return FailedPreconditionError(
         "the training is over; start another one with kit.train()."
-    )
-
-
-def not_over(step: int, steps: int, timeout: float | None) -> DeadlineExceededError:
-    """Return what a wait for the end ends with after `timeout` seconds."""
-    return DeadlineExceededError(
-        f"the training is at step {step} of {steps} after {timeout:g} s; it goes on. "
-        f"Wait longer, or end it with run.stop(); run.flight() shows who waits for "
-        f"whom."
     )
 
 

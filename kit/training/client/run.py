@@ -243,14 +243,10 @@ class Run:
 
             run.switch("ring", link="1gbit,5ms", at=100)
         """
-        changes: dict[str, Any] = {"at": at}
-        if topology is not None:
-            changes["topology"] = topology
-        if link:
-            changes["link"] = str(LinkSettings.parse(link))
-        if synchronous is not None:
-            changes["synchronous"] = synchronous
-        self._configure(**changes)
+        speed = str(LinkSettings.parse(link)) if link else None
+        changes = {"topology": topology, "link": speed, "synchronous": synchronous}
+        named = {name: value for name, value in changes.items() if value is not None}
+        self._configure(at=at, **named)
 
     @property
     def switching(self) -> str:

@@ -35,29 +35,21 @@ def activity(member: Member) -> dict[str, Any]:
     """
     what, at, since = "exchanging", "", 0
     members: tuple[int, ...] = ()
-    context, meets = member.context, member.meets_since
+    context, meets, step = member.context, member.meets_since, member.step
+    # Each is read once: the member's thread goes on meanwhile.
     if context is None:
         what = "over" if member.is_over else "starting"
-        return _plain(what, 0, (), member.step, "")
-    # Each is read once: the member's thread goes on meanwhile.
-    own, wait = context.own_part, context.endpoint.waits_for
-    if wait is not None:
+    elif (wait := context.endpoint.waits_for) is not None:
         what, since, members = "waiting", wait.since, wait.members
     elif meets:
         what, since = "meeting", meets
-    elif begun := own.begun:
-        loaded = own.loaded
+    elif begun := context.own_part.begun:
+        loaded = context.own_part.loaded
         what, since = ("computing", loaded) if loaded else ("loading", begun)
         if time.monotonic_ns() - since > _LONG_NS:
             at = where(member.thread_number)
-    return _plain(what, since, members, context.step, at)
-
-
-def _plain(
-    what: str, since: int, members: tuple[int, ...], step: int, where: str
-) -> dict[str, Any]:
-    names = ("what", "since", "members", "step", "where")
-    return dict(zip(names, (what, since, list(members), step, where), strict=True))
+    about = {"what": what, "since": since, "members": [*members]}
+    return {**about, "step": step, "where": at}
 
 
 def where(thread: int | None) -> str:

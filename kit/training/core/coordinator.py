@@ -137,7 +137,6 @@ class TrainingCoordinator:
                 self._judge(at_once=True)  # each reports its digests before it arrives
                 if self._regrouping is not None and self._agreement.epoch.number == 1:
                     self._regrouping.call_copy()  # the first one of all
-            self._changed.notify_all()
             ask = partial(self._agreement.verdict, number)
             verdict = self._wait(ask, patience_s, has_hung_up)
             boundary = self._agreement.boundaries[number]
@@ -157,18 +156,16 @@ class TrainingCoordinator:
         """Note that a member is ready; WAIT after `patience_s`: ask again."""
         with self._changed:
             self._agreement.prepared(member, number, refusal)
-            self._changed.notify_all()
             ask = partial(self._agreement.outcome, number)
             verdict = self._wait(ask, patience_s, has_hung_up)
-            boundary = self._agreement.boundaries[number]
-            return BoundaryReply(
-                verdict, boundary.proposal, boundary.reason, boundary.step
-            )
+            was = self._agreement.boundaries[number]
+            return BoundaryReply(verdict, was.proposal, was.reason, was.step)
 
     def _wait(
         self, ask: Callable[[], Verdict], patience_s: float, has_hung_up: HungUp
     ) -> Verdict:
-        """Return the first verdict that is not WAIT, or WAIT."""
+        """Tell the others of a member's word; return the verdict once there is one."""
+        self._changed.notify_all()
         end = self._clock() + patience_s
         while (verdict := ask()) is Verdict.WAIT:
             rest = end - self._clock()

@@ -93,24 +93,14 @@ class Checkpoints(FeatureOptions):
         ):
             object.__setattr__(self, name, value)
 
-    @property
-    def steps(self) -> int:
-        """The number of steps between two checkpoints; 0 if steps trigger none."""
-        return self.every_steps or 0
-
-    @property
-    def seconds(self) -> float:
-        """The number of seconds between two checkpoints; 0 if time triggers none."""
-        return self.every_s or 0.0
-
     def to_plain(self) -> dict[str, Any]:
         """Return it as data that JSON can carry."""
         return asdict(self)
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any] | None) -> Checkpoints | None:
-        """Rebuild it from `to_plain`; None from None."""
-        return None if plain is None else cls(**plain)
+    def from_plain(cls, plain: Mapping[str, Any]) -> Checkpoints:
+        """Rebuild it from `to_plain`."""
+        return cls(**plain)
 
 
 def checkpoints_of(value: Any) -> Checkpoints | None:

@@ -159,7 +159,7 @@ class SaveCoordinator:
         self._fates: deque[tuple[int, bool]] = deque(maxlen=_KEPT_ANSWERS)
         self._rows: deque[SaveRow] = deque(maxlen=_KEPT_ANSWERS)
         self._refused, self.n_saved, self._n_failed = "", 0, 0
-        self._due_step, self._due_at = 0, clock() + self._wanted.seconds
+        self._due_step, self._due_at = 0, clock() + self._wanted.every_s
         self._drop_after: int | None = None
         self.own: frozenset[int] = frozenset()  # what generations before have saved
         self._damage, self._confirmed = "", dict[Key, set[int]]()
@@ -211,10 +211,10 @@ class SaveCoordinator:
         # at this moment delays is due at the next one.
         if self._attempt is not None:
             return False
-        every = 0 if synchronous else self._wanted.steps
+        every = 0 if synchronous else self._wanted.every_steps
         by_step = every and step // every > self._due_step // every
         return bool(by_step) or bool(
-            self._wanted.seconds and self._clock() >= self._due_at
+            self._wanted.every_s and self._clock() >= self._due_at
         )
 
     def has(self, step: int) -> bool:
@@ -291,7 +291,7 @@ class SaveCoordinator:
                 for key_early, why in self._early.items()
                 if key_early > key
             }
-            self._due_step, self._due_at = key[0], now + self._wanted.seconds
+            self._due_step, self._due_at = key[0], now + self._wanted.every_s
             self._changed.notify_all()
         self._begun(key[0])
         return True

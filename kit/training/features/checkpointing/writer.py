@@ -66,7 +66,7 @@ class CheckpointWriter(Sink):
         """
         self._client, self._store, self._stirred = client, store, stirred
         self._save_coordinator = store.save_coordinator if store else None
-        self._wanted, self._every = context.job.checkpoints.steps, 0
+        self._wanted, self._every = context.job.checkpoints.every_steps, 0
         self._writers: tuple[int, ...] = ()
         self._buffers = Buffers(0, private)
         self._last_due = 0
