@@ -2,8 +2,8 @@
 
 A topic is a file of `tests/tf1/cases`. Its cases are the functions called `case_...`
 and the entries of its dict CASES, if it has one; each takes the module of TensorFlow
-1.x's names, and a function an empty folder if it likes. It returns plain data, or
-raises.
+1.x's names, and a function an empty folder or a session if it likes. It returns plain
+data, or raises.
 
 What came out under the original lies in `tests/tf1/recorded/<topic>.json`, a case a
 line: `"name": outcome` if its last release 1.15 and the `compat.v1` of its successor

@@ -60,13 +60,20 @@ def makes_case(function: Callable[..., Any]) -> Callable[..., Case]:
 
         CASES = {"a_square": power(3.0, 2.0), "a_root": power(3.0, y=0.5)}
 
-    If its second argument is called `folder`, that is an empty one for each case.
+    A second argument called `folder` is an empty one for each case, one called
+    `session` a local session of the default graph.
     """
     code = function.__code__
-    in_one = code.co_varnames[1 : code.co_argcount][:1] == ("folder",)
+    extra = code.co_varnames[1 : code.co_argcount][:1]
 
     def case_of(*args: Any, **named: Any) -> Case:
-        if in_one:
+        def with_session(tf: Any) -> Any:
+            with tf.Session() as session:
+                return function(tf, session, *args, **named)
+
+        if extra == ("session",):
+            return with_session
+        if extra == ("folder",):
             return in_folder(lambda tf, folder: function(tf, folder, *args, **named))
         return lambda tf: function(tf, *args, **named)
 

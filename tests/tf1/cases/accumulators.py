@@ -12,11 +12,10 @@ from tests.tf1.look import makes_case, static
 
 
 @makes_case
-def steps(tf: Any, make: Callable[[Any], list[Any]]) -> Any:
+def steps(tf: Any, session: Any, make: Callable[[Any], list[Any]]) -> Any:
     """Return a case that runs fetches one after the other."""
     fetches = make(tf)
-    with tf.Session() as session:
-        return attempts(tf, session, fetches)
+    return attempts(tf, session, fetches)
 
 
 def scalar(tf: Any, **named: Any) -> Any:
@@ -76,15 +75,14 @@ def set_while_some_are_there(tf: Any) -> list[Any]:
     return [*puts, a.set_global_step(9), a.num_accumulated(), a.take_grad(2)]
 
 
-def case_another_shape_is_refused_when_run(tf: Any) -> Any:
+def case_another_shape_is_refused_when_run(tf: Any, session: Any) -> Any:
     a = tf.ConditionalAccumulator(tf.float32, shape=[2])
     holder = tf.placeholder(tf.float32)
     put = a.apply_grad(holder)
-    with tf.Session() as session:
-        result = [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
-        result += [attempt(tf, session.run, put, {holder: 1.0})]
-        result += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
-        return [*result, session.run(a.take_grad(1))]
+    result = [attempt(tf, session.run, put, {holder: [1.0, 2.0, 3.0]})]
+    result += [attempt(tf, session.run, put, {holder: 1.0})]
+    result += [attempt(tf, session.run, put, {holder: [1.0, 3.0]})]
+    return [*result, session.run(a.take_grad(1))]
 
 
 def of_dtype(name: str) -> Callable[[Any], Any]:
@@ -128,21 +126,19 @@ def case_a_take_of_unknown_shape(tf: Any) -> Any:
     return static(tf.ConditionalAccumulator(tf.float64).take_grad(1))
 
 
-def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
+def case_one_shared_name_is_one_accumulator(tf: Any, session: Any) -> Any:
     first = scalar(tf, shared_name="common", name="one")
     two = scalar(tf, shared_name="common", name="two")
-    with tf.Session() as session:
-        session.run(first.apply_grad(3.0))
-        session.run(two.apply_grad(5.0))
-        return session.run(first.num_accumulated()), session.run(two.take_grad(2))
+    session.run(first.apply_grad(3.0))
+    session.run(two.apply_grad(5.0))
+    return session.run(first.num_accumulated()), session.run(two.take_grad(2))
 
 
-def case_shared_but_of_another_dtype(tf: Any) -> Any:
+def case_shared_but_of_another_dtype(tf: Any, session: Any) -> Any:
     first = scalar(tf, shared_name="common")
     two = tf.ConditionalAccumulator(tf.float64, shape=[], shared_name="common")
-    with tf.Session() as session:
-        session.run(first.apply_grad(3.0))
-        return attempt(tf, session.run, two.num_accumulated())
+    session.run(first.apply_grad(3.0))
+    return attempt(tf, session.run, two.num_accumulated())
 
 
 MADE: dict[str, Callable[[Any], Any]] = {
@@ -175,30 +171,28 @@ def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda tf: type(make(tf)).__name__
 
 
-def case_a_small_take_waits_behind_a_large_one(tf: Any) -> Any:
+def case_a_small_take_waits_behind_a_large_one(tf: Any, session: Any) -> Any:
     a = scalar(tf)
     put, large, small = a.apply_grad(2.0, 9), a.take_grad(2), a.take_grad(1)
-    with tf.Session() as session:
-        first = Later(tf, session.run, large)
-        first.is_waiting()
-        second = Later(tf, session.run, small)
-        second.is_waiting()
-        session.run(put)
-        result = [first.is_waiting(), second.is_waiting(0.01)]
-        session.run(put)
-        result += [first.result(), second.is_waiting()]
-        session.run(put)
-        return [*result, second.result()]
+    first = Later(tf, session.run, large)
+    first.is_waiting()
+    second = Later(tf, session.run, small)
+    second.is_waiting()
+    session.run(put)
+    result = [first.is_waiting(), second.is_waiting(0.01)]
+    session.run(put)
+    result += [first.result(), second.is_waiting()]
+    session.run(put)
+    return [*result, second.result()]
 
 
-def case_a_take_that_waits_too_long(tf: Any) -> Any:
+def case_a_take_that_waits_too_long(tf: Any, session: Any) -> Any:
     a = scalar(tf)
     take, options = a.take_grad(2), tf.RunOptions(timeout_in_ms=50)
-    with tf.Session() as session:
-        session.run(a.apply_grad(2.0))
-        result = [attempt(tf, session.run, take, options=options)]
-        session.run(a.apply_grad(4.0))
-        return [*result, attempt(tf, session.run, take)]
+    session.run(a.apply_grad(2.0))
+    result = [attempt(tf, session.run, take, options=options)]
+    session.run(a.apply_grad(4.0))
+    return [*result, attempt(tf, session.run, take)]
 
 
 CASES: dict[str, Callable[[Any], Any]] = {

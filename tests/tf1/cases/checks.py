@@ -34,12 +34,11 @@ def pairs(tf: Any, name: str, **named: Any) -> Any:
 
 
 @makes_case
-def signs(tf: Any, name: str) -> Any:
+def signs(tf: Any, session: Any, name: str) -> Any:
     """Return a case: what an assertion of one vector lets pass."""
     x = tf.placeholder(tf.float32, [None])
     op = getattr(tf, name)(x, message="told")
-    with tf.Session() as session:
-        return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
+    return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
 
 
 @makes_case
@@ -75,7 +74,7 @@ def case_message(tf: Any) -> Any:
     return made
 
 
-def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
+def case_assertion_of_a_branch_that_is_not_taken(tf: Any, session: Any) -> Any:
     choice, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
 
     def checked() -> Any:
@@ -83,12 +82,11 @@ def case_assertion_of_a_branch_that_is_not_taken(tf: Any) -> Any:
             return tf.identity(x)
 
     made = tf.cond(choice, checked, lambda: x - 1.0)
-    with tf.Session() as session:
-        return [
-            attempt(tf, session.run, made, {choice: item, x: number})
-            for item in (True, False)
-            for number in (1.0, -1.0)
-        ]
+    return [
+        attempt(tf, session.run, made, {choice: item, x: number})
+        for item in (True, False)
+        for number in (1.0, -1.0)
+    ]
 
 
 def case_dtypes(tf: Any) -> Any:
@@ -123,19 +121,18 @@ def case_tensors_of_numbers(tf: Any) -> Any:
     return [bool(tf.is_numeric_tensor(item)) for item in tensor]
 
 
-def case_near_by_other_tolerances(tf: Any) -> Any:
+def case_near_by_other_tolerances(tf: Any, session: Any) -> Any:
     x = tf.placeholder(tf.float64, [])
     ops = [
         tf.assert_near(x, np.float64(1.0)),
         tf.assert_near(x, np.float64(1.0), rtol=0.1),
         tf.assert_near(x, np.float64(1.0), rtol=0.0, atol=0.01),
     ]
-    with tf.Session() as session:
-        return [
-            attempt(tf, session.run, op, {x: item})
-            for op in ops
-            for item in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
-        ]
+    return [
+        attempt(tf, session.run, op, {x: item})
+        for op in ops
+        for item in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
+    ]
 
 
 def case_shape_that_is_ensured(tf: Any) -> Any:
@@ -168,16 +165,15 @@ def case_whole_numbers_that_are_checked(tf: Any) -> Any:
     return tf.check_numerics(tf.constant(1), "mine")
 
 
-def case_all_numbers_of_a_graph(tf: Any) -> Any:
+def case_all_numbers_of_a_graph(tf: Any, session: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y, n = tf.log(x), tf.cast(x, tf.int32)
     checks = tf.add_check_numerics_ops()
-    with tf.Session() as session:
-        return [
-            attempt(tf, session.run, [y, n, checks][:count], {x: item})
-            for count in (2, 3)
-            for item in (1.0, -1.0)
-        ]
+    return [
+        attempt(tf, session.run, [y, n, checks][:count], {x: item})
+        for count in (2, 3)
+        for item in (1.0, -1.0)
+    ]
 
 
 def case_all_numbers_of_a_graph_with_a_branch(tf: Any) -> Any:

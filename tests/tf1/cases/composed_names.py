@@ -39,11 +39,10 @@ def named(tf: Any, path: str) -> Any:
 
 
 @makes_case
-def rate(tf: Any, name: str, **how: Any) -> Any:
+def rate(tf: Any, session: Any, name: str, **how: Any) -> Any:
     step = tf.placeholder(tf.int32, [])
     made = getattr(tf.train, name)(0.5, step, 10, **how)
-    with tf.Session() as session:
-        return [session.run(made, {step: n}) for n in (0, 3, 10, 17, 40)]
+    return [session.run(made, {step: n}) for n in (0, 3, 10, 17, 40)]
 
 
 @makes_case

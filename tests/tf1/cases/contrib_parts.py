@@ -144,7 +144,7 @@ def case_labels_as_rows(tf: Any) -> Any:
     ]
 
 
-def case_elements_that_wait_for_a_step(tf: Any) -> Any:
+def case_elements_that_wait_for_a_step(tf: Any, session: Any) -> Any:
     make = tf.contrib.staging.StagingArea
     area = make([tf.float32, tf.int32], [[2], []])
     named = make([tf.float32], names=["x"])
@@ -153,15 +153,14 @@ def case_elements_that_wait_for_a_step(tf: Any) -> Any:
     got, waiting = area.get(), area.size()
     put_named, got_named = named.put({"x": tf.constant([4.0])}), named.get()
     put_one, got_one = first.put([tf.constant(5)]), first.get()
-    with tf.Session() as session:
-        session.run([put, put_named, put_one])
-        return [
-            [first.name, area.names, [shape.as_list() for shape in area.shapes]],
-            [[part.shape.as_list(), part.dtype.name] for part in got],
-            session.run(waiting),
-            session.run([got, got_named, got_one]),
-            session.run(waiting),
-        ]
+    session.run([put, put_named, put_one])
+    return [
+        [first.name, area.names, [shape.as_list() for shape in area.shapes]],
+        [[part.shape.as_list(), part.dtype.name] for part in got],
+        session.run(waiting),
+        session.run([got, got_named, got_one]),
+        session.run(waiting),
+    ]
 
 
 def case_metrics_by_name(tf: Any) -> Any:

@@ -100,14 +100,13 @@ def case_header_of_each_file_is_left_out(tf: Any, folder: str) -> Any:
     return elements(tf, dataset)
 
 
-def case_flattened_in_a_one_shot_iterator(tf: Any) -> Any:
+def case_flattened_in_a_one_shot_iterator(tf: Any, session: Any) -> Any:
     scale = tf.constant(10, tf.int64)
     dataset = tf.data.Dataset.range(3).flat_map(
         lambda n: tf.data.Dataset.range(n).map(lambda m: n * scale + m)
     )
     following = tf.data.make_one_shot_iterator(dataset).get_next()
-    with tf.Session() as session:
-        return [attempt(tf, session.run, following) for _ in range(4)]
+    return [attempt(tf, session.run, following) for _ in range(4)]
 
 
 def case_flattened_with_what_is_fed(tf: Any) -> Any:

@@ -52,10 +52,9 @@ def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
 
 
 @makes_case
-def run(tf: Any, make: Callable[[Any], Any]) -> Any:
+def run(tf: Any, session: Any, make: Callable[[Any], Any]) -> Any:
     fetch, feeds = make(tf)
-    with tf.Session() as session:
-        return session.run(fetch, feeds)
+    return session.run(fetch, feeds)
 
 
 def fed(tf: Any, make: Callable[..., Any], *values: Any) -> Any:

@@ -45,10 +45,9 @@ def case_get_or_create_global_step_under_scopes(tf: Any) -> Any:
         return tf.train.get_or_create_global_step().name
 
 
-def case_global_step_that_is_uninitialised(tf: Any) -> Any:
+def case_global_step_that_is_uninitialised(tf: Any, session: Any) -> Any:
     step = tf.train.create_global_step()
-    with tf.Session() as session:
-        return tf.train.global_step(session, step)
+    return tf.train.global_step(session, step)
 
 
 CASES = {

@@ -81,12 +81,11 @@ INITIALIZERS: dict[str, Callable[[Any], Any]] = {
 
 
 @makes_case
-def changed(tf: Any, change: Callable[[Any, Any], Any]) -> Any:
+def changed(tf: Any, session: Any, change: Callable[[Any, Any], Any]) -> Any:
     variable = tf.Variable([1.0, 2.0, 3.0], name="v")
     result = change(tf, variable)
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        return [static(result), session.run(result), session.run(variable)]
+    session.run(variable.initializer)
+    return [static(result), session.run(result), session.run(variable)]
 
 
 def used_too_early(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -134,27 +133,24 @@ def case_initialized_value_makes_an_order(tf: Any) -> Any:
     return started(tf, [first, other])
 
 
-def case_load_puts_a_value(tf: Any) -> Any:
+def case_load_puts_a_value(tf: Any, session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
-    with tf.Session() as session:
-        variable.load([5.0, 6.0], session)
-        return [session.run(variable), variable.eval(session)]
+    variable.load([5.0, 6.0], session)
+    return [session.run(variable), variable.eval(session)]
 
 
-def case_feeding_a_variable_leaves_its_value(tf: Any) -> Any:
+def case_feeding_a_variable_leaves_its_value(tf: Any, session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     double = variable * 2.0
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        return session.run(double, {variable: [5.0, 6.0]}), session.run(double)
+    session.run(variable.initializer)
+    return session.run(double, {variable: [5.0, 6.0]}), session.run(double)
 
 
-def case_assign_add_counts(tf: Any) -> Any:
+def case_assign_add_counts(tf: Any, session: Any) -> Any:
     count = tf.Variable(0, name="count")
     step = tf.assign_add(count, 1, use_locking=True, name="next")
-    with tf.Session() as session:
-        session.run(count.initializer)
-        return [session.run(step) for _ in range(3)] + [step.name]
+    session.run(count.initializer)
+    return [session.run(step) for _ in range(3)] + [step.name]
 
 
 def case_variable_tells_its_parts(tf: Any) -> Any:

@@ -90,14 +90,13 @@ def case_minimize_touches_only_its_variables(tf: Any) -> Any:
         return session.run([first, other])
 
 
-def case_minimize_takes_weights_of_the_loss(tf: Any) -> Any:
+def case_minimize_takes_weights_of_the_loss(tf: Any, session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     train = optimizer.minimize(variable * 3.0, grad_loss=tf.constant([1.0, 10.0]))
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        session.run(train)
-        return session.run(variable)
+    session.run(variable.initializer)
+    session.run(train)
+    return session.run(variable)
 
 
 def case_minimize_takes_every_gate(tf: Any) -> Any:

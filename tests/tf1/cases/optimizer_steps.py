@@ -98,15 +98,14 @@ def two_variables(tf: Any, make: Callable[[Any], Any]) -> Any:
         return session.run([weights, bias])
 
 
-def case_updates_may_lock(tf: Any) -> Any:
+def case_updates_may_lock(tf: Any, session: Any) -> Any:
     variable = tf.Variable([0.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0, use_locking=True)
     train = optimizer.minimize(tf.reduce_sum(variable))
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        for _ in range(10):
-            session.run(train)
-        return session.run(variable)
+    session.run(variable.initializer)
+    for _ in range(10):
+        session.run(train)
+    return session.run(variable)
 
 
 # The operations of the updates: how many variables they take, then their settings.

@@ -29,10 +29,9 @@ def parts(tf: Any) -> Parts:
 
 
 @makes_case
-def use(tf: Any, steps: Use) -> Any:
+def use(tf: Any, session: Any, steps: Use) -> Any:
     made = parts(tf)
-    with tf.Session() as session:
-        return steps(session, made)
+    return steps(session, made)
 
 
 def declared(session: Any, p: Parts) -> Any:
@@ -161,6 +160,7 @@ CASES.update({name: use(make) for name, make in CALLABLES.items()})
 @makes_case
 def of_options(
     tf: Any,
+    session: Any,
     values: Any = (2.0,),
     connected: Any = (),
     closed: bool = False,
@@ -179,14 +179,13 @@ def of_options(
     )
     for source, target in connected:
         options.tensor_connection.add(from_tensor=source, to_tensor=target)
-    with tf.Session() as session:
-        session.run(count.initializer)
-        function = session._make_callable_from_options(options)
-        if closed:
-            session.close()
-        arrays = [np.array(value, np.float32) for value in values]
-        result = [function(*arrays) for _ in range(2)]
-        return type(result[0]).__name__, result, session.run(count), more.name
+    session.run(count.initializer)
+    function = session._make_callable_from_options(options)
+    if closed:
+        session.close()
+    arrays = [np.array(value, np.float32) for value in values]
+    result = [function(*arrays) for _ in range(2)]
+    return type(result[0]).__name__, result, session.run(count), more.name
 
 
 OPTIONS = {

@@ -117,16 +117,15 @@ def case_a_slice_from_where_a_tensor_says(tf: Any) -> Any:
 
 
 @makes_case
-def measured(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
+def measured(tf: Any, session: Any, make: Callable[[Any, Any], Any]) -> Any:
     """Return a case that runs a metric on two batches."""
     fed = tf.placeholder(tf.int64, [3])
     value, update = make(tf, fed)
     names = [item.name for item in (*tf.local_variables(), value, update)]
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        before = session.run(value)
-        updates = [session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])]
-        return names, before, updates, session.run(value)
+    session.run(tf.local_variables_initializer())
+    before = session.run(value)
+    updates = [session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])]
+    return names, before, updates, session.run(value)
 
 
 def case_metrics_twice(tf: Any) -> Any:

@@ -23,15 +23,14 @@ def ended(coord: Any, threads: list[Any], n_runners: int = 1) -> None:
     coord.join(threads)
 
 
-def case_an_error_without_a_coordinator(tf: Any) -> Any:
+def case_an_error_without_a_coordinator(tf: Any, session: Any) -> Any:
     queue = tf.FIFOQueue(10, tf.float32)
     missing = tf.Variable(1.0)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(missing)])
-    with tf.Session() as session:
-        threads = runner.create_threads(session, start=True)
-        for thread in threads:
-            thread.join(10.0)
-        return [type(error).__name__ for error in runner.exceptions_raised]
+    threads = runner.create_threads(session, start=True)
+    for thread in threads:
+        thread.join(10.0)
+    return [type(error).__name__ for error in runner.exceptions_raised]
 
 
 def case_operations_of_ones_own(tf: Any) -> Any:
@@ -62,12 +61,11 @@ def case_its_properties(tf: Any) -> Any:
     ]
 
 
-def case_threads_as_daemons(tf: Any) -> Any:
+def case_threads_as_daemons(tf: Any, session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
-    with tf.Session() as session:
-        threads = runner.create_threads(session, daemon=True)
-        return [thread.daemon for thread in threads], len(threads)
+    threads = runner.create_threads(session, daemon=True)
+    return [thread.daemon for thread in threads], len(threads)
 
 
 def case_added_to_a_collection(tf: Any) -> Any:
@@ -92,14 +90,13 @@ def case_all_are_started_in_the_default_session(tf: Any) -> Any:
     return result
 
 
-def case_those_of_another_collection(tf: Any) -> Any:
+def case_those_of_another_collection(tf: Any, session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(4)])
     tf.train.add_queue_runner(runner, "mine")
-    with tf.Session() as session:
-        first = tf.train.start_queue_runners(session, start=False)
-        two = tf.train.start_queue_runners(session, start=False, collection="mine")
-        return [len(first), len(two)]
+    first = tf.train.start_queue_runners(session, start=False)
+    two = tf.train.start_queue_runners(session, start=False, collection="mine")
+    return [len(first), len(two)]
 
 
 def case_the_session_is_closed_under_it(tf: Any) -> Any:

@@ -21,11 +21,10 @@ def ran(session: Any, fetch: Any, feeds: Any = None) -> Any:
 
 
 @makes_case
-def steps(tf: Any, make: Callable[[Any], list[Any]]) -> Any:
+def steps(tf: Any, session: Any, make: Callable[[Any], list[Any]]) -> Any:
     """Return a case that runs fetches one after the other."""
     fetches = make(tf)
-    with tf.Session() as session:
-        return [ran(session, fetch) for fetch in fetches]
+    return [ran(session, fetch) for fetch in fetches]
 
 
 def in_and_out(tf: Any) -> list[Any]:
@@ -83,13 +82,12 @@ def without_shapes(tf: Any) -> list[Any]:
     return [queue.enqueue_many(([1, 2],)), queue.dequeue_many(2), queue.size()]
 
 
-def case_another_shape_is_refused_when_run(tf: Any) -> Any:
+def case_another_shape_is_refused_when_run(tf: Any, session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32, shapes=[[2]])
     holder = tf.placeholder(tf.int32)
     put = queue.enqueue(holder)
-    with tf.Session() as session:
-        result = [ran(session, put, {holder: [1, 2, 3]})]
-        return [*result, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
+    result = [ran(session, put, {holder: [1, 2, 3]})]
+    return [*result, ran(session, put, {holder: [1, 2]}), session.run(queue.size())]
 
 
 def case_unknown_shapes(tf: Any) -> Any:
@@ -98,28 +96,27 @@ def case_unknown_shapes(tf: Any) -> Any:
 
 
 @makes_case
-def closed_while_putting(tf: Any, take: str) -> Any:
+def closed_while_putting(tf: Any, session: Any, take: str) -> Any:
     """Return a case that closes a queue that somebody waits to put into."""
     queue = tf.FIFOQueue(2, tf.int32, shapes=[()])
     put = queue.enqueue_many([[1, 2, 3, 4]])
     taken, close = getattr(queue, take)(4), queue.close()
     size, is_closed = queue.size(), queue.is_closed()
     result: list[Any] = []
-    with tf.Session() as session:
-        threads = [
-            threading.Thread(target=lambda: result.append(ran(session, put))),
-            threading.Thread(target=lambda: result.append(ran(session, close))),
-        ]
-        threads[0].start()
-        while session.run(size) < 2:
-            pass
-        threads[1].start()
-        threads[1].join(0.3)  # it waits by then
-        waited = [thread.is_alive() for thread in threads]
-        values = ran(session, taken)
-        for thread in threads:
-            thread.join(10.0)
-        return [waited, values, result, ran(session, is_closed)]
+    threads = [
+        threading.Thread(target=lambda: result.append(ran(session, put))),
+        threading.Thread(target=lambda: result.append(ran(session, close))),
+    ]
+    threads[0].start()
+    while session.run(size) < 2:
+        pass
+    threads[1].start()
+    threads[1].join(0.3)  # it waits by then
+    waited = [thread.is_alive() for thread in threads]
+    values = ran(session, taken)
+    for thread in threads:
+        thread.join(10.0)
+    return [waited, values, result, ran(session, is_closed)]
 
 
 def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -168,17 +165,16 @@ def pair(tf: Any, second: Any = None, **named: Any) -> list[Any]:
 
 
 @makes_case
-def taken(tf: Any, index: Any) -> Any:
+def taken(tf: Any, session: Any, index: Any) -> Any:
     """Return a case: an element is taken from the queue of that place."""
     queues = pair(tf, shapes=[])
     chosen = tf.QueueBase.from_list(index(tf), queues)
-    with tf.Session() as session:
-        for number, item in enumerate(queues):
-            session.run(item.enqueue_many([[10 * number, 10 * number + 1]]))
-        return [
-            attempt(tf, session.run, chosen.dequeue()),
-            session.run([queue.size() for queue in queues]),
-        ]
+    for number, item in enumerate(queues):
+        session.run(item.enqueue_many([[10 * number, 10 * number + 1]]))
+    return [
+        attempt(tf, session.run, chosen.dequeue()),
+        session.run([queue.size() for queue in queues]),
+    ]
 
 
 def chosen_from(make: Callable[[Any], Any], index: Any = 0) -> Callable[[Any], Any]:

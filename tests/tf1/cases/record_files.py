@@ -212,25 +212,26 @@ def case_a_batch_of_examples(tf: Any) -> Any:
 
 
 @makes_case
-def wrong(tf: Any, feature: Callable[[Any], Any], record: Any = None) -> Any:
+def wrong(
+    tf: Any, session: Any, feature: Callable[[Any], Any], record: Any = None
+) -> Any:
     text = texts(tf)[0] if record is None else record
     result = tf.parse_example([text], {"n": feature(tf)})
-    with tf.Session() as session:
-        return ran(session, result["n"])
+    return ran(session, result["n"])
 
 
 @makes_case
-def raw(tf: Any, text: Any, kind: str, **how: Any) -> Any:
+def raw(tf: Any, session: Any, text: Any, kind: str, **how: Any) -> Any:
     result = tf.decode_raw(text, getattr(tf, kind), **how)
-    with tf.Session() as session:
-        return result.name, result.shape.as_list(), ran(session, result)
+    return result.name, result.shape.as_list(), ran(session, result)
 
 
 @makes_case
-def table(tf: Any, records: Any, defaults: Callable[[Any], Any], **how: Any) -> Any:
+def table(
+    tf: Any, session: Any, records: Any, defaults: Callable[[Any], Any], **how: Any
+) -> Any:
     result = tf.decode_csv(records, defaults(tf), **how)
-    with tf.Session() as session:
-        return [item.name for item in result], ran(session, result)
+    return [item.name for item in result], ran(session, result)
 
 
 def case_files_that_match(tf: Any) -> Any:

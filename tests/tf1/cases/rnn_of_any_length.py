@@ -53,27 +53,27 @@ def network(
 
 
 @makes_case
-def both_ways(tf: Any, lengths: Any = None, by_time: bool = False, **how: Any) -> Any:
+def both_ways(
+    tf: Any, session: Any, lengths: Any = None, by_time: bool = False, **how: Any
+) -> Any:
     x = tf.placeholder(tf.float32, [None, None, 2])
     cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
     result = tf.nn.bidirectional_dynamic_rnn(
         *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
     )
     order = (1, 0, 2) if by_time else (0, 1, 2)
-    with tf.Session() as session:
-        load(tf, session)
-        return parts(session.run(result, {x: X.transpose(order)}))
+    load(tf, session)
+    return parts(session.run(result, {x: X.transpose(order)}))
 
 
-def case_a_loss_that_falls(tf: Any) -> Any:
+def case_a_loss_that_falls(tf: Any, session: Any) -> Any:
     x = tf.placeholder(tf.float32, [None, None, 2])
     cell = tf.contrib.rnn.BasicLSTMCell(4)
     outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
     loss = tf.reduce_mean(tf.square(outputs[:, -1] - 0.3))
     train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
-    with tf.Session() as session:
-        load(tf, session)
-        return [session.run([loss, train], {x: X})[0] for _ in range(5)]
+    load(tf, session)
+    return [session.run([loss, train], {x: X})[0] for _ in range(5)]
 
 
 def stacked(rnn: Any) -> Any:

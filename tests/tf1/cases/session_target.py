@@ -49,9 +49,8 @@ def case_a_session_on_an_address_that_nobody_listens_on_is_made(tf: Any) -> Any:
     return session.sess_str[:7]
 
 
-def case_sess_str_is_the_target_in_bytes(tf: Any) -> Any:
-    with tf.Session() as session:
-        return session.sess_str
+def case_sess_str_is_the_target_in_bytes(tf: Any, session: Any) -> Any:
+    return session.sess_str
 
 
 def case_sess_str_of_a_remote_session(tf: Any) -> Any:
@@ -60,9 +59,8 @@ def case_sess_str_of_a_remote_session(tf: Any) -> Any:
         return session.sess_str == server.target.encode()
 
 
-def case_a_session_has_the_default_graph(tf: Any) -> Any:
-    with tf.Session() as session:
-        return session.graph is tf.get_default_graph()
+def case_a_session_has_the_default_graph(tf: Any, session: Any) -> Any:
+    return session.graph is tf.get_default_graph()
 
 
 def case_a_session_has_the_graph_that_it_was_given(tf: Any) -> Any:
@@ -73,10 +71,9 @@ def case_a_session_has_the_graph_that_it_was_given(tf: Any) -> Any:
         return session.graph is graph, session.run(seven)
 
 
-def case_a_session_in_this_process_names_its_device(tf: Any) -> Any:
-    with tf.Session() as session:
-        devices = session.list_devices()
-        return [device.name for device in devices if device.device_type == "CPU"]
+def case_a_session_in_this_process_names_its_device(tf: Any, session: Any) -> Any:
+    devices = session.list_devices()
+    return [device.name for device in devices if device.device_type == "CPU"]
 
 
 def case_a_session_here_on_a_device_of_its_own_job(tf: Any) -> Any:

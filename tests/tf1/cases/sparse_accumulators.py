@@ -12,11 +12,10 @@ from tests.tf1.look import makes_case, static
 
 
 @makes_case
-def steps(tf: Any, make: Callable[[Any], list[Any]]) -> Any:
+def steps(tf: Any, session: Any, make: Callable[[Any], list[Any]]) -> Any:
     """Return a case that runs fetches one after the other."""
     fetches = make(tf)
-    with tf.Session() as session:
-        return [plain(item) for item in attempts(tf, session, fetches)]
+    return [plain(item) for item in attempts(tf, session, fetches)]
 
 
 def plain(value: Any) -> Any:
@@ -122,30 +121,28 @@ def out_of_its_shape(tf: Any) -> list[Any]:
     ]
 
 
-def case_rows_of_another_width(tf: Any) -> Any:
+def case_rows_of_another_width(tf: Any, session: Any) -> Any:
     a = pairs(tf)
     indices, values = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
     put = a.apply_grad(indices, values)
-    with tf.Session() as session:
-        result = []
-        for where, what in [
-            *(([0], [[1.0, 2.0, 3.0]]), ([0, 1], [[1.0, 2.0]])),
-            *(([0], [1.0, 2.0]), ([[0]], [[1.0, 2.0]]), ([], np.zeros((0, 2)))),
-            *(([2], [[1.0, 2.0]]), ([3], [[1.0, 2.0]])),
-        ]:
-            feeds = {indices: where, values: what}
-            result.append(attempt(tf, session.run, put, feeds))
-        return [*result, *attempts(tf, session, [a.num_accumulated()])]
+    result = []
+    for where, what in [
+        *(([0], [[1.0, 2.0, 3.0]]), ([0, 1], [[1.0, 2.0]])),
+        *(([0], [1.0, 2.0]), ([[0]], [[1.0, 2.0]]), ([], np.zeros((0, 2)))),
+        *(([2], [[1.0, 2.0]]), ([3], [[1.0, 2.0]])),
+    ]:
+        feeds = {indices: where, values: what}
+        result.append(attempt(tf, session.run, put, feeds))
+    return [*result, *attempts(tf, session, [a.num_accumulated()])]
 
 
-def case_rows_of_another_width_than_the_first(tf: Any) -> Any:
+def case_rows_of_another_width_than_the_first(tf: Any, session: Any) -> Any:
     a = tf.SparseConditionalAccumulator(tf.float32)
     values = tf.placeholder(tf.float32)
     put = a.apply_grad([0], values)
-    with tf.Session() as session:
-        result = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
-        result += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
-        return [*result, session.run(a.num_accumulated())]
+    result = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
+    result += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
+    return [*result, session.run(a.num_accumulated())]
 
 
 def taken_with(count: int) -> Callable[[Any], Any]:
@@ -175,13 +172,12 @@ def case_what_is_known_when_built(tf: Any) -> Any:
     ]
 
 
-def case_one_shared_name_is_one_accumulator(tf: Any) -> Any:
+def case_one_shared_name_is_one_accumulator(tf: Any, session: Any) -> Any:
     first = pairs(tf, shared_name="common", name="one")
     two = pairs(tf, shared_name="common", name="two")
-    with tf.Session() as session:
-        session.run(first.apply_grad([1], rows(3.0)))
-        session.run(two.apply_grad([2], rows(5.0)))
-        return plain(session.run(two.take_grad(2)))
+    session.run(first.apply_grad([1], rows(3.0)))
+    session.run(two.apply_grad([2], rows(5.0)))
+    return plain(session.run(two.take_grad(2)))
 
 
 MADE: dict[str, Callable[[Any], Any]] = {

@@ -90,12 +90,11 @@ def case_no_synchronization_is_the_usual_one(tf: Any) -> Any:
     return result.synchronization.name, result.aggregation.name, result.trainable
 
 
-def case_a_local_copy_of_a_global_variable(tf: Any) -> Any:
+def case_a_local_copy_of_a_global_variable(tf: Any, session: Any) -> Any:
     v = tf.get_variable("v", initializer=[1.0, 2.0])
     copy = tf.get_local_variable("copy", initializer=v * 1.0)
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        return session.run(copy)
+    session.run(tf.local_variables_initializer())
+    return session.run(copy)
 
 
 DEFAULTS = (

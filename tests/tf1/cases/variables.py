@@ -45,27 +45,27 @@ MADE: dict[str, Callable[[Any], Any]] = {
 
 
 @makes_case
-def made(tf: Any, make: Callable[[Any], Any]) -> Any:
+def made(tf: Any, session: Any, make: Callable[[Any], Any]) -> Any:
     variable = make(tf)
     if isinstance(variable, str):
         return variable
-    with tf.Session() as session:
-        session.run(variable.initializer)
-        return static(variable), session.run(variable)
+    session.run(variable.initializer)
+    return static(variable), session.run(variable)
 
 
 CASES = {f"a_variable_from_{name}": made(make) for name, make in MADE.items()}
 
 
 @makes_case
-def used(tf: Any, change: Callable[[Any, Any], Any], is_ready: bool) -> Any:
+def used(
+    tf: Any, session: Any, change: Callable[[Any, Any], Any], is_ready: bool
+) -> Any:
     """Return a case that runs a change of the variable [1, 2], and reads it."""
     variable = tf.Variable([1.0, 2.0], name="v")
     fetch = change(tf, variable)
-    with tf.Session() as session:
-        if is_ready:
-            session.run(variable.initializer)
-        return session.run(fetch), session.run(variable)
+    if is_ready:
+        session.run(variable.initializer)
+    return session.run(fetch), session.run(variable)
 
 
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
@@ -121,7 +121,7 @@ CASES.update(
 )
 
 
-def case_initializers_are_operations(tf: Any) -> Any:
+def case_initializers_are_operations(tf: Any, session: Any) -> Any:
     tensor = tf.Variable(1.0, name="one")
     result = [
         tensor.initializer.name,
@@ -129,8 +129,7 @@ def case_initializers_are_operations(tf: Any) -> Any:
         tf.variables_initializer([tensor], name="some").name,
         tf.local_variables_initializer().name,
     ]
-    with tf.Session() as session:
-        return result, session.run(tf.global_variables_initializer())
+    return result, session.run(tf.global_variables_initializer())
 
 
 def case_variables_of_one_name_get_numbers(tf: Any) -> Any:
