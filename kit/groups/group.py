@@ -145,7 +145,7 @@ class TaskGroup:
         """
         topology = topology_of(algorithm)
         taken_value = taken(value, "all_reduce")
-        ufunc = ufunc_of("all_reduce", op, taken_value)
+        ufunc = ufunc_of("all_reduce", op, taken_value, self.size)
         room = room_of(out, "all_reduce")
         check_room(room, leaves(taken_value.form), "all_reduce", op)
         options = [("op", op)] if op != "sum" else []
@@ -176,7 +176,7 @@ class TaskGroup:
         """
         root = self._rank("reduce", "root", root)
         taken_value = taken(value, "reduce")
-        ufunc = ufunc_of("reduce", op, taken_value)
+        ufunc = ufunc_of("reduce", op, taken_value, self.size)
         signature = signature_of(
             "reduce", taken_value.text, (("root", root), ("op", op))
         )
@@ -206,7 +206,7 @@ class TaskGroup:
             As in `all_reduce`.
         """
         taken_value = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
-        ufunc = ufunc_of("reduce_scatter", op, taken_value)
+        ufunc = ufunc_of("reduce_scatter", op, taken_value, self.size)
         signature = signature_of("reduce_scatter", taken_value.text, (("op", op),))
         forms = taken_value.form["list"]
 

@@ -225,6 +225,7 @@ def as_float(form: Form) -> Form:
 #
 # Pure.
 
+_EXACT = {"sum": "sum", "mean": "statistics.mean", "prod": "math.prod"}
 OPS = {
     "sum": np.add,
     "mean": np.add,
@@ -249,8 +250,8 @@ def topology_of(name: str | None) -> Topology:
     return topology
 
 
-def ufunc_of(what: str, op: str, value: Value) -> np.ufunc:
-    """Return what combines two values; raises for dtypes that it does not suit."""
+def ufunc_of(what: str, op: str, value: Value, n: int) -> np.ufunc:
+    """Return what combines `n` values; raises for those that it does not suit."""
     if not isinstance(op, str) or op not in OPS:
         raise InvalidArgumentError(
             f"{what}() got op={op!r}; there are {', '.join(OPS)}."
@@ -261,7 +262,24 @@ def ufunc_of(what: str, op: str, value: Value) -> np.ufunc:
                 f"{what}() cannot make the {op} of {array.dtype}; convert it first, "
                 f"for example x.astype(np.int64)."
             )
+    for number in value.originals:
+        if type(number) is int and _may_wrap(number, op, n):
+            raise InvalidArgumentError(
+                f"{what}() got {number}, and the {op} of {n} such numbers may have "
+                f"more than 64 bits. Give float({number}), which is rounded, or gather "
+                f"them: {_EXACT[op]}(group.all_gather(x)) is exact."
+            )
     return OPS[op]
+
+
+def _may_wrap(number: int, op: str, n: int) -> bool:
+    """Whether `n` whole numbers of this size can make one of more than 64 bits.
+
+    >>> _may_wrap(2**61, "sum", 3), _may_wrap(2**61, "sum", 4), _may_wrap(-3, "prod", 2)
+    (False, True, False)
+    """
+    most = abs(number) ** n if op == "prod" else abs(number) * n
+    return op in _EXACT and most >= _MOST_NUMBER
 
 
 @cache
@@ -333,6 +351,8 @@ def fill(room: Sequence[Array], results: Sequence[Array], divisor: int) -> None:
         )
     for array, result in zip(room, results, strict=True):
         shaped = result.reshape(array.shape)
+        if divisor == 1 and array is result:
+            continue  # it was lent, so it is there
         if divisor == 1:
             np.copyto(array, shaped, casting="same_kind")
         else:

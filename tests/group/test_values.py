@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import kit
 from kit.errors import InvalidArgumentError
+from tests.cases import for_each
 from tests.group.scene import scene
 
 DTYPES = (
@@ -103,3 +105,46 @@ def test_mask_of_an_array_is_not_dropped_in_silence() -> None:
         masked = np.ma.masked_array([1, 2], [False, True])
         with pytest.raises(InvalidArgumentError, match=r"x\.filled\(0\).*x\.mask"):
             stage.groups[0].all_reduce(masked)
+
+
+@for_each(
+    ("number", "op", "exact"),
+    [
+        (2**62, "sum", "sum"),
+        (-(2**62) - 1, "mean", "statistics.mean"),
+        (2**32, "prod", "math.prod"),
+    ],
+)
+def test_whole_numbers_that_might_wrap_are_named_before_anything_moves(
+    number: int, op: str, exact: str
+) -> None:
+    with scene(2) as stage:
+        group = stage.groups[0]
+        calls: dict[str, Callable[[], Any]] = {
+            "all_reduce": lambda: group.all_reduce({"w": np.ones(2), "n": number}, op),
+            "reduce": lambda: group.reduce(number, op=op),
+            "reduce_scatter": lambda: group.reduce_scatter([1, number], op),
+        }
+        for name, call in calls.items():
+            wanted = (
+                rf"{name}\(\) got {number}, and the {op} of 2 such .*{exact}\(group"
+            )
+            with pytest.raises(InvalidArgumentError, match=wanted):
+                call()
+
+
+@pytest.mark.slow
+def test_whole_numbers_that_fit_have_their_exact_sum_product_and_maximum() -> None:
+    def program(group: kit.Group) -> Any:
+        large = 2**62 - 1 if group.rank else -(2**62) + 5
+        return [
+            group.all_reduce(large),
+            group.all_reduce(2**31, op="prod"),
+            group.all_reduce(2**63 - 1 - group.rank, op="max"),
+            sum(group.all_gather(2**62)),
+        ]
+
+    with scene(2) as stage:
+        results = stage.play(program)
+
+    assert results == [[4, 2**62, 2**63 - 1, 2**63]] * 2
