@@ -23,7 +23,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
@@ -38,6 +38,7 @@ from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, Op, Plan, Receive, Send
 from kit.exchange.ports.memory import Array
 from kit.exchange.topologies.counting import Traffic
+from kit.groups.lending import Lent, lending
 from kit.groups.values import Form, packed, unpacked
 from kit.settings import Settings
 from kit.task import Task
@@ -120,6 +121,14 @@ class Recipe:
     def __post_init__(self) -> None:
         self.n_bytes = sum(self.traffic.values())
 
+    def lent(self, into: int) -> Recipe | None:
+        """Return the same for a caller's own array, with its result in region `into`.
+
+        None where the plan does not allow it.
+        """
+        plan = lending(self.plan, into)
+        return plan and replace(self, plan=plan, places=[], results=[])
+
 
 @dataclass
 class Bound:
@@ -129,6 +138,7 @@ class Bound:
     program: Program
     places: list[Array]
     results: list[Array]
+    is_lent: bool = False  # works on the caller's own arrays, so it has none
     waited: int = 0  # ns that the newest run of it waited
 
 
@@ -254,22 +264,34 @@ class GroupLinks:
         return self._comparing.table(form)
 
     def carry_out(
-        self, key: str, recipe: Callable[[], Recipe], put: Callable[[Bound], None]
+        self,
+        key: str,
+        recipe: Callable[[], Recipe],
+        put: Callable[[Bound], None],
+        lent: Lent | None = None,
     ) -> Bound:
-        """Carry out a plan; `put` copies the values in. Returns where results lie."""
-        bound = self._bound.get(key) or self._bind(key, recipe())
+        """Carry out a plan; `put` copies the values in. Returns where results lie.
+
+        It works on what is `lent` instead, if it can.
+        """
+        if lent is not None:
+            key += f"|lent {lent.into}"
+        bound = self._bound.get(key) or self._bind(key, recipe(), lent)
         linked = self._linked
         assert linked is not None
         plan = bound.recipe.plan
         linked.endpoint.stamp.overwrites = plan.overwrites
-        put(bound)
+        if bound.is_lent and lent is not None:
+            bound.program.lend(lent.regions)
+        else:
+            put(bound)
         bound.program.expect()
         before = bound.program.waited_ns
         bound.program.step()
         bound.waited = bound.program.waited_ns - before
         return bound
 
-    def _bind(self, key: str, recipe: Recipe) -> Bound:
+    def _bind(self, key: str, recipe: Recipe, lent: Lent | None) -> Bound:
         if recipe.size > self._capacity:
             self._grow(recipe.size)
         self._require(set(partners_of(recipe.plan)))
@@ -284,15 +306,24 @@ class GroupLinks:
                 for region, part, dtype in places
             ]
 
-        program = linked.program(
-            recipe.plan,
-            recipe.update,
-            layout=recipe.layout,
-            combine=recipe.combine,
-            expects=False,
-            once=True,
-        )
-        bound = Bound(recipe, program, views(recipe.places), views(recipe.results))
+        def program(recipe: Recipe) -> Program:
+            return linked.program(
+                recipe.plan,
+                recipe.update,
+                layout=recipe.layout,
+                combine=recipe.combine,
+                expects=False,
+                once=True,
+            )
+
+        bound = None
+        if lent is not None and (other := recipe.lent(lent.into)) is not None:
+            bound = Bound(other, program(other), [], [], is_lent=True)
+            if not bound.program.lend(lent.regions):
+                bound = None
+        if bound is None:
+            arrays = views(recipe.places), views(recipe.results)
+            bound = Bound(recipe, program(recipe), *arrays)
         self._bound[key] = bound
         if len(self._bound) > _MOST_BOUND:
             self._bound.popitem(last=False)

@@ -21,6 +21,7 @@ from kit.groups import scope
 from kit.groups.calls import CallSeen, Signature, differ, numbered, signature_of
 from kit.groups.generation import Bound, CallsDiffer, GroupLinks, Recipe
 from kit.groups.history import CallNote
+from kit.groups.lending import Lent, maybe_lent
 from kit.groups.messages import GroupMessage, Messages, Pending
 from kit.groups.recipes import Recipes
 from kit.groups.state import CallUnderWay, GroupState
@@ -131,7 +132,8 @@ class TaskGroup:
             What is made of them. The mean is the sum divided by the size.
         out : numpy.ndarray or list of them, optional
             Where the result of an array, or of a list of them, is put; it is returned
-            then, and nothing is made anew. All collectives have it.
+            then, and nothing is made anew. May be the value itself. A call that fails
+            on the way may leave parts of the result there. All collectives have it.
         algorithm : str, optional
             The topology whose plan is carried out, by default the ring; one of your own
             can be registered with `kit.exchange.register`.
@@ -155,7 +157,12 @@ class TaskGroup:
         def recipe(_: Forms) -> Recipe:
             return self._recipes.all_reduce(taken_value.form, topology, ufunc)
 
-        arrays, _ = self._collective(signature, taken_value, recipe, room=room, op=op)
+        lent = None
+        if len(taken_value.arrays) == 1:
+            lent = maybe_lent(taken_value.arrays[0], room[0] if room else None)
+        arrays, _ = self._collective(
+            signature, taken_value, recipe, room=room, op=op, lent=lent
+        )
         return out if room else self._rebuilt(taken_value.form, arrays, taken_value, op)
 
     def reduce(
@@ -553,11 +560,13 @@ class TaskGroup:
         own: bool = False,
         room: Sequence[Array] | None = None,
         op: str = "sum",
+        lent: Lent | None = None,
     ) -> tuple[list[Array], Forms]:
         """Make a call with all others; returns copies of results, and all forms.
 
         `put` is what is copied in; `own`: each task's value may have a form of its own.
-        With `room`, results go there instead, as those of `op`.
+        With `room`, results go there instead, as those of `op`. What is `lent` is
+        worked on where it lies, if that can be.
         """
         state, wanted = self._state, value if put is None else put
         call = self._call(signature.text)
@@ -570,7 +579,7 @@ class TaskGroup:
             met, waited = time.monotonic_ns(), 0
             at = state.generation, number, number, signature.text, call.where
             note = CallNote(*at, "", 0)
-            results = list[Array]()
+            results, is_lent = list[Array](), False
             if recipe is not None:
                 key = signature.strict
                 if own:
@@ -578,13 +587,18 @@ class TaskGroup:
                 options = signature.options
                 # Now: a result may be put where the input is.
                 state.history.keep_input(note, signature.what, options, value)
-                bound = self._carried_out(links, key, lambda: recipe(forms), wanted)
+                bound = self._carried_out(
+                    links, key, lambda: recipe(forms), wanted, lent
+                )
                 results, waited = bound.results, bound.waited
+                is_lent = bound.is_lent
+                if is_lent and lent is not None:
+                    results = [lent.result]
                 note.topology = bound.recipe.topology
                 note.formula = bound.recipe.n_bytes
             arrays = list[Array]()
             if room is None:
-                arrays = [array.copy() for array in results]
+                arrays = [array if is_lent else array.copy() for array in results]
             elif results or room:
                 fill(room, results, self._divisor(op))
             state.completed(call, note, met, waited)
@@ -614,13 +628,18 @@ class TaskGroup:
         return MemberMismatch(differ(numbered(call.number, call.generation), calls))
 
     def _carried_out(
-        self, links: GroupLinks, key: str, recipe: Callable[[], Recipe], value: Value
+        self,
+        links: GroupLinks,
+        key: str,
+        recipe: Callable[[], Recipe],
+        value: Value,
+        lent: Lent | None,
     ) -> Bound:
         def put(bound: Bound) -> None:
             if bound.places:
                 value.put_into(bound.places)
 
-        bound = links.carry_out(key, recipe, put)
+        bound = links.carry_out(key, recipe, put, lent)
         self._state.formula.update(bound.recipe.traffic)
         return bound
 

@@ -187,7 +187,9 @@ class Binder:
                 # overlap where their bounds do.
                 is_here = not part.size or np.may_share_memory(view, own)
                 if not is_here and not self._is_placed(source, into, part):
-                    yield BoundCopy(own, view)
+                    is_offer = source.member == SELF and into == GRAD
+                    phase = Phase.SEND if is_offer else Phase.RECEIVE
+                    yield BoundCopy(own, view, phase)
             case Apply(part):
                 if part.size:
                     yield self._change(part, parity)

@@ -44,7 +44,7 @@ _PATIENCE_NS, _PATIENCE_SHARING_NS = 1_000_000, 300_000
 # source would read our tables wrongly, and is not used.
 FORM = 5
 _POST, _TAKE, _MOVE, _SUM_32, _SUM_64, _DESCEND_32, _DESCEND_64 = range(7)
-_OP = Struct("7q2d")
+_OP, _ADDRESSES = Struct("7q2d"), slice(4, 7)
 _LAST, _WAITS, _COUNTS, _JOINED = 1, 2, 4, 8
 _MOST_JOINED = 16
 _CHANGES, _STAYS = Struct("8q"), Struct("5q")  # the two parts of the state
@@ -121,7 +121,8 @@ class NativeExecutor:
         self._transfer_bytes = self._transfers.view(np.uint8).data
         pairs = zip(ops, flags, strict=True)
         table = b"".join(_OP.pack(*self._row(op, flag)) for op, flag in pairs)
-        self._table = np.frombuffer(table, np.uint8)
+        self._table = np.frombuffer(bytearray(table), np.uint8)
+        self._lent = list[tuple[Array, Array]]()
         self._words = np.array([_words(port) for port in self._ports], np.int64)
         self._state = np.zeros(_CHANGES.size + _STAYS.size, np.uint8).data
         patience = _PATIENCE_NS if endpoint.spins else _PATIENCE_SHARING_NS
@@ -130,6 +131,18 @@ class NativeExecutor:
         _STAYS.pack_into(self._state, _CHANGES.size, len(ops), *waits, *tables)
         logs, state = (self._spans, self._transfers), self._state
         self._places = *map(address, logs), address(state)
+
+    def lend(self, arrays: Sequence[tuple[Array, Array]]) -> None:
+        """Let the next runs use arrays of others, each in place of one of ours.
+
+        Nothing keeps them alive: lend again before each run.
+        """
+        words = self._table.view(np.int64)
+        if not self._lent:
+            columns = words.reshape(len(self._ops), -1)[:, _ADDRESSES]
+            self._lent = [_within(columns, own) for own, _ in arrays]
+        for (places, offsets), (_, theirs) in zip(self._lent, arrays, strict=True):
+            words[places] = offsets + address(theirs)
 
     def run(self, begun: int) -> tuple[int, int]:
         """Do them all; returns when they were done, and how long they waited (ns).
@@ -234,6 +247,14 @@ def _port(op: BoundOp) -> tuple[SharedPort, ...]:
 
 def _words(port: SharedPort) -> tuple[int, ...]:
     return *map(address, port.words()), port.mask
+
+
+def _within(columns: Array, own: Array) -> tuple[Array, Array]:
+    """Return which words of a table are addresses in an array, and how far in it."""
+    low = address(own)
+    rows, at = np.nonzero((columns >= low) & (columns < low + own.nbytes))
+    places = rows * (_OP.size // 8) + _ADDRESSES.start + at
+    return places, columns[rows, at] - low
 
 
 def _account(takes: Iterable[Take], meter: Meter, epoch: int) -> list[Account]:

@@ -9,7 +9,7 @@ and the same records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Protocol
 
@@ -18,10 +18,10 @@ import numpy as np
 from kit.exchange.execution import native_executor
 from kit.exchange.execution.bound_operations import Binder, BoundUpdate, Update
 from kit.exchange.execution.python_executor import PythonExecutor
-from kit.exchange.layout import Layout
+from kit.exchange.layout import Layout, Range
 from kit.exchange.plan import Op, Plan, Receive
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.memory import Memory, is_apart
+from kit.exchange.ports.memory import Array, Memory, is_apart
 from kit.exchange.ports.port import Expected
 from kit.trace.traffic import Meter, TransferKind
 
@@ -65,7 +65,7 @@ class Program:
         `expect` before each run. `layout` is the plan's, if the memory has another;
         `combine` is what is done instead of adding, and `binder` suits the memory.
         """
-        self._endpoint, self._meter = endpoint, meter
+        self._endpoint, self._memory, self._meter = endpoint, memory, meter
         self._binder = binder(
             endpoint, memory, update, n_slots, plan, layout=layout, combine=combine
         )
@@ -95,11 +95,31 @@ class Program:
         self._run(_WHOLE)
         self._endpoint.flush()
 
-    def _run(self, part: int) -> None:
+    def lend(self, arrays: Mapping[int, Array]) -> bool:
+        """Let the next step use a caller's arrays as some of our own regions.
+
+        They have the bytes of the plan's layout. Only the compiled loop can do so;
+        returns whether it does.
+        """
+        executors = self._executors(_WHOLE)
+        pairs = [
+            (self._memory.typed(region, Range(0, array.nbytes)), array)
+            for region, array in arrays.items()
+        ]
+        for executor in executors:
+            if not isinstance(executor, native_executor.NativeExecutor):
+                return False
+            executor.lend(pairs)
+        return True
+
+    def _executors(self, part: int) -> list[Executor]:
         key = part, self._endpoint.stamp.parity
-        stretches = self._bound.get(key)
-        if stretches is None:
-            stretches = self._bound[key] = self._bind(self._parts[part], key[1])
+        if key not in self._bound:
+            self._bound[key] = self._bind(self._parts[part], key[1])
+        return self._bound[key]
+
+    def _run(self, part: int) -> None:
+        stretches = self._executors(part)
         begun = self._endpoint.clock()
         for stretch in stretches:
             begun, waited = stretch.run(begun)
