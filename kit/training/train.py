@@ -349,48 +349,36 @@ def train(
     work.compressor = _made(compressor_of, compress)
     check_scale(work.step, work.compressor, local_steps)
     check_device(work.step, device, record)
-    return _launch(
-        running() if cluster is None else checked_cluster(cluster),
-        work,
+    on = running() if cluster is None else checked_cluster(cluster)
+    agreed = {
         **optimizers_of(optimizer, local_steps, outer),
-        accumulate=whole("accumulate", accumulate),
-        topology=topology,
-        synchronous=checked_sync(sync),
-        aggregate=quorum_of(aggregate),
-        staleness=None if staleness is None else whole("staleness", staleness),
-        link=str(LinkSettings.parse(link)),
-        placement=placement,
-        device=device,
-        checkpoints=checkpoints,
-        restore=_made(f"{policy}:restore_of", restore, checkpoints) or "",
-        steps=whole("steps", steps),
-        batch=whole("batch", batch),
-        seed=whole("seed", seed),
-        elastic=elastic,
-        recorder=_made("kit.recording.recorder:recorder_of", record, work),
-    )
-
-
-def _made(where: str, value: Any, *more: Any) -> Any:
-    """Return what a feature makes of an argument; None where it is not given."""
-    return None if value is None else load(where)(value, *more)
-
-
-def _launch(
-    cluster: Trains,
-    work: Work,
-    *,
-    elastic: bool | FeatureOptions,
-    recorder: TrainingRecorder | None,
-    **agreed: Any,
-) -> Run:
+        "accumulate": whole("accumulate", accumulate),
+        "synchronous": checked_sync(sync),
+        "aggregate": quorum_of(aggregate),
+        "staleness": None if staleness is None else whole("staleness", staleness),
+        "link": str(LinkSettings.parse(link)),
+        "placement": placement,
+        "device": device,
+        "checkpoints": checkpoints,
+        "restore": _made(f"{policy}:restore_of", restore, checkpoints) or "",
+        "steps": whole("steps", steps),
+        "batch": whole("batch", batch),
+        "seed": whole("seed", seed),
+    }
+    # The last: it makes the folder.
+    recorder = _made("kit.recording.recorder:recorder_of", record, work)
     try:
-        return _begin(cluster, work, elastic, recorder, **agreed)
+        return _begin(on, work, elastic, recorder, topology, agreed)
     except BaseException as error:
         if recorder is not None:
             with noted_at(error):
                 recorder.give_up()
         raise
+
+
+def _made(where: str, value: Any, *more: Any) -> Any:
+    """Return what a feature makes of an argument; None where it is not given."""
+    return None if value is None else load(where)(value, *more)
 
 
 def _begin(
@@ -399,7 +387,7 @@ def _begin(
     elastic: bool | FeatureOptions,
     recorder: TrainingRecorder | None,
     topology: str,
-    **agreed: Any,
+    agreed: dict[str, Any],
 ) -> Run:
     run_id = secrets.token_hex(16)
     tasks, hosts = tuple(cluster.tasks), tuple(cluster.hosts)
@@ -453,7 +441,7 @@ def _begin(
         load("kit.experiments.earlier:follow")(run)
         resumed = run.resumed_from
         if resumed is not None and (resumed.passed_over or resumed.differs):
-            warnings.warn(f"the training {resumed}", stacklevel=3)
+            warnings.warn(f"the training {resumed}", stacklevel=4)
     return run
 
 
