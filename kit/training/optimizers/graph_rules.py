@@ -182,13 +182,10 @@ class Adadelta(Rule):
     rho: float = 0.95
     epsilon: float = 1e-8
     name: ClassVar[str] = "adadelta"
+    # Mean squares of the gradients and of the updates.
+    slots = Slot("accum", 0.0), Slot("accum_update", 0.0)
     limits = ("rho", 0, 1), ("epsilon", 0, _INF)
     spends: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Mean squares of the gradients and of the updates."""
-        return (Slot("accum", 0.0), Slot("accum_update", 0.0))
 
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any

@@ -88,17 +88,13 @@ class LAMB(LayerRule):
     epsilon: float = 1e-6
     weight_decay: float = 0.01
     name: ClassVar[str] = "lamb"
+    slots = Slot("m", 0.0), Slot("v", 0.0)  # mean gradient and mean square
     limits = (
         *(("beta1", 0, 1, True), ("beta2", 0, 1, True)),
         *(("epsilon", 0, _INF), ("weight_decay", 0, _INF)),
     )
     spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Mean gradient and mean square."""
-        return (Slot("m", 0.0), Slot("v", 0.0))
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the rate, and the factors of the mean and of its root mean square."""
@@ -165,13 +161,9 @@ class LARS(LayerRule):
     weight_decay: float = 0.0001
     trust: float = 0.001
     name: ClassVar[str] = "lars"
+    slots = (Slot("momentum", 0.0),)  # the decayed sum of steps
     limits = ("weight_decay", 0, _INF), ("trust", 0, _INF)
     spends: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """The decayed sum of steps."""
-        return (Slot("momentum", 0.0),)
 
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any

@@ -128,12 +128,8 @@ class Momentum(Rule):
     momentum: float = 0.9
     use_nesterov: bool = False
     name: ClassVar[str] = "momentum"
+    slots = (Slot("momentum", 0.0),)  # the decayed sum of gradients
     spends: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """The decayed sum of gradients."""
-        return (Slot("momentum", 0.0),)
 
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any
@@ -336,6 +332,7 @@ class Adam(Rule):
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
+    slots = Slot("m", 0.0), Slot("v", 0.0)  # mean gradient and mean square
     limits: ClassVar[Limits] = (
         *(("beta1", 0, 1, True), ("beta2", 0, 1, True)),
         ("epsilon", 0, _INF),
@@ -343,11 +340,6 @@ class Adam(Rule):
     spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")
     moves_all: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Mean gradient and mean square."""
-        return (Slot("m", 0.0), Slot("v", 0.0))
 
     def rate(self, dtype: np.dtype[Any], powers: Sequence[Any] = ()) -> Any:
         """Return the rate, corrected for what beta1^t and beta2^t still miss of 0."""
@@ -476,14 +468,10 @@ class Lion(Rule):
     beta2: float = 0.99
     weight_decay: float = 0.0
     name: ClassVar[str] = "lion"
+    slots = (Slot("m", 0.0),)  # the mean gradient
     limits = ("beta1", 0, 1), ("beta2", 0, 1), ("weight_decay", 0, _INF)
     spends: ClassVar[bool] = True
     moves_all: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """The mean gradient."""
-        return (Slot("m", 0.0),)
 
     def _update(
         self, v: Flat, g: Flat, slots: Sequence[Flat], out: Flat, work: Flat, rate: Any

@@ -166,10 +166,7 @@ class GradientBuffer:
             # At once where that is all there is to do; piece by piece to name one.
             is_good = self._weight == 1.0 and all(map(self._is_finite, self._wholes))
             for piece in () if is_good else self._pieces:
-                self._weigh(piece.flat)
-                if not self._is_finite(piece.flat):
-                    for name in piece.names:
-                        self._check_finite(name)
+                self._weigh_and_check(piece)
         self._missing = set()
 
     def end(self) -> None:
