@@ -46,7 +46,12 @@ from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.site import launcher_for
 from kit.cluster.lifecycle import Lifecycle
 from kit.cluster.loop import LoopTask
-from kit.cluster.options import ClusterOptions, check_times, merge_jobs
+from kit.cluster.options import (
+    ClusterOptions,
+    check_times,
+    checked_gpus,
+    merge_jobs,
+)
 from kit.cluster.polling import Polling, awaited, drive
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.cluster.processes.reaper import Process
@@ -107,6 +112,11 @@ class Cluster:
         BLAS threads of each task; by default a fair share of the cores, over several
         hosts the least share of all. All tasks have the same number, on which the last
         bits of their products depend; variables such as OMP_NUM_THREADS are set by it.
+    gpus : int or "auto", default "auto"
+        How many GPUs of its host each worker sees, which are its own. "auto" is one,
+        which workers share where there are fewer; 0 hides all. No GPU is used before a
+        training or a graph asks for one. `CUDA_VISIBLE_DEVICES`, as Slurm sets it, says
+        which there are.
     start_deadline_s, stop_deadline_s : float
         Seconds that a start (60) and an orderly stop (2) may take.
     log_level : int
@@ -145,6 +155,7 @@ class Cluster:
         lease_s: float = 15.0,
         link: str = "",
         threads: int | None = None,
+        gpus: int | str = "auto",
         start_deadline_s: float = 60.0,
         stop_deadline_s: float = 2.0,
         log_level: int = logging.CRITICAL,
@@ -176,6 +187,7 @@ class Cluster:
             settings=current_settings().as_plain(),
             link=str(LinkSettings.parse(link)),
             launcher=chosen,
+            gpus=checked_gpus(gpus),
         )
         self._begin_with(options)
 

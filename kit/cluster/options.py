@@ -11,6 +11,7 @@ from typing import Any
 from kit.cluster.launchers import Launcher
 from kit.cluster.processes.bootstrap import SERVERS, Bootstrap
 from kit.errors import InvalidArgumentError
+from kit.server.cards import AUTO
 from kit.task import Task
 
 
@@ -31,6 +32,7 @@ class ClusterOptions:
     settings: Mapping[str, Any] | None = None
     link: str = ""
     launcher: Launcher | None = None  # None for processes of this host
+    gpus: int | str = AUTO
 
     @property
     def jobs(self) -> dict[str, int]:
@@ -73,6 +75,21 @@ def merge_jobs(ps: int, worker: int, more: Mapping[str, int]) -> dict[str, int]:
         )
     named = {"ps": ps, "worker": worker} | dict(more)
     return {job: n for job, n in named.items() if n != 0 or job == "worker"}
+
+
+def checked_gpus(gpus: object) -> int | str:
+    """Return "auto" or a number of GPUs; refuses anything else.
+
+    >>> checked_gpus(2)
+    2
+    """
+    is_number = isinstance(gpus, int) and not isinstance(gpus, bool) and gpus >= 0
+    if gpus != AUTO and not is_number:
+        raise InvalidArgumentError(
+            f"gpus={gpus!r}: give how many GPUs each worker has of its own, 0 for "
+            f'none, or "auto" for one, shared where there are fewer.'
+        )
+    return AUTO if gpus == AUTO else int(str(gpus))
 
 
 def check_times(**seconds: float) -> None:

@@ -57,6 +57,8 @@ class TaskStatus:
         How far its start is.
     ready_s : float, optional
         How many seconds its start took; None before it was ready.
+    gpus : tuple of str
+        The GPUs of its host that it sees, by CUDA's names, if it was given some.
     """
 
     task: Task
@@ -66,6 +68,7 @@ class TaskStatus:
     reason: str = ""
     phase: str = ""
     ready_s: float | None = None
+    gpus: tuple[str, ...] = ()
 
     @property
     def why_away(self) -> str:
@@ -142,9 +145,33 @@ def table(
     foot: str = "",
 ) -> Html:
     """Return an HTML table with a row for each task."""
-    heads = ("task", "pid", "host", "state", "memory, MiB")
+    heads: tuple[str, ...] = ("task", "pid", "host", "state", "memory, MiB")
     rows = [_row(status, memory_mib) for status in statuses]
+    if any(status.gpus for status in statuses):
+        heads = (*heads, "GPU")
+        gpus = [gpus_told(status, statuses) for status in statuses]
+        rows = [(*row, told) for row, told in zip(rows, gpus, strict=True)]
     return rows_table(caption, heads, rows, foot)
+
+
+def gpus_told(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
+    """Return the GPUs of a task, and with which tasks it shares them.
+
+    >>> one, two = (TaskStatus(Task("worker", n), gpus=("0",)) for n in range(2))
+    >>> gpus_told(one, [one, two])
+    '0, shared with worker:1'
+    """
+    told = []
+    for gpu in status.gpus:
+        others = [
+            other.task.short
+            for other in statuses
+            if other.task != status.task
+            and other.host == status.host
+            and gpu in other.gpus
+        ]
+        told.append(f"{gpu}, shared with {', '.join(others)}" if others else gpu)
+    return "; ".join(told)
 
 
 def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> tuple[str, ...]:

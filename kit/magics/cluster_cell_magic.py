@@ -24,6 +24,7 @@ from kit.magics import running
 from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.line_parsing import (
     count,
+    gpus,
     job,
     option,
     parse,
@@ -177,6 +178,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "transport": options.transport,
         "link": options.link,
         "threads": options.threads,
+        "gpus": options.gpus,
         "lease_s": options.lease,
         "start_deadline_s": options.timeout,
         "insecure": options.insecure or None,
@@ -203,7 +205,8 @@ def has_shape(options: dict[str, Any]) -> bool:
 
 def is_alike(options: ClusterOptions, other: ClusterOptions) -> bool:
     """Whether two clusters are the same for their user."""
-    fields = ("tasks", "threads", "transport", "insecure", "lease_s", "launcher")
+    how = "threads", "gpus", "transport", "insecure", "lease_s", "launcher"
+    fields = ("tasks", *how)
     return all(getattr(options, name) == getattr(other, name) for name in fields)
 
 
@@ -297,6 +300,13 @@ class StartMagics(Magics):
             type=count,
             metavar="N",
             help="BLAS threads of each task (default: the least share of cores)",
+        ),
+        option(
+            "--gpus",
+            type=gpus,
+            metavar="N",
+            help="GPUs of its own for each worker; 0 for none (default: auto, one, "
+            "shared where there are fewer)",
         ),
         option(
             "--timeout",

@@ -15,6 +15,7 @@ from IPython.utils.process import arg_split  # type: ignore[attr-defined]
 from kit.cluster.cells.on import CellFailed, CellInterrupted
 from kit.cluster.launchers.fields import nearest
 from kit.errors import KitError
+from kit.server.cards import AUTO
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +75,11 @@ def count(text: str) -> int:
             f"{text!r} is not a whole number from 0 up; give 0, 1, 2 and so on"
         )
     return int(text)
+
+
+def gpus(text: str) -> int | str:
+    """Read a number of GPUs, or "auto"; to be a `type` of arguments."""
+    return text if text == AUTO else count(text)
 
 
 def seconds(text: str) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from kit import arithmetic, machine
 from kit.errors import AddressInUse, FailedPreconditionError
 from kit.features import load
-from kit.server import task_log
+from kit.server import cards, task_log
 from kit.server.server import Server
 from kit.settings import Settings
 from kit.training.core.job import Job, Work
@@ -29,7 +29,7 @@ _server: Server | None = None
 
 
 def start(config: dict[str, Any]) -> dict[str, Any]:
-    """Start this engine's server; returns its address, pid and host."""
+    """Start this engine's server; returns its address, pid, host and GPUs."""
     global _server  # an engine is one task: this is its state
     job, index = str(config["job"]), int(config["index"])
     folder = str(config["runtime_dir"])
@@ -50,6 +50,9 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
     stop()
     if config.get("threads"):  # the same on all hosts, also after a restart
         arithmetic.set_threads(int(config["threads"]))
+    name, seen = f"{job}:{index}", list[str]()
+    if "gpus" in config:  # it is a worker's
+        seen = cards.see(name, config["gpus"], int(config["number_on_host"]))
     machine.raise_descriptors()  # here, as another host may have a lower limit
     credentials = Credentials.from_plain(config["credentials"])
     give_up_at = time.monotonic() + (LEAVE_S if config.get("address") else 0)
@@ -68,6 +71,7 @@ def start(config: dict[str, Any]) -> dict[str, Any]:
         "address": str(_server.address),
         "pid": os.getpid(),
         "host": platform.node(),
+        "gpus": seen,
     }
 
 

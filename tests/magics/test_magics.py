@@ -57,10 +57,10 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
             "%%cluster --wroker 3\n1",
             "UsageError: %%cluster has no option --wroker. Did you mean --worker? Its "
             "options: --ps, --worker, --job, --link, --transport, --insecure, "
-            "--threads, --timeout, --lease, --reuse, --restart, --launcher, --args, "
-            "--command, --address, --python, --partition, --time, --account, --memory, "
-            "--options, --shared, --environment, --hosts, --ssh-args; %%cluster? "
-            "explains them.",
+            "--threads, --gpus, --timeout, --lease, --reuse, --restart, --launcher, "
+            "--args, --command, --address, --python, --partition, --time, --account, "
+            "--memory, --options, --shared, --environment, --hosts, --ssh-args; "
+            "%%cluster? explains them.",
         ),
         (
             "%%cluster 3\n1",

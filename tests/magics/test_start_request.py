@@ -74,7 +74,9 @@ def test_reuse_and_restart_exclude_each_other() -> None:
 
 
 def test_only_what_was_given_becomes_an_argument() -> None:
-    none = dict.fromkeys(["ps", "transport", "link", "threads", "lease", "timeout"])
+    none = dict.fromkeys(
+        ["ps", "transport", "link", "threads", "gpus", "lease", "timeout"]
+    )
     options = argparse.Namespace(
         **none, worker=0, insecure=False, job=[("chief", 1), ("eval", 2)]
     )
@@ -83,7 +85,7 @@ def test_only_what_was_given_becomes_an_argument() -> None:
 
 
 def test_a_job_given_twice_is_refused() -> None:
-    names = ["ps", "worker", "transport", "link", "threads", "lease", "timeout"]
+    names = ["ps", "worker", "transport", "link", "threads", "gpus", "lease", "timeout"]
     options = argparse.Namespace(
         **dict.fromkeys(names), insecure=False, job=[("chief", 1), ("chief", 2)]
     )

@@ -20,7 +20,9 @@ class Bootstrap:
 
     `start` gets job, index, credentials, transport, insecure, runtime_dir, settings,
     threads (of BLAS) and host (its address; empty if all tasks are on one host), and
-    returns address, pid and the host's name; after a restart it also gets the address.
+    returns address, pid, the host's name and the names of its GPUs; after a restart it
+    also gets the address. A worker gets gpus and its number_on_host too
+    (`kit.server.cards`).
     `connect` gets the full spec, `{job: [address]}`.
     """
 

@@ -42,10 +42,13 @@ class Servers:
         self,
         options: ClusterOptions,
         calls: TaskCalls,
-        where: Callable[[Task], tuple[Path, str]],
+        where: Callable[[Task], tuple[Path, str, int]],
         credentials: Credentials,
     ) -> None:
-        """Take `where`, which gives a task's folder and, if needed, host address."""
+        """Take `where`: a task's folder, host address and number among its workers.
+
+        The address is empty if all tasks are on one host.
+        """
         self._options, self._calls = options, calls
         self._where, self._credentials = where, credentials
         # The user's own, which a task with a new process needs too.
@@ -106,7 +109,7 @@ class Servers:
     def _start_payload(
         self, task: Task, threads: int, where: ClusterSpec | None
     ) -> bytes:
-        folder, host = self._where(task)
+        folder, host, number_on_host = self._where(task)
         config: dict[str, Any] = {
             "job": task.job,
             "index": task.index,
@@ -118,6 +121,9 @@ class Servers:
             "host": host,
             "settings": dict(self._options.settings or {}),
         }
+        if task.job != "ps":
+            config["gpus"] = self._options.gpus
+            config["number_on_host"] = number_on_host
         if where is not None:
             config["address"] = where.task_address(task.job, task.index)
         return remote.pack(self._options.bootstrap.start, [config], {})

@@ -185,7 +185,7 @@ class Supervisor:
         addresses: dict[str, list[str]] = {}
         for task, reply in replies.items():
             addresses.setdefault(task.job, []).append(str(reply["address"]))
-            self._set(task, host=str(reply.get("host", "")))
+            self._set_place(task, reply)
         self.spec = ClusterSpec(dict(addresses))
         # Before the tasks are connected: they would only time out, without the reason.
         await self.hosts.check_reach([str(r["address"]) for r in replies.values()])
@@ -201,13 +201,17 @@ class Supervisor:
     async def start_new_server(self, task: Task) -> None:
         """Start the server of an admitted task; tell all tasks its address."""
         (reply,) = (await self._servers.start([task], self.hosts.threads)).values()
-        self._set(task, host=str(reply.get("host", "")))
+        self._set_place(task, reply)
         assert self.spec is not None, "the others have their addresses"
         async with self._servers.telling:
             self.spec = changed_spec(self.spec, {task: str(reply["address"])})
             await self._servers.catch_up([task])
             await self._connect_all(task)
             self.set_ready(task)
+
+    def _set_place(self, task: Task, reply: Mapping[str, Any]) -> None:
+        gpus = tuple(map(str, reply.get("gpus", ())))
+        self._set(task, host=str(reply.get("host", "")), gpus=gpus)
 
     async def connect_all(self) -> None:
         """Give the addresses of all tasks to those that can be reached."""
@@ -397,9 +401,16 @@ class Supervisor:
                 task=str(task),
             )
 
-    def _where(self, task: Task) -> tuple[Path, str]:
+    def _where(self, task: Task) -> tuple[Path, str, int]:
         host = self.hosts.of(self.numbers[task])
-        return host.sockets, host.address
+        others = (other for other in self.numbers if other.job != "ps")
+        workers = [
+            other
+            for other in others
+            if other == task or self.hosts.of(self.numbers[other]) == host
+        ]
+        number = workers.index(task) if task in workers else 0
+        return host.sockets, host.address, number
 
     # -- cells: the `TaskAccess` of `CellRun`, called from any thread ---------
 
