@@ -39,8 +39,8 @@ enum { ENDED, DAMAGED, TOO_MANY };            /* why a direction is over */
 #define FAR (((int64_t)1 << 31) - 1)          /* no halt is announced so many steps ahead */
 /* Checksums are computed at once: when the rest has come, these have left the cache. */
 #define PIECE (1 << 18)
-/* Waking up costs 50 us and more: look for so long before sleeping. */
-#define LOOK_NS 100000
+/* Look for so long before sleeping. Longer costs more of a processor than it saves. */
+#define LOOK_NS 20000
 /* What is over is also rung and shut down; this bounds the wait if that fails. */
 #define SLICE_MS 500
 
@@ -117,7 +117,7 @@ __attribute__((constructor)) static void fill_table(void)
             table[row][n] = table[row - 1][n] >> 8 ^ table[0][table[row - 1][n] & 255];
 }
 
-uint32_t kit_crc32_plain(uint32_t crc, const char *at, uint64_t n)
+static uint32_t tabled(uint32_t crc, const char *at, uint64_t n)
 {
     crc = ~crc;
     for (; n >= 8; n -= 8, at += 8) {
@@ -148,57 +148,115 @@ FOLDS static __m128i fold(__m128i sum, __m128i by, __m128i data)
 }
 
 /* By carry-less multiplication, after Gopal and others, "Fast CRC Computation for Generic
-   Polynomials Using PCLMULQDQ Instruction", Intel 2009. `n` is a multiple of 16, >= 64. */
-FOLDS static uint32_t folded(uint32_t crc, const char *at, uint64_t n)
+   Polynomials Using PCLMULQDQ Instruction", Intel 2009. A sum is moved by so many bytes
+   when it is multiplied by powers of x that are as many bits, and 32 more or less. */
+#define BY_256 _mm_set_epi64x(0x01322d1430, 0x011542778a)
+#define BY_64 _mm_set_epi64x(0x01c6e41596, 0x0154442bd4)
+#define BY_16 _mm_set_epi64x(0x00ccaa009e, 0x01751997d0)
+
+/* Add the last `n` bytes, a multiple of 16, to a sum, and reduce that to 32 bits. */
+FOLDS static uint32_t reduced(__m128i sum, const char *at, uint64_t n)
 {
-    const __m128i by_64 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
-    const __m128i by_16 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
     const __m128i by_4 = _mm_set_epi64x(0, 0x0163cd6124);
     const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);
     const __m128i lows = _mm_setr_epi32(~0, 0, ~0, 0);
+    for (; n; at += 16, n -= 16)
+        sum = fold(sum, BY_16, load(at));
+    sum = _mm_xor_si128(_mm_srli_si128(sum, 8), _mm_clmulepi64_si128(sum, BY_16, 0x10));
+    __m128i high = _mm_srli_si128(sum, 4);
+    sum = _mm_clmulepi64_si128(_mm_and_si128(sum, lows), by_4, 0x00);
+    sum = _mm_xor_si128(sum, high);
+    high = _mm_clmulepi64_si128(_mm_and_si128(sum, lows), barrett, 0x10);
+    high = _mm_clmulepi64_si128(_mm_and_si128(high, lows), barrett, 0x00);
+    return ~(uint32_t)_mm_extract_epi32(_mm_xor_si128(sum, high), 1);
+}
+
+/* `n` is a multiple of 16, and at least 64. */
+FOLDS static uint32_t folded(uint32_t crc, const char *at, uint64_t n)
+{
     __m128i a = _mm_xor_si128(load(at), _mm_cvtsi32_si128((int)~crc));
     __m128i b = load(at + 16), c = load(at + 32), d = load(at + 48);
     for (at += 64, n -= 64; n >= 64; at += 64, n -= 64) {
-        a = fold(a, by_64, load(at));
-        b = fold(b, by_64, load(at + 16));
-        c = fold(c, by_64, load(at + 32));
-        d = fold(d, by_64, load(at + 48));
+        a = fold(a, BY_64, load(at));
+        b = fold(b, BY_64, load(at + 16));
+        c = fold(c, BY_64, load(at + 32));
+        d = fold(d, BY_64, load(at + 48));
     }
-    a = fold(fold(fold(a, by_16, b), by_16, c), by_16, d);
-    for (; n; at += 16, n -= 16)
-        a = fold(a, by_16, load(at));
-    a = _mm_xor_si128(_mm_srli_si128(a, 8), _mm_clmulepi64_si128(a, by_16, 0x10));
-    b = _mm_srli_si128(a, 4);
-    a = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(a, lows), by_4, 0x00), b);
-    b = _mm_clmulepi64_si128(_mm_and_si128(a, lows), barrett, 0x10);
-    b = _mm_clmulepi64_si128(_mm_and_si128(b, lows), barrett, 0x00);
-    return ~(uint32_t)_mm_extract_epi32(_mm_xor_si128(a, b), 1);
+    return reduced(fold(fold(fold(a, BY_16, b), BY_16, c), BY_16, d), at, n);
+}
+
+/* The same for 64 bytes at a time, where the processor can: four times as fast. */
+#define FOLDS_WIDELY __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.1")))
+
+FOLDS_WIDELY static __m512i wide_fold(__m512i sum, __m512i by, __m512i data)
+{
+    __m512i low = _mm512_clmulepi64_epi128(sum, by, 0x00);
+    __m512i high = _mm512_clmulepi64_epi128(sum, by, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, data, 0x96); /* all three, by xor */
+}
+
+/* `n` is a multiple of 16, and at least 256. */
+FOLDS_WIDELY static uint32_t widely_folded(uint32_t crc, const char *at, uint64_t n)
+{
+    const __m512i by_256 = _mm512_broadcast_i32x4(BY_256);
+    const __m512i by_64 = _mm512_broadcast_i32x4(BY_64);
+    __m512i first = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc));
+    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(at), first);
+    __m512i b = _mm512_loadu_si512(at + 64), c = _mm512_loadu_si512(at + 128);
+    __m512i d = _mm512_loadu_si512(at + 192);
+    for (at += 256, n -= 256; n >= 256; at += 256, n -= 256) {
+        a = wide_fold(a, by_256, _mm512_loadu_si512(at));
+        b = wide_fold(b, by_256, _mm512_loadu_si512(at + 64));
+        c = wide_fold(c, by_256, _mm512_loadu_si512(at + 128));
+        d = wide_fold(d, by_256, _mm512_loadu_si512(at + 192));
+    }
+    a = wide_fold(wide_fold(wide_fold(a, by_64, b), by_64, c), by_64, d);
+    __m128i sum = _mm512_castsi512_si128(a);
+    sum = fold(sum, BY_16, _mm512_extracti32x4_epi32(a, 1));
+    sum = fold(sum, BY_16, _mm512_extracti32x4_epi32(a, 2));
+    sum = fold(sum, BY_16, _mm512_extracti32x4_epi32(a, 3));
+    return reduced(sum, at, n);
 }
 
 static int folds(void)
 {
     return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
 }
+
+static int folds_widely(void)
+{
+    return folds() && __builtin_cpu_supports("avx512f")
+           && __builtin_cpu_supports("vpclmulqdq");
+}
 #else
 #define folded(crc, at, n) (crc)
+#define widely_folded(crc, at, n) (crc)
 #define folds() 0
+#define folds_widely() 0
 #endif
 
-uint32_t kit_crc32(uint32_t crc, const char *at, uint64_t n)
+/* By the way of `most` at most: 0 tables, 1 folds, 2 wide ones. */
+uint32_t kit_crc32(uint32_t crc, const char *at, uint64_t n, int most)
 {
-    if (n >= 64 && folds()) {
-        uint64_t most = n & ~(uint64_t)15;
-        crc = folded(crc, at, most);
-        at += most;
-        n -= most;
-    }
-    return kit_crc32_plain(crc, at, n);
+    uint64_t whole = n & ~(uint64_t)15;
+    if (most > 1 && n >= 256 && folds_widely())
+        crc = widely_folded(crc, at, whole);
+    else if (most > 0 && n >= 64 && folds())
+        crc = folded(crc, at, whole);
+    else
+        whole = 0;
+    return tabled(crc, at + whole, n - whole);
+}
+
+static uint32_t crc32(uint32_t crc, const char *at, uint64_t n)
+{
+    return kit_crc32(crc, at, n, 2);
 }
 
 static uint32_t crc_of_head(const char *head)
 {
     static const char blank[HEAD - CHECKED];
-    return kit_crc32(kit_crc32(0, head, CHECKED), blank, sizeof blank);
+    return crc32(crc32(0, head, CHECKED), blank, sizeof blank);
 }
 
 /* -- waiting ------------------------------------------------------------------------ */
@@ -330,7 +388,7 @@ int64_t kit_send(Pump *pump)
         uint64_t size = pump->now.hi - pump->now.lo;
         if (get(pump->head + 6, 2) & CHECKSUM)
             put(pump->head + CHECKED, 4,
-                kit_crc32(crc_of_head(pump->head), pump->now.at, size));
+                crc32(crc_of_head(pump->head), pump->now.at, size));
         struct iovec parts[2] = {{pump->head, HEAD}, {pump->now.at, size}};
         if (!push(pump, parts, size ? 2 : 1))
             break;
@@ -477,7 +535,7 @@ int64_t kit_receive(Pump *pump)
             if (!pull(pump, pump->now.at + at, n))
                 return ENDED;
             if (is_checked)
-                sum = kit_crc32(sum, pump->now.at + at, n);
+                sum = crc32(sum, pump->now.at + at, n);
         }
         pump->sum = sum;
         if (is_checked && sum != get(pump->head + CHECKED, 4))
