@@ -23,7 +23,7 @@ from benchmarks.rank_group import ROOT
 from benchmarks.results import FOLDER, Table, arguments, machine
 
 BENCHMARKS = (
-    *("allreduce", "scaling", "many_parameters"),
+    *("allreduce", "directions", "scaling", "many_parameters"),
     *("training", "overlap", "graph_step", "convolutions", "overhead", "recording"),
     *("startup", "roundtrip"),
     *(

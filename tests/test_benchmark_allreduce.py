@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import allreduce
+from benchmarks import allreduce, directions
 from benchmarks.allreduce_links import Door, introduce
 from benchmarks.allreduce_rank import Rank
 from benchmarks.rank_group import RanksFailed, rank_group
 from kit.wire.handshake.credentials import Credentials
 
 NAN = float("nan")
+WAYS = ("one thread", "threads")
 IN_MEMORY = {"copy": 1.0, "ring": 2.0, "mesh": 2.5, "ring-step": 4.0, "ps": 3.0}
 
 
@@ -37,6 +38,21 @@ def test_every_system_finds_the_mean_of_what_the_ranks_bring() -> None:
         1 << 20: systems,
     }
     assert all(t > 0 for took in result.values() for ts in took.values() for t in ts)
+
+
+@pytest.mark.slow
+def test_the_busiest_thread_is_found_with_and_without_threads_for_links() -> None:
+    turns = directions.compare(2, [1 << 20], rounds=2)
+
+    names = [f"{over} 1 MiB {way}" for over in ("tcp", "aes-gcm") for way in WAYS]
+    assert list(turns) == names
+    assert [len(rounds) for rounds in turns.values()] == [2] * 4
+    for rounds in turns.values():
+        assert all(0 < turn.busiest_us <= 2 * turn.all_us for turn in rounds)
+    one, more = turns[names[0]], turns[names[1]]
+    # Of one thread, of two ranks; the others share the work.
+    assert min(turn.all_us / turn.busiest_us for turn in more) > 1.2
+    assert max(turn.all_us / turn.busiest_us for turn in one) < 1.2
 
 
 @pytest.mark.slow

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,6 +48,7 @@ from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
 from kit.wire.frame import SIZE
 from kit.wire.shaping import LineOut, LinkSettings
+from kit.wire.sockets import SocketStream
 from kit.wire.stream import Stream
 from tests.cases import for_each
 from tests.exchange.pumped import (
@@ -358,6 +361,52 @@ def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
     far.close()
 
     assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
+
+
+def exchange_for_ever(sock: socket.socket) -> None:
+    """Be a process that does nothing else."""
+    try:
+        stream = SocketStream(sock, "tcp", "near")
+        with pumped_member(LARGE, 1, 2, {0: stream}) as member:
+            member.endpoint.expect({0: ([ALL], [ALL])}, 0)
+            while True:
+                port(member).post(*ALL[:2])
+                member.endpoint.receive(port(member), ALL)
+                member.endpoint.flush()
+    finally:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def exchange(member: LocalMember, n_times: int) -> None:
+    for _ in range(n_times):
+        port(member).post(*ALL[:2])
+        member.endpoint.receive(port(member), ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+@for_each("n_before", [1, 2, 5, 9])
+def test_a_process_that_is_killed_while_both_directions_move_is_lost(
+    n_before: int,
+) -> None:
+    ends = socket.socketpair()
+    if not (child := os.fork()):
+        ends[0].close()
+        exchange_for_ever(ends[1])
+    ends[1].close()
+    near = SocketStream(ends[0], "tcp", "far")
+    with pumped_member(LARGE, 0, 2, {1: near}) as member:
+        member.endpoint.expect({1: ([ALL], [ALL])}, 0)
+        exchange(member, n_before)
+        port(member).post(*ALL[:2])
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+        with pytest.raises(PeerLost, match="task:1"):
+            exchange(member, 3)  # some may have come whole
+        with pytest.raises(PeerLost, match="task:1"):
+            member.endpoint.flush()
 
 
 def test_a_forked_child_leaves_the_link_to_its_parent() -> None:
