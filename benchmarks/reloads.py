@@ -253,13 +253,13 @@ KERNELS = (live, computing, awaiting, finished, gone)
 @contextmanager
 def scene() -> Iterator[Scene]:
     """Begin a training with a board in a JupyterLab of its own."""
-    with TemporaryDirectory() as name, jupyter_lab(Path(name)) as address:
+    with TemporaryDirectory() as name, jupyter_lab(Path(name)) as lab:
         cells = CELLS | {"compute": COMPUTE, "await": "await run"}
         lesson = Lesson.of(Path(name), cells)
         with browser_page() as page:
             page.on("dialog", lambda dialog: dialog.accept())  # leave without saving
             resize(page, 1280, 2600)  # nothing of Lab lies over the board
-            open_notebook(page, address, lesson.path.name)
+            open_notebook(page, lab, lesson.path.name)
             lesson.run(page, "load", "train")
             boards.wait_for_bytes(boards.live_board(page))
             yield Scene(page, lesson)

@@ -66,6 +66,7 @@ THREADS_THAT_LAST = (
 CHILDREN_THAT_LAST = (
     "multiprocessing.resource_tracker",  # one for the whole process, ends with it
     "multiprocessing.forkserver",  # the same
+    "--type=",  # chromium's, by what they do; they end with the browser
 )
 FORK_SERVER = "kit.testing.task_process"
 # The same; what they have forked counts.

@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from tests.zygote import forking
 
@@ -52,7 +54,7 @@ PRINTED = """async code => {
     await asked.done;
     return text;
 }"""
-SIZE = {"width": 1024, "height": 1700}
+SIZE: Any = {"width": 1024, "height": 1700}
 ALL_HIGH = 5200  # high enough for a whole notebook, so that Lab lays out every cell
 
 
@@ -63,25 +65,61 @@ def chromium() -> str | None:
 IN_A_BROWSER = [
     pytest.mark.browser,
     pytest.mark.slow,
+    pytest.mark.lasting("thread"),  # of playwright, which writes pictures in some
     pytest.mark.skipif(
         chromium() is None, reason="there is no chromium; apt-get install chromium"
     ),
 ]
 
 
-@contextmanager
-def jupyter_lab(folder: Path) -> Iterator[str]:
-    """Serve the notebooks in `folder` and yield the address, with its token."""
-    home = folder / ".home"
-    names = ("CONFIG", "DATA", "RUNTIME")
-    own = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in names}
-    own |= {f"JUPYTERLAB_{name}_DIR": str(home) for name in ("SETTINGS", "WORKSPACES")}
-    own |= {"IPYTHONDIR": str(home), "XDG_RUNTIME_DIR": str(home)}
-    home.mkdir(mode=0o700)
-    quiet = home / "@jupyterlab" / "apputils-extension"
+class Lab(NamedTuple):
+    """A folder that JupyterLab shows, and its address there, with the token."""
+
+    folder: Path
+    address: str
+    home: Path  # of the server
+
+    @contextmanager
+    def below(self, name: str) -> Iterator[Lab]:
+        """Make a folder in it; in the end no kernel runs and no setting is left."""
+        folder, address = self.folder / name, self.address.replace("?", f"/{name}?")
+        folder.mkdir()
+        try:
+            yield self._replace(folder=folder, address=address)
+        finally:
+            for session in self._ask("GET", "sessions"):
+                self._ask("DELETE", f"sessions/{session['id']}")  # until it has ended
+            set_as_new(self.home)
+
+    def _ask(self, method: str, what: str) -> Any:
+        server, token = self.address.split("lab/tree?token=")
+        headers = {"Authorization": f"token {token}"}
+        asked = Request(f"{server}api/{what}", headers=headers, method=method)
+        with urlopen(asked, timeout=STOP_S) as answer:
+            return json.loads(answer.read() or "null")
+
+
+def set_as_new(home: Path) -> None:
+    """Forget what was set and opened; ask nobody for news."""
+    for name in ("settings", "workspaces"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    quiet = home / "settings" / "@jupyterlab" / "apputils-extension"
     quiet.mkdir(parents=True)
     news = {"fetchNews": "false", "checkForUpdates": False}
     (quiet / "notification.jupyterlab-settings").write_text(json.dumps(news))
+
+
+@contextmanager
+def jupyter_lab(folder: Path) -> Iterator[Lab]:
+    """Serve the notebooks in `folder`."""
+    home = folder / ".home"
+    names = ("CONFIG", "DATA", "RUNTIME")
+    own = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in names}
+    for name in ("SETTINGS", "WORKSPACES"):
+        own[f"JUPYTERLAB_{name}_DIR"] = str(home / name.lower())
+    own |= {"IPYTHONDIR": str(home), "XDG_RUNTIME_DIR": str(home)}
+    home.mkdir(mode=0o700)
+    set_as_new(home)
     page = home / "config" / "labconfig" / "page_config.json"
     page.parent.mkdir(parents=True)
     page.write_text(json.dumps({"buildCheck": False}))  # by node, again and again
@@ -104,7 +142,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         # It goes on to log; a full pipe would stop it.
         drain = Thread(target=process.stderr.read)
         drain.start()
-        yield result[0]
+        yield Lab(folder, result[0].replace("/lab?", "/lab/tree?"), home)
     finally:
         process.terminate()
         try:
@@ -118,8 +156,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def browser_page() -> Iterator[Page]:
-    """Open an empty page; every wait on it ends after two minutes."""
+def headless_browser() -> Iterator[Browser]:
     is_root = os.geteuid() == 0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -127,16 +164,32 @@ def browser_page() -> Iterator[Page]:
             args=["--no-sandbox"] if is_root else [],
         )
         try:
-            page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
-            page.set_default_timeout(READY_MS)
-            yield page
+            yield browser
         finally:
             browser.close()
 
 
-def open_notebook(page: Page, address: str, name: str) -> None:
+@contextmanager
+def page_of(browser: Browser, **options: Any) -> Iterator[Page]:
+    """Open an empty page; every wait on it ends after two minutes."""
+    page = browser.new_page(viewport=SIZE, **options)
+    try:
+        page.set_default_timeout(READY_MS)
+        yield page
+    finally:
+        page.close()  # with all that it has to itself
+
+
+@contextmanager
+def browser_page() -> Iterator[Page]:
+    """Open an empty page in a browser of its own."""
+    with headless_browser() as browser, page_of(browser) as page:
+        yield page
+
+
+def open_notebook(page: Page, lab: Lab, name: str) -> None:
     """Show a notebook, and return when its kernel is ready."""
-    page.goto(address.replace("/lab?", f"/lab/tree/{name}?"))
+    page.goto(lab.address.replace("?", f"/{name}?"))
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.wait_for_function(KERNEL_IS_IDLE)
     command(page, "application:toggle-left-area")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Locator, Page
 
 from tests.browser import board as boards
 from tests.browser.lab import (
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     change_theme,
     command,
     complaints,
-    jupyter_lab,
     open_notebook,
     resize,
     save,
@@ -33,29 +30,28 @@ GUESSES = "server.lock('more'), pace.lock('more'), loss.lock('goes on')"
 
 
 def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload(
-    tmp_path: Path,
+    lab: Lab, page: Page
 ) -> None:
-    lesson = Lesson(tmp_path)
+    lesson = Lesson(lab.folder)
     lesson.add("second", "run", after="train")
     lesson.add("locked", GUESSES, after="guess")
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        errors = complaints(page)
-        open_notebook(page, address, lesson.path.name)
-        lesson.run(page, "what", "train")
-        page.wait_for_selector("caption:has-text('Cluster ready: ps=1 worker=3')")
-        board = boards.live_board(page)
-        boards.wait_for_bytes(board)
+    errors = complaints(page)
+    open_notebook(page, lab, lesson.path.name)
+    lesson.run(page, "what", "train")
+    page.wait_for_selector("caption:has-text('Cluster ready: ps=1 worker=3')")
+    board = boards.live_board(page)
+    boards.wait_for_bytes(board)
 
-        look(page, board, "board-ps", "JupyterLab Dark")
-        switch_to_the_ring(board)
-        look(page, board, "board-ring", "JupyterLab Light")
-        second = a_second_board_agrees_and_outlives_the_first(page, lesson)
-        steer(second)
-        end = stop(second)
-        assert errors == []  # the first board took BokehJS with it when it was cleared
-        the_picture_is_there_after_a_reload(page, lesson, end)
-        lesson.run(page, "stop")
-        page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
+    look(page, board, "board-ps", "JupyterLab Dark")
+    switch_to_the_ring(board)
+    look(page, board, "board-ring", "JupyterLab Light")
+    second = a_second_board_agrees_and_outlives_the_first(page, lesson)
+    steer(second)
+    end = stop(second)
+    assert errors == []  # the first board took BokehJS with it when it was cleared
+    the_picture_is_there_after_a_reload(page, lesson, end)
+    lesson.run(page, "stop")
+    page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
 
 
 PRINTED = """
@@ -76,15 +72,14 @@ LAST_LINE = """pre => {
 
 
 def test_lines_of_a_step_take_little_room_and_the_newest_is_in_sight(
-    tmp_path: Path,
+    lab: Lab, page: Page
 ) -> None:
-    lesson = Lesson.of(tmp_path, {"printed": PRINTED})
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        open_notebook(page, address, lesson.path.name)
-        lesson.run(page, "printed")
-        lines = page.locator(".jp-OutputArea-output pre:has-text('worker:0 │ 299')")
+    lesson = Lesson.of(lab.folder, {"printed": PRINTED})
+    open_notebook(page, lab, lesson.path.name)
+    lesson.run(page, "printed")
+    lines = page.locator(".jp-OutputArea-output pre:has-text('worker:0 │ 299')")
 
-        end, room, height = lines.evaluate(LAST_LINE)
+    end, room, height = lines.evaluate(LAST_LINE)
 
     assert height > 2000
     assert 0 < end <= room < 400

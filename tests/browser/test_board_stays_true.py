@@ -1,6 +1,6 @@
 """A board after a reload, with a kernel that is busy or gone; its size and keys.
 
-All in one JupyterLab and one page, as each costs seconds to start.
+All of one training on one page, as it costs seconds to begin it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.browser import axe
 from tests.browser import board as boards
 from tests.browser.lab import (
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     change_theme,
     command,
     frozen,
     heard_by_kernel,
     hidden,
-    jupyter_lab,
     load_again,
     open_notebook,
+    page_of,
     printed_by_kernel,
     resize,
     screenshot,
@@ -93,12 +93,11 @@ class Room(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    folder = tmp_path_factory.mktemp("lab")
-    lesson = Lesson.of(folder, CELLS)
-    with jupyter_lab(folder) as address, browser_page() as page:
+def room(server: Lab, browser: Browser) -> Iterator[Room]:
+    with server.below("room") as lab, page_of(browser) as page:
+        lesson = Lesson.of(lab.folder, CELLS)
         resize(page, 1280, 720)
-        open_notebook(page, address, lesson.path.name)
+        open_notebook(page, lab, lesson.path.name)
         page.evaluate("jupyterapp.shell.collapseLeft()")
         lesson.run(page, "load", "train")
         boards.wait_for_bytes(boards.live_board(page))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
-from tests.browser.lab import IN_A_BROWSER, browser_page
+from tests.browser.lab import IN_A_BROWSER
 from tests.widgets.outcomes import some
 from widgets.comparing import page as comparison_page
 
@@ -19,21 +20,20 @@ DRAWN = "() => document.querySelectorAll('.bk-Figure').length > 0"
 
 
 def test_the_scale_is_chosen_in_the_page_which_asks_for_nothing_else(
-    tmp_path: Path,
+    page: Page, tmp_path: Path
 ) -> None:
     comparison_page.write(some(), tmp_path / "page.html")
     errors, asked = list[str](), list[str]()
 
-    with browser_page() as page:
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.set_viewport_size({"width": 1024, "height": 900})
-        page.goto(f"file://{tmp_path}/page.html#dark")
-        page.wait_for_function(DRAWN)
-        linear = page.evaluate(SEEN)
-        page.get_by_label("logarithmic").check()
-        logarithmic = page.evaluate(SEEN)
-        width = page.evaluate("() => document.documentElement.scrollWidth")
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_viewport_size({"width": 1024, "height": 900})
+    page.goto(f"file://{tmp_path}/page.html#dark")
+    page.wait_for_function(DRAWN)
+    linear = page.evaluate(SEEN)
+    page.get_by_label("logarithmic").check()
+    logarithmic = page.evaluate(SEEN)
+    width = page.evaluate("() => document.documentElement.scrollWidth")
 
     assert (linear, logarithmic) == ([4, 0], [0, 4])  # by step, examples, time, bytes
     assert width <= 1024

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from playwright.sync_api import Page
 
 from tests.browser.board import LIVE, cut_off, live_board, small_texts, text_of
 from tests.browser.lab import (
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     complaints,
-    jupyter_lab,
     open_notebook,
     resize,
     run_all,
@@ -36,36 +34,35 @@ RING = 2 * (3 - 1) * 6 * 8
 
 @pytest.mark.timeout(200)
 def test_cell_with_a_group_has_its_board_with_messages_and_a_stepper(
-    tmp_path: Path,
+    lab: Lab, page: Page
 ) -> None:
     cells = {f"cell-{number}": code for number, code in enumerate(CELLS)}
-    lesson = Lesson.of(tmp_path, cells)
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        wrong = complaints(page)
-        resize(page, 1024, 3600)
-        open_notebook(page, address, lesson.path.name)
-        run_all(page)
-        page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
-        first, second = live_board(page), live_board(page, 1)
-        second.locator(".ps-head").first.wait_for()
+    lesson = Lesson.of(lab.folder, cells)
+    wrong = complaints(page)
+    resize(page, 1024, 3600)
+    open_notebook(page, lab, lesson.path.name)
+    run_all(page)
+    page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
+    first, second = live_board(page), live_board(page, 1)
+    second.locator(".ps-head").first.wait_for()
 
-        assert page.locator(LIVE).count() == 2
-        assert "1 call; the newest is all_reduce(float64[6])" in text_of(first)
-        row = text_of(first.locator(".ps-calls tbody tr"))
-        assert row.count(str(RING)) == 2, row
-        assert small_texts(first) == []
-        assert cut_off(first) == []
+    assert page.locator(LIVE).count() == 2
+    assert "1 call; the newest is all_reduce(float64[6])" in text_of(first)
+    row = text_of(first.locator(".ps-calls tbody tr"))
+    assert row.count(str(RING)) == 2, row
+    assert small_texts(first) == []
+    assert cut_off(first) == []
 
-        first.locator(".jupyter-widget-Collapse-header").click()
-        first.locator(".ps-next").click()
-        first.locator("text=Message 1 of 12").wait_for()
-        assert "0  1" in text_of(first.locator(".ps-matrix tbody tr").first)
+    first.locator(".jupyter-widget-Collapse-header").click()
+    first.locator(".ps-next").click()
+    first.locator("text=Message 1 of 12").wait_for()
+    assert "0  1" in text_of(first.locator(".ps-matrix tbody tr").first)
 
-        assert "1 call and 3 messages" in text_of(second.locator(".ps-head").first)
-        assert "Who waited for whom" in text_of(second)
-        assert "all_reduce(float64[6])" in (tmp_path / "mine.html").read_text()
-        assert wrong == []
+    assert "1 call and 3 messages" in text_of(second.locator(".ps-head").first)
+    assert "Who waited for whom" in text_of(second)
+    assert "all_reduce(float64[6])" in (lab.folder / "mine.html").read_text()
+    assert wrong == []
 
-        address = page.locator("text=at http").inner_text().split()[1]
-        page.goto(address)
-        page.locator(".ps-calls tbody tr:has-text('all_reduce')").wait_for()
+    address = page.locator("text=at http").inner_text().split()[1]
+    page.goto(address)
+    page.locator(".ps-calls tbody tr:has-text('all_reduce')").wait_for()

@@ -11,10 +11,9 @@ from tests.browser import board as boards
 from tests.browser.lab import (
     ALL_HIGH,
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     change_theme,
     complaints,
-    jupyter_lab,
     open_notebook,
     resize,
     run_all,
@@ -35,28 +34,27 @@ SAVE = "from widgets import TrafficBoard\nTrafficBoard(run).save('board.html')"
 
 
 def test_hello_notebook_runs_whole_and_its_pictures_outlive_kernel_and_network(
-    tmp_path: Path,
+    lab: Lab, page: Page
 ) -> None:
-    lesson = Lesson(tmp_path)
+    lesson = Lesson(lab.folder)
     lesson.add("keep", SAVE, after="finish")
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        errors = complaints(page)
-        open_notebook(page, address, lesson.path.name)
-        run_all(page)
-        it_waits_for_predictions(page)
-        lesson.run(page, "train", "stop")
-        ended = ".jp-OutputArea-output:has-text('Cluster stopped')"
-        page.wait_for_selector(ended, timeout=RUN_MS)
-        the_boards_tell_how_it_ended(page)
-        it_is_readable_in_both_themes(page)
-        save(page, lesson.path)
-        a_page_that_is_loaded_again_draws_the_end(page)
-        page.goto("about:blank")
-        assert errors == []
+    errors = complaints(page)
+    open_notebook(page, lab, lesson.path.name)
+    run_all(page)
+    it_waits_for_predictions(page)
+    lesson.run(page, "train", "stop")
+    ended = ".jp-OutputArea-output:has-text('Cluster stopped')"
+    page.wait_for_selector(ended, timeout=RUN_MS)
+    the_boards_tell_how_it_ended(page)
+    it_is_readable_in_both_themes(page)
+    save(page, lesson.path)
+    a_page_that_is_loaded_again_draws_the_end(page)
+    page.goto("about:blank")
+    assert errors == []
 
-        page.context.set_offline(True)
-        what_nbconvert_makes_is_complete(page, lesson.path)
-        a_saved_board_asks_for_nothing_else(page, tmp_path / "board.html")
+    page.context.set_offline(True)
+    what_nbconvert_makes_is_complete(page, lesson.path)
+    a_saved_board_asks_for_nothing_else(page, lab.folder / "board.html")
 
 
 def it_waits_for_predictions(page: Page) -> None:

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Dialog, Page
+from playwright.sync_api import Browser, Dialog, Page
 
 from tests.browser import hostile
 from tests.browser.hostile import SEEN, TEXT
 from tests.browser.lab import (
     ALL_HIGH,
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     complaints,
-    jupyter_lab,
     open_notebook,
+    page_of,
     resize,
     run_all,
 )
@@ -59,27 +59,30 @@ def says(page: Page, part: str = "body") -> list[str]:
     return result
 
 
-def test_a_text_that_becomes_a_part_of_a_page_is_noticed(tmp_path: Path) -> None:
+def test_a_text_that_becomes_a_part_of_a_page_is_noticed(
+    page: Page, tmp_path: Path
+) -> None:
     (tmp_path / "page.html").write_text(f"<p>{TEXT}</p>")
-    with browser_page() as page:
-        page.goto((tmp_path / "page.html").as_uri())
-        page.wait_for_function("() => window.ran === 1")
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_function("() => window.ran === 1")
 
-        assert page.evaluate(RAN) == [1, 1]
-        assert says(page) == []
+    assert page.evaluate(RAN) == [1, 1]
+    assert says(page) == []
 
 
-def test_what_cells_show_has_the_names_as_text(tmp_path: Path) -> None:
+def test_what_cells_show_has_the_names_as_text(page: Page, tmp_path: Path) -> None:
     shown = hostile.pieces()
     (tmp_path / "page.html").write_text(hostile.in_one_page(shown), "utf-8")
-    with browser_page() as page, nothing_runs(page):
+    with nothing_runs(page):
         page.goto((tmp_path / "page.html").as_uri())
 
         assert page.title() == TEXT
         assert says(page, "section") == list(shown)
 
 
-def test_pages_that_are_saved_have_the_names_as_text(tmp_path: Path) -> None:
+def test_pages_that_are_saved_have_the_names_as_text(
+    browser: Browser, tmp_path: Path
+) -> None:
     trace = hostile.trace()
     comparison_page.write(hostile.runs(), tmp_path / "comparison.html")
     TrafficBoard(trace).save(tmp_path / "board.html")
@@ -87,7 +90,7 @@ def test_pages_that_are_saved_have_the_names_as_text(tmp_path: Path) -> None:
     about = [(TEXT, f"{TEXT}\n\n{TEXT}", trace)]
     write_report(tmp_path / "report.html", about, table, [TEXT], title=TEXT)
     for name in ("comparison", "board", "report"):
-        with browser_page() as page, nothing_runs(page):
+        with page_of(browser) as page, nothing_runs(page):
             page.goto((tmp_path / f"{name}.html").as_uri())
             drawn = ".ps-chart" if name == "board" else ".bk-Figure"
             page.locator(f"{drawn}:visible").first.wait_for()
@@ -96,11 +99,11 @@ def test_pages_that_are_saved_have_the_names_as_text(tmp_path: Path) -> None:
             assert len(says(page)) == 1
 
 
-def test_a_shared_board_has_the_question_and_the_answers_as_text() -> None:
+def test_a_shared_board_has_the_question_and_the_answers_as_text(page: Page) -> None:
     board = TrafficBoard(hostile.trace())
     share = board.share()
     share.ask(Prediction(TEXT, choices=(TEXT, f"{TEXT}2")), TEXT)
-    with browser_page() as page, nothing_runs(page):
+    with nothing_runs(page):
         share.start()
         page.goto(share.url)
         page.locator("input[type=radio]").first.check()
@@ -129,8 +132,8 @@ LIVE = {
 }
 
 
-def test_what_lives_in_jupyterlab_has_the_names_as_text(tmp_path: Path) -> None:
-    lesson = Lesson.of(tmp_path, LIVE)
+def test_what_lives_in_jupyterlab_has_the_names_as_text(lab: Lab, page: Page) -> None:
+    lesson = Lesson.of(lab.folder, LIVE)
     parts = (
         ".ps-live",
         ".ps-prediction",
@@ -138,13 +141,9 @@ def test_what_lives_in_jupyterlab_has_the_names_as_text(tmp_path: Path) -> None:
         ".jp-RenderedText",
         "[role=status]",
     )
-    with (
-        jupyter_lab(tmp_path) as address,
-        browser_page() as page,
-        nothing_runs(page),
-    ):
+    with nothing_runs(page):
         resize(page, 1024, ALL_HIGH)
-        open_notebook(page, address, lesson.path.name)
+        open_notebook(page, lab, lesson.path.name)
         run_all(page)
         page.wait_for_selector(".jp-OutputArea-output:has-text('KitError')")
         page.locator(".ps-live .bk-Figure:visible").first.wait_for()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Locator, Page
 
@@ -11,10 +9,9 @@ from tests.browser import axe
 from tests.browser import board as boards
 from tests.browser.lab import (
     IN_A_BROWSER,
-    browser_page,
+    Lab,
     change_theme,
     complaints,
-    jupyter_lab,
     open_notebook,
     resize,
     screenshot,
@@ -33,43 +30,42 @@ AT_ONCE_MS = 2000
 
 
 def test_learner_is_told_of_a_mistake_and_a_deadlock_and_that_a_program_is_right(
-    tmp_path: Path,
+    lab: Lab, page: Page
 ) -> None:
-    lesson = Lesson(tmp_path, "puzzles/1_first_messages.ipynb")
+    lesson = Lesson(lab.folder, "puzzles/1_first_messages.ipynb")
     wrong_name = next(
         mistake for mistake in mistakes() if "another name" in mistake.mistake
     )
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        errors = complaints(page)
-        resize(page, 1024, 768)
-        open_notebook(page, address, lesson.path.name)
-        lesson.run(page, "start")
-        lesson.run(page, "broadcast-predict")
-        predict(page, "3")
+    errors = complaints(page)
+    resize(page, 1024, 768)
+    open_notebook(page, lab, lesson.path.name)
+    lesson.run(page, "start")
+    lesson.run(page, "broadcast-predict")
+    predict(page, "3")
 
-        write(page, lesson, mistaken(wrong_name))
-        wrong = result(page, wrong_name.says)
-        assert wrong.locator(".stuck-text").all_text_contents() == [
-            f"waits for X from worker:{source}" for source in (0, 0, 2)
-        ]
-        look(page, wrong, "mistake")
+    write(page, lesson, mistaken(wrong_name))
+    wrong = result(page, wrong_name.says)
+    assert wrong.locator(".stuck-text").all_text_contents() == [
+        f"waits for X from worker:{source}" for source in (0, 0, 2)
+    ]
+    look(page, wrong, "mistake")
 
-        write(page, lesson, IN_A_CIRCLE)
-        stuck = result(page, "Not yet: a deadlock: ", timeout=AT_ONCE_MS)
-        assert stuck.locator(".stuck-text").all_text_contents() == [
-            f"waits for x from worker:{source}" for source in (1, 2, 3, 0)
-        ]
-        look(page, stuck, "deadlock")
+    write(page, lesson, IN_A_CIRCLE)
+    stuck = result(page, "Not yet: a deadlock: ", timeout=AT_ONCE_MS)
+    assert stuck.locator(".stuck-text").all_text_contents() == [
+        f"waits for x from worker:{source}" for source in (1, 2, 3, 0)
+    ]
+    look(page, stuck, "deadlock")
 
-        write(page, lesson, solutions()["broadcast"])
-        right = result(page, "Right. Known programs do better: chain")
-        assert right.locator("thead th").all_text_contents()[1:] == [
-            "yours",
-            "target",
-        ]
-        assert right.locator(".stuck-text").count() == 0
-        look(page, right, "right")
-        assert errors == []
+    write(page, lesson, solutions()["broadcast"])
+    right = result(page, "Right. Known programs do better: chain")
+    assert right.locator("thead th").all_text_contents()[1:] == [
+        "yours",
+        "target",
+    ]
+    assert right.locator(".stuck-text").count() == 0
+    look(page, right, "right")
+    assert errors == []
 
 
 def predict(page: Page, guess: str) -> None:

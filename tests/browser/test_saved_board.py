@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.browser.axe import serious
-from tests.browser.lab import IN_A_BROWSER, browser_page, screenshot
+from tests.browser.lab import IN_A_BROWSER, page_of, screenshot
 from tests.widgets.conftest import toggled
 from widgets import TrafficBoard
 
@@ -25,18 +26,17 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def board(saved: Path) -> Iterator[Any]:  # playwright's Page
+def board(saved: Path, page: Any) -> Iterator[Any]:  # playwright's Page
     """Open the page, and find no error and no request at the end."""
-    with browser_page() as page:
-        errors, asked = [], []
-        page.set_viewport_size({"width": 1280, "height": 1000})
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"file://{saved}#light")
-        page.locator(".ps-buttons:visible").wait_for()
-        yield page
-        assert errors == []
-        assert [url.split("#")[0] for url in asked] == [f"file://{saved}"]
+    errors, asked = [], []
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"file://{saved}#light")
+    page.locator(".ps-buttons:visible").wait_for()
+    yield page
+    assert errors == []
+    assert [url.split("#")[0] for url in asked] == [f"file://{saved}"]
 
 
 def line_at(page: Any) -> float:
@@ -89,12 +89,8 @@ def test_play_begins_again_and_can_be_stopped(board: Any) -> None:
     assert board.locator("[role=status]").get_attribute("aria-live") == "polite"
 
 
-def test_without_scripts_the_page_shows_the_end(saved: Path) -> None:
-    with browser_page() as page:
-        browser = page.context.browser
-        assert browser is not None
-        context = browser.new_context(java_script_enabled=False)
-        still = context.new_page()
+def test_without_scripts_the_page_shows_the_end(saved: Path, browser: Browser) -> None:
+    with page_of(browser, java_script_enabled=False) as still:
         still.goto(f"file://{saved}")
 
         assert still.locator("[role=status]").inner_text() == "Step 600 of 600: ring."

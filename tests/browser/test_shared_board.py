@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
+from playwright.sync_api import Browser
+
 from tests.browser.axe import serious
-from tests.browser.lab import IN_A_BROWSER, browser_page, screenshot
+from tests.browser.lab import IN_A_BROWSER, page_of, screenshot
 from tests.widgets.conftest import toggled
 from widgets import Prediction, TrafficBoard
 
@@ -16,24 +18,23 @@ LEFTMOST = """one => Math.min(...[...one.querySelectorAll('text')]
 
 
 def opened(page: Any, url: str) -> Any:
-    """Open an address in a separate browser, as another person would."""
-    browser = page.context.browser
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    result = context.new_page()
-    result.goto(url)
-    result.locator("[data-place=status] .ps-head").wait_for()
-    return result
+    """Show an address on a page that shares nothing, as another person would."""
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    page.goto(url)
+    page.locator("[data-place=status] .ps-head").wait_for()
+    return page
 
 
-def test_a_class_is_asked_and_sees_its_answers_at_the_reveal() -> None:
+def test_a_class_is_asked_and_sees_its_answers_at_the_reveal(browser: Browser) -> None:
     board = TrafficBoard(toggled(("ps", "ring"), steps=20))
     share = board.share()
     asked = Prediction("How many bytes does a worker send in a step?", "bytes", low=0)
     share.ask(asked, 800_000)
-    with closing(board), browser_page() as page:
+    with closing(board), ExitStack() as pages:
         errors: list[str] = []
         teacher, anna, ben = (
-            opened(page, url) for url in (share.teacher_url, share.url, share.url)
+            opened(pages.enter_context(page_of(browser)), url)
+            for url in (share.teacher_url, share.url, share.url)
         )
         for item in (teacher, anna, ben):
             item.on("pageerror", lambda error: errors.append(str(error)))

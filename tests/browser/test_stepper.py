@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.browser.lab import (
     IN_A_BROWSER,
-    browser_page,
-    jupyter_lab,
+    Lab,
     open_notebook,
     run_all,
     screenshot,
@@ -49,18 +49,17 @@ NOTEBOOK = {
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> Iterator[Any]:  # playwright's Page
+def ring(page: Any, tmp_path: Path) -> Iterator[Any]:  # playwright's Page
     """Open a saved page at 1024 pixels, and find no error and no request at the end."""
     RingStepper(n=4, size=8).save(tmp_path / "ring.html")
-    with browser_page() as page:
-        errors, asked = [], []
-        page.set_viewport_size({"width": 1024, "height": 900})
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"file://{tmp_path}/ring.html#light")
-        yield page
-        assert errors == []
-        assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/ring.html"]
+    errors, asked = [], []
+    page.set_viewport_size({"width": 1024, "height": 900})
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"file://{tmp_path}/ring.html#light")
+    yield page
+    assert errors == []
+    assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/ring.html"]
 
 
 def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
@@ -117,29 +116,30 @@ def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:
     assert ring.evaluate(ground) != light
 
 
-def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(tmp_path: Path) -> None:
-    (tmp_path / "ring.ipynb").write_text(json.dumps(NOTEBOOK))
-    with jupyter_lab(tmp_path) as address, browser_page() as page:
-        open_notebook(page, address, "ring.ipynb")
-        run_all(page)
-        live = page.locator(".ps-live")
-        live.get_by_text("Before the first message").wait_for()
-        live.get_by_role("button", name="Next", exact=True).click()
-        live.get_by_text("Message 1 of 24").wait_for()
-        live.get_by_role("slider", name="messages arrived", exact=True).focus()
-        page.keyboard.press("ArrowRight")
-        live.get_by_text("Message 2 of 24").wait_for()
-        live.locator("[role=slider][aria-valuetext='2 of 24']").wait_for()
+def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(
+    lab: Lab, page: Page
+) -> None:
+    (lab.folder / "ring.ipynb").write_text(json.dumps(NOTEBOOK))
+    open_notebook(page, lab, "ring.ipynb")
+    run_all(page)
+    live = page.locator(".ps-live")
+    live.get_by_text("Before the first message").wait_for()
+    live.get_by_role("button", name="Next", exact=True).click()
+    live.get_by_text("Message 1 of 24").wait_for()
+    live.get_by_role("slider", name="messages arrived", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    live.get_by_text("Message 2 of 24").wait_for()
+    live.locator("[role=slider][aria-valuetext='2 of 24']").wait_for()
 
-        live.get_by_role("button", name="Play or pause", exact=True).click()
-        live.get_by_text("Message 4 of 24").wait_for()
-        stop = "Stop, and go to the beginning"
-        live.get_by_role("button", name=stop, exact=True).click()
-        live.get_by_text("Before the first message").wait_for()
-        said = re.findall(r'- button "(.*?)"', live.aria_snapshot())
-        assert said == ["Back", "Next", "Play or pause", stop]
+    live.get_by_role("button", name="Play or pause", exact=True).click()
+    live.get_by_text("Message 4 of 24").wait_for()
+    stop = "Stop, and go to the beginning"
+    live.get_by_role("button", name=stop, exact=True).click()
+    live.get_by_text("Before the first message").wait_for()
+    said = re.findall(r'- button "(.*?)"', live.aria_snapshot())
+    assert said == ["Back", "Next", "Play or pause", stop]
 
-        # What the notebook keeps is hidden beside it; the sentence is read aloud.
-        assert page.locator(".ps-snapshot").count() == 1
-        assert page.locator(".ps-snapshot:visible").count() == 0
-        page.locator(".ps-saying [aria-live=polite]").wait_for()
+    # What the notebook keeps is hidden beside it; the sentence is read aloud.
+    assert page.locator(".ps-snapshot").count() == 1
+    assert page.locator(".ps-snapshot:visible").count() == 0
+    page.locator(".ps-saying [aria-live=polite]").wait_for()

@@ -1,0 +1,1 @@
+"""A package, as only of such a one pytest keeps fixtures for all tests."""
