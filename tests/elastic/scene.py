@@ -55,17 +55,26 @@ def die_once(mark: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def idly(params: Any, batch: Any) -> Any:
+    """Do a step of the toy that takes long: what is waited for is not the steps."""
+    time.sleep(0.02)
+    return fit(params, batch)
+
+
 def train(
     cluster: LocalCluster | ProcessCluster,
     step: Any = slowly,
     victim: Task | None = None,
+    *,
+    params: Any = None,
+    data: Any = DATA,
     **given: Any,
 ) -> kit.Run:
     """Begin an elastic training of the toy, with or without a `victim` to be killed."""
     chosen: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "optimizer": "adam"}
     chosen |= {"topology": "ring", "elastic": True} | given
     with awaits_its_end(victim, chosen["steps"]):
-        return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+        return kit.train(step, params or initial(), data, cluster=cluster, **chosen)
 
 
 def awaits_its_end(

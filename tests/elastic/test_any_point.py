@@ -29,12 +29,7 @@ pytestmark = [
     # A test begins with a new process in the place of the one that was killed.
     pytest.mark.lasting("process", "descriptor"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ProcessCluster]:
-    with process_cluster(ps=1, worker=2) as result:
-        yield result
+PROCESSES = {"ps": 1, "worker": 2}
 
 
 def begin(cluster: ProcessCluster, topology: str, **more: str | float) -> Run:
@@ -80,7 +75,6 @@ def cases() -> Iterator[tuple[str, str, str]]:
 def test_a_process_killed_at_any_point_costs_no_step_and_no_bit(
     cluster: ProcessCluster, task: str, point: str, topology: str
 ) -> None:
-    cluster.restart_dead()
     lost = Task.parse(task)
     # Only with the parameter server does that one take part in the steps.
     topology = "ps" if task == "ps:0" else topology
@@ -98,8 +92,6 @@ def test_a_process_killed_at_any_point_costs_no_step_and_no_bit(
 def test_bytes_are_those_of_the_formulas_in_every_generation(
     cluster: ProcessCluster,
 ) -> None:
-    cluster.restart_dead()
-
     run = begin(cluster, "ring", crash=f"worker:1@{AT}:step.begun:SIGKILL")
     run.wait(30)
 
@@ -118,8 +110,6 @@ def test_bytes_are_those_of_the_formulas_in_every_generation(
 def test_a_loss_is_survived_long_before_the_next_sign_of_life(
     task: str, topology: str, cluster: ProcessCluster
 ) -> None:
-    cluster.restart_dead()
-
     run = begin(
         cluster,
         topology,

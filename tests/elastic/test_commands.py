@@ -12,7 +12,7 @@ from kit.errors import KitError, UnavailableError
 from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
-from kit.testing.processes import process_cluster
+from kit.testing.processes import ProcessCluster, process_cluster
 from kit.testing.task_process import until
 from kit.training.core.coordinator import log_of
 from kit.training.core.log import DecisionLog, Decisions
@@ -30,81 +30,85 @@ from tests.elastic.scene import (
 )
 from tests.elastic.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
+PROCESSES = {"ps": 1, "worker": 2}
 VICTIMS = [LEADER, OTHER]
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_switch_for_a_later_step_is_kept(victim: Task) -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, steps=ENDLESS)
-        run.pause()
-        until(lambda: run.state == "paused")
-        at = run.step + 200
-        run.switch("ps", at=at)
-        run.resume()
-        kill(cluster, run, victim, at - 170)
-        until(lambda: len(run.losses) == 1 and run.step >= at + 10)
-        end(run)
-        assert_undisturbed(run, 2)
+def test_a_switch_for_a_later_step_is_kept(
+    victim: Task, cluster: ProcessCluster
+) -> None:
+    run = train(cluster, steps=ENDLESS)
+    run.pause()
+    until(lambda: run.state == "paused")
+    at = run.step + 200
+    run.switch("ps", at=at)
+    run.resume()
+    kill(cluster, run, victim, at - 170)
+    until(lambda: len(run.losses) == 1 and run.step >= at + 10)
+    end(run)
+    assert_undisturbed(run, 2)
     assert ("ps", at) in [(row.topology, row.first_step) for row in run.trace.epochs]
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_topology_asked_for_just_before_a_loss(victim: Task) -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, steps=ENDLESS)
-        until(lambda: run.step >= 30)
-        run.topology = "ps"
-        kill(cluster, run, victim, 30)
-        until(lambda: len(run.losses) == 1 and run.topology == "ps")
-        end(run)
+def test_a_topology_asked_for_just_before_a_loss(
+    victim: Task, cluster: ProcessCluster
+) -> None:
+    run = train(cluster, steps=ENDLESS)
+    until(lambda: run.step >= 30)
+    run.topology = "ps"
+    kill(cluster, run, victim, 30)
+    until(lambda: len(run.losses) == 1 and run.topology == "ps")
+    end(run)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_pause_lasts_over_a_loss(victim: Task) -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, steps=ENDLESS)
-        until(lambda: run.step >= 30)
-        run.advance(10)
-        until(lambda: run.state == "paused" and not run.halting)
-        stands = run.step
-        cluster[victim].kill()
-        until(lambda: len(run.losses) == 1 and run.state == "paused")
-        run.advance(10)
-        until(lambda: run.step == stands + 10)
-        run.resume()
-        until(lambda: run.step > stands + 10)
-        end(run)
+def test_a_pause_lasts_over_a_loss(victim: Task, cluster: ProcessCluster) -> None:
+    run = train(cluster, steps=ENDLESS)
+    until(lambda: run.step >= 30)
+    run.advance(10)
+    until(lambda: run.state == "paused" and not run.halting)
+    stands = run.step
+    cluster[victim].kill()
+    until(lambda: len(run.losses) == 1 and run.state == "paused")
+    run.advance(10)
+    until(lambda: run.step == stands + 10)
+    run.resume()
+    until(lambda: run.step > stands + 10)
+    end(run)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_an_end_asked_for_just_before_a_loss(victim: Task) -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        run = train(cluster, steps=ENDLESS)
-        until(lambda: run.step >= 30)
-        run.pause()
-        until(lambda: run.state == "paused")
-        cluster[victim].kill()
-        run.stop()
-        run.wait(30)
+def test_an_end_asked_for_just_before_a_loss(
+    victim: Task, cluster: ProcessCluster
+) -> None:
+    run = train(cluster, steps=ENDLESS)
+    until(lambda: run.step >= 30)
+    run.pause()
+    until(lambda: run.state == "paused")
+    cluster[victim].kill()
+    run.stop()
+    run.wait(30)
     assert 30 <= run.step < ENDLESS
 
 
-def test_what_is_asked_for_is_kept_when_a_training_begins_anew() -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        # It stops so early that there is one copy.
-        with settings(crash="worker:1@3:step.begun:SIGSTOP"):
-            run = train(cluster)
-        run.pause()
-        run.switch("ps", at=100)
-        # One has a part of the only copy, the other the copy of that.
-        for victim in VICTIMS:
-            cluster[victim].signal(signal.SIGKILL)
-        until(lambda: len(run.losses) == 1 and run.state == "paused")
-        assert run.losses[0].lost == ("worker:0", "worker:1")
-        run.resume()
-        run.wait(30)
+def test_what_is_asked_for_is_kept_when_a_training_begins_anew(
+    cluster: ProcessCluster,
+) -> None:
+    # It stops so early that there is one copy.
+    with settings(crash="worker:1@3:step.begun:SIGSTOP"):
+        run = train(cluster)
+    run.pause()
+    run.switch("ps", at=100)
+    # One has a part of the only copy, the other the copy of that.
+    for victim in VICTIMS:
+        cluster[victim].signal(signal.SIGKILL)
+    until(lambda: len(run.losses) == 1 and run.state == "paused")
+    assert run.losses[0].lost == ("worker:0", "worker:1")
+    run.resume()
+    run.wait(30)
     assert (run.step, run.topology) == (STEPS, "ps")
     assert run.trace.epochs[-1].first_step == 100
 
@@ -149,10 +153,7 @@ def test_a_request_that_too_few_know_is_asked_again_and_counts_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The others have let the next generation have the log, and this one goes on.
-    with (
-        local_cluster(ps=0, worker=3) as cluster,
-        ThreadPoolExecutor(1) as threads,
-    ):
+    with local_cluster(ps=0, worker=3) as cluster, ThreadPoolExecutor(1) as threads:
         run = train(cluster, steps=ENDLESS)
         run.pause()
         until(lambda: run.state == "paused" and not run.halting and run.copied >= 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +17,26 @@ from kit.graph.ops.math import random
 from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
-from kit.testing.processes import ProcessCluster, process_cluster
+from kit.testing.cluster import local_cluster
+from kit.testing.processes import ProcessCluster
 from kit.training.optimizers.rule import Slot
-from tests.elastic.scene import (
-    LEADER,
-    OTHER,
-    awaits_its_end,
-    kill,
-    losses,
-    train,
-)
+from tests.elastic.scene import LEADER, OTHER, awaits_its_end, kill, losses, train
 from tests.training import compressed
-from tests.training.toy import BATCH, DATA, X, Y, fit, initial, same_bits
+from tests.training.toy import BATCH, X, Y, fit, replayed, same_bits
 
-pytestmark = pytest.mark.slow
-VICTIMS = [LEADER, OTHER]
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
+PROCESSES = {"ps": 1, "worker": 3}
 STEPS, AT = 60, 20
+FIVE = kit.Elastic(logical_workers=5)
 
 
-def survives(
-    cluster: ProcessCluster, begin: Any, victims: Sequence[Task] = VICTIMS
-) -> None:
-    """Compare trainings that have a loss, one for each victim, with one without."""
-    plain = begin().wait(30)
-    for victim in victims:
-        cluster.restart_dead()
-        with awaits_its_end(victim, STEPS):
-            run = begin()
-        kill(cluster, run, victim, AT)
-        run.wait(30)
+def begin(cluster: Any, step: Any, **given: Any) -> kit.Run:
+    return train(cluster, step, steps=STEPS, **given)
 
-        assert [loss.lost for loss in run.losses] == [(victim.short,)]
-        assert losses(run) == losses(plain), victim
-        assert same_bits(run.params, plain.params), victim
+
+def slow_fit(params: Any, batch: Any) -> Any:
+    time.sleep(0.002)
+    return fit(params, batch)
 
 
 def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
@@ -57,42 +45,20 @@ def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
     return fit(params, (x + rng.normal(size=x.shape).astype(x.dtype), y))
 
 
-def test_a_step_that_draws() -> None:
-    with process_cluster(ps=0, worker=3) as cluster:
-
-        def begin() -> kit.Run:
-            options: dict[str, Any] = {
-                "steps": STEPS,
-                "batch": BATCH,
-                "topology": "ring",
-            }
-            return kit.train(
-                drawing, initial(), DATA, elastic=True, cluster=cluster, **options
-            )
-
-        survives(cluster, begin)
+def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    """Do a step that depends on all mini-batches before, and on their number."""
+    time.sleep(0.002)
+    x, y = batch
+    state["n"] = state.get("n", 0) + 1
+    state["mean"] = 0.9 * state.get("mean", np.zeros(3, x.dtype)) + x.mean(0)
+    return fit(params, (x + state["mean"] / state["n"], y))
 
 
-def test_a_graph_that_draws() -> None:
-    with Graph().as_default():
-        x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
-        w = Variable(np.zeros((3, 1), np.float32), name="w")
-        noise = random.uniform((3, 1), dtype="float32")
-        loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
-
-    with process_cluster(ps=1, worker=2) as cluster:
-
-        def begin() -> kit.Run:
-            options: dict[str, Any] = {
-                "steps": STEPS,
-                "batch": BATCH,
-                "link": "1gbit,2ms",
-            }
-            return kit.train(
-                loss, {x: X, y: Y}, elastic=True, cluster=cluster, **options
-            )
-
-        survives(cluster, begin)
+def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
+    time.sleep(0.002)
+    state["n"] = state.get("n", 0) + 1
+    loss, gradients = compressed.fit(params, batch)
+    return loss, gradients | {"b": gradients["b"] / state["n"]}
 
 
 class Batches:
@@ -109,30 +75,19 @@ def slow_batches() -> Iterator[Any]:
     yield from Batches()
 
 
-@pytest.mark.parametrize("data", [Batches(), slow_batches, "dask"])
-def test_data_that_are_read_on_the_way(data: Any) -> None:
-    if data == "dask":
-        array = pytest.importorskip("dask.array")
-        data = array.from_array(X, chunks=20), array.from_array(Y, chunks=20)
-
-    with process_cluster(ps=0, worker=3) as cluster:
-
-        def begin() -> kit.Run:
-            options: dict[str, Any] = {
-                "steps": STEPS,
-                "batch": BATCH,
-                "topology": "ring",
-            }
-            return kit.train(
-                slow_fit, initial(), data, elastic=True, cluster=cluster, **options
-            )
-
-        survives(cluster, begin)
+def blocks() -> Any:
+    array = pytest.importorskip("dask.array")
+    return array.from_array(X, chunks=20), array.from_array(Y, chunks=20)
 
 
-def slow_fit(params: Any, batch: Any) -> Any:
-    time.sleep(0.002)
-    return fit(params, batch)
+def of_a_graph(cluster: Any) -> kit.Run:
+    with Graph().as_default():
+        x, y = placeholder("float32", (None, 3)), placeholder("float32", (None,))
+        w = Variable(np.zeros((3, 1), np.float32), name="w")
+        noise = random.uniform((3, 1), dtype="float32")
+        loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
+    how: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "elastic": True}
+    return kit.train(loss, {x: X, y: Y}, cluster=cluster, **how)
 
 
 def fitness(params: Any) -> float:
@@ -140,87 +95,54 @@ def fitness(params: Any) -> float:
     return float((params["w"] ** 2).sum())
 
 
-def test_evolution() -> None:
-    with process_cluster(ps=0, worker=3) as cluster:
-
-        def begin() -> kit.Run:
-            options: dict[str, Any] = {
-                "steps": STEPS,
-                "population": 6,
-                "topology": "ring",
-            }
-            return kit.evolve(
-                fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **options
-            )
-
-        survives(cluster, begin)
+def evolution(cluster: Any) -> kit.Run:
+    how: dict[str, Any] = {"steps": STEPS, "population": 6, "topology": "ring"}
+    return kit.evolve(fitness, {"w": np.ones(3)}, elastic=True, cluster=cluster, **how)
 
 
-def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
-    """Do a step that depends on all mini-batches before, and on their number."""
-    time.sleep(0.002)
-    x, y = batch
-    state["n"] = state.get("n", 0) + 1
-    state["mean"] = 0.9 * state.get("mean", np.zeros(3, x.dtype)) + x.mean(0)
-    return fit(params, (x + state["mean"] / state["n"], y))
+def after_local_steps(cluster: Any, topology: str) -> kit.Run:
+    how: dict[str, Any] = {"optimizer": kit.Adam(0.01), "local_steps": 2}
+    four = kit.Elastic(logical_workers=4)
+    return begin(cluster, carrying, topology=topology, elastic=four, **how)
 
 
-@pytest.mark.parametrize("logical", [None, 5])
-def test_a_step_that_carries_a_state(logical: int | None) -> None:
-    with process_cluster(ps=1, worker=3) as cluster:
-
-        def begin() -> kit.Run:
-            arguments: dict[str, Any] = {
-                "steps": STEPS,
-                "batch": BATCH,
-                "topology": "ring",
-            }
-            options = kit.Elastic(logical_workers=logical)
-            return kit.train(
-                carrying, initial(), DATA, elastic=options, cluster=cluster, **arguments
-            )
-
-        survives(cluster, begin)
+def not_sent_yet(cluster: Any) -> kit.Run:
+    model: dict[str, Any] = {"params": compressed.initial(), "data": compressed.DATA}
+    return begin(cluster, carrying_little, compress=kit.TopK(0.05), **model)
 
 
-def test_gradients_that_were_not_sent_yet() -> None:
-    with process_cluster(ps=1, worker=3) as cluster:
-
-        def begin() -> kit.Run:
-            options: dict[str, Any] = {
-                "steps": STEPS,
-                "batch": BATCH,
-                "topology": "ring",
-            }
-            options |= {"compress": kit.TopK(0.05), "elastic": True, "cluster": cluster}
-            model = carrying_little, compressed.initial(), compressed.DATA
-            return kit.train(*model, **options)
-
-        survives(cluster, begin, [LEADER])
-
-
-def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
-    time.sleep(0.002)
-    state["n"] = state.get("n", 0) + 1
-    loss, gradients = compressed.fit(params, batch)
-    return loss, gradients | {"b": gradients["b"] / state["n"]}
+CASES: dict[str, tuple[Task, Callable[[Any], kit.Run]]] = {
+    "draws of a step": (OTHER, lambda on: begin(on, drawing)),
+    "draws of a graph": (LEADER, of_a_graph),
+    "mini-batches of an object": (
+        OTHER,
+        lambda on: begin(on, slow_fit, data=Batches()),
+    ),
+    "those of a generator": (LEADER, lambda on: begin(on, slow_fit, data=slow_batches)),
+    "those of dask": (OTHER, lambda on: begin(on, slow_fit, data=blocks())),
+    "evolution": (LEADER, evolution),
+    "state of a step": (OTHER, lambda on: begin(on, carrying)),
+    "several states in a task": (LEADER, lambda on: begin(on, carrying, elastic=FIVE)),
+    "what was not sent yet": (LEADER, not_sent_yet),
+    "slots of local steps": (LEADER, lambda on: after_local_steps(on, "ring")),
+    # And, where workers do not agree, the parameters of each.
+    "slots in gossip": (OTHER, lambda on: after_local_steps(on, "gossip")),
+}
 
 
-@pytest.mark.parametrize("topology", ["ring", "gossip"])
-def test_the_slots_of_local_steps(topology: str) -> None:
-    """And, where workers do not agree, the parameters of each."""
-    with process_cluster(ps=1, worker=3) as cluster:
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_done_again_is_the_same(cluster: ProcessCluster, name: str) -> None:
+    victim, make = CASES[name]
+    with local_cluster(ps=1, worker=3) as undisturbed:
+        plain = make(undisturbed).wait(30)
+    with awaits_its_end(victim, STEPS):
+        run = make(cluster)
+    kill(cluster, run, victim, AT)
+    run.wait(30)
 
-        def begin() -> kit.Run:
-            arguments: dict[str, Any] = {"steps": STEPS, "batch": BATCH}
-            arguments |= {"optimizer": kit.Adam(0.01), "local_steps": 2}
-            arguments["topology"] = topology
-            options = kit.Elastic(logical_workers=4)
-            return kit.train(
-                carrying, initial(), DATA, elastic=options, cluster=cluster, **arguments
-            )
-
-        survives(cluster, begin, [LEADER])
+    assert [loss.lost for loss in run.losses] == [(victim.short,)]
+    assert losses(run) == losses(plain)
+    assert same_bits(run.params, plain.params)
 
 
 class Signs:
@@ -235,30 +157,31 @@ class Signs:
         np.subtract(parameter, np.sign(slots[0]) / 128, out=out)
 
 
-def test_the_next_generations_have_an_optimizer_of_ones_own() -> None:
-    options: dict[str, Any] = {"optimizer": Signs()}
-    with process_cluster(ps=1, worker=3) as cluster:
-        plain = train(cluster, elastic=False, **options).wait(30)
-        run = train(cluster, **options)
-        run.resize(worker=2)
-        run.wait(30)
+def test_the_next_generations_have_an_optimizer_of_ones_own(
+    cluster: ProcessCluster,
+) -> None:
+    run = begin(cluster, slow_fit, optimizer=Signs())
+    run.resize(worker=2)
+    run.wait(30)
 
     assert len(run.history()) == 1
-    assert same_bits(run.params, plain.params)
+    assert same_bits(run.params, replayed(STEPS, 3, Signs()))
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
 def test_what_is_kept_is_resumed_and_survives_a_loss(
-    tmp_path: Path, victim: Task
+    tmp_path: Path, cluster: ProcessCluster
 ) -> None:
-    def begin(folder: str, steps: int, victim: Task | None = None) -> kit.Run:
-        saved = kit.Checkpoints(str(tmp_path / folder), every_steps=10)
-        return train(cluster, carrying, victim, steps=steps, checkpoint=saved)
+    def saved(folder: str) -> dict[str, Any]:
+        path = str(tmp_path / folder)
+        return {"checkpoint": kit.Checkpoints(path, every_steps=10)}
 
-    with process_cluster(ps=1, worker=3) as cluster:
-        plain = begin("once", STEPS).wait(30)
-        begin("twice", 25).wait(30)
-        run = begin("twice", STEPS, victim)
+    with local_cluster(ps=1, worker=3) as undisturbed:
+        plain = begin(undisturbed, carrying, **saved("once")).wait(30)
+        train(undisturbed, carrying, steps=25, **saved("half")).wait(30)
+    for victim in LEADER, OTHER:
+        cluster.restart_dead()
+        shutil.copytree(tmp_path / "half", tmp_path / victim.short)
+        run = begin(cluster, carrying, victim=victim, **saved(victim.short))
         kill(cluster, run, victim, 35)
         run.wait(30)
 
@@ -266,36 +189,33 @@ def test_what_is_kept_is_resumed_and_survives_a_loss(
         assert (run.resumed_from.step, len(run.losses)) == (25, 1)
         assert run.loss == plain.loss
         assert same_bits(run.params, plain.params)
-    first, other = (kit.load_checkpoint(tmp_path / name) for name in ("once", "twice"))
-    for task, state in first.states.items():
-        assert state["n"] == other.states[task]["n"] == STEPS
-        assert np.array_equal(state["mean"], other.states[task]["mean"])
+        states = [
+            kit.load_checkpoint(tmp_path / name).states
+            for name in ("once", victim.short)
+        ]
+        for task, state in states[0].items():
+            assert state["n"] == states[1][task]["n"] == STEPS
+            assert np.array_equal(state["mean"], states[1][task]["mean"])
 
 
-def test_a_step_that_depends_on_its_process_is_named() -> None:
+def test_a_step_that_depends_on_its_process_is_named(cluster: ProcessCluster) -> None:
     def counting(params: Any, batch: Any, count: list[int] = [0]) -> Any:  # noqa: B006
         time.sleep(0.002)
         count[0] += 1
         loss, gradients = fit(params, batch)
         return loss + count[0], gradients
 
-    def with_a_loss(cluster: ProcessCluster) -> kit.Run:
-        options: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "topology": "ring"}
-        with awaits_its_end(OTHER, STEPS):
-            run = kit.train(
-                counting, initial(), DATA, elastic=True, cluster=cluster, **options
-            )
+    def with_a_loss() -> kit.Run:
+        cluster.restart_dead()
+        run = begin(cluster, counting, victim=OTHER)
         assert run.unrepeatable == {}
         kill(cluster, run, OTHER, AT)
         run.wait(30)
-        if run.losses[0].repeated:
-            return run
-        cluster.restart_dead()  # what was lost had been copied just before
-        return with_a_loss(cluster)
+        # If not, what was lost had been copied just before.
+        return run if run.losses[0].repeated else with_a_loss()
 
-    with process_cluster(ps=0, worker=3) as cluster:
-        with pytest.warns(UserWarning, match="had another loss when it was done again"):
-            run = with_a_loss(cluster)
-        again = range(run.losses[0].step - run.losses[0].repeated, run.losses[0].step)
-        assert set(run.unrepeatable) <= {"worker:0", "worker:1", "worker:2"}
-        assert all(step in again for step in run.unrepeatable.values())
+    with pytest.warns(UserWarning, match="had another loss when it was done again"):
+        run = with_a_loss()
+    again = range(run.losses[0].step - run.losses[0].repeated, run.losses[0].step)
+    assert set(run.unrepeatable) <= {"worker:0", "worker:1", "worker:2"}
+    assert all(step in again for step in run.unrepeatable.values())

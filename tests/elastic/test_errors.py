@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,16 @@ import kit
 from kit.errors import DeadlineExceededError, InternalError, KitError, LinkLost
 from kit.server.elastic.training import ElasticTraining
 from kit.settings import Settings
+from kit.task import Task
 from kit.testing.cluster import local_cluster
-from kit.testing.processes import process_cluster
+from kit.testing.processes import ProcessCluster
 from kit.training.core.questions import OverLinks
 from kit.wire.rpc import Caller
 from tests.elastic.scene import OTHER, awaits_its_end, kill, train
 from tests.training.toy import DATA, X, Y, fit, initial
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
+PROCESSES = {"ps": 0, "worker": 3}
 
 
 class Fails:
@@ -47,34 +48,26 @@ def batches() -> Any:
 
 
 @pytest.mark.parametrize("error", [ValueError, None])
-@pytest.mark.parametrize("loses", [False, True])
 def test_an_error_of_a_step_ends_it(
-    error: type[Exception] | None, loses: bool, tmp_path: Path
+    error: type[Exception] | None, cluster: ProcessCluster
 ) -> None:
-    options: dict[str, Any] = {"steps": 120, "topology": "ring", "batch": 9}
-    with process_cluster(ps=0, worker=3) as cluster:
+    def end(where: Any, victim: Task | None = None, **more: Any) -> Any:
+        options: dict[str, Any] = {"steps": 120, "topology": "ring", "batch": 9} | more
+        with awaits_its_end(victim, 90):
+            run = kit.train(Fails(error), initial(), batches, cluster=where, **options)
+        if victim is not None:
+            kill(cluster, run, victim, 30)
+        with pytest.raises(KitError, match="step 90"):
+            run.wait(20)
+        return run
 
-        def end(run: kit.Run) -> KitError:
-            with pytest.raises(KitError) as caught:
-                run.wait(20)
-            return caught.value
+    with local_cluster(ps=0, worker=3) as undisturbed:
+        plain, elastic = (end(undisturbed, elastic=flag) for flag in (False, True))
+    run = end(cluster, OTHER, elastic=True)
 
-        start = {"w": np.zeros(3, np.float32), "b": np.zeros(2), "scale": np.ones(())}
-        start["none"] = np.zeros((0, 2), np.float32)
-        plain = end(kit.train(Fails(error), start, batches, cluster=cluster, **options))
-        with awaits_its_end(OTHER if loses else None, 90):
-            run = kit.train(
-                Fails(error), start, batches, cluster=cluster, elastic=True, **options
-            )
-        if loses:
-            kill(cluster, run, OTHER, 30)
-        result = end(run)
-
-    assert len(run.losses) == loses
-    assert type(result) is type(plain)
-    if not loses:
-        assert result.step == plain.step == 90
-    assert "step 90" in result.message
+    assert (len(elastic.losses), len(run.losses)) == (0, 1)
+    assert type(run.error) is type(elastic.error) is type(plain.error)
+    assert elastic.error.step == plain.error.step == 90
 
 
 class Refuses(kit.hooks.SessionRunHook):
@@ -86,7 +79,7 @@ class Refuses(kit.hooks.SessionRunHook):
 
 
 def test_an_error_of_a_hook_ends_it() -> None:
-    with process_cluster(ps=0, worker=3) as cluster:
+    with local_cluster(ps=0, worker=3) as cluster:
         run = train(cluster, hooks=[Refuses()])
         with pytest.raises(kit.errors.StepFailed, match="enough at step"):
             run.wait(20)

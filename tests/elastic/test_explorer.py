@@ -144,10 +144,7 @@ def test_a_process_has_not_begun_whose_copies_are_lost_as_it_fetches_them() -> N
     history = play(
         Bound(2, losses=2),
         ("", "restart worker:1"),
-        (
-            "worker:0 is told by worker:1: host",
-            "worker:0 is asked by worker:0: begin",
-        ),
+        ("worker:0 is told by worker:1: host", "worker:0 is asked by worker:0: begin"),
         ("worker:0 is told by worker:0: begin", "kill worker:0"),
     )
 

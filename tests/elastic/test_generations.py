@@ -170,10 +170,7 @@ def test_copies_of_all_members_make_the_whole_state() -> None:
 
 
 @given(
-    models(),
-    st.integers(1, 4),
-    st.integers(0, 2),
-    st.randoms(use_true_random=False),
+    models(), st.integers(1, 4), st.integers(0, 2), st.randoms(use_true_random=False)
 )
 def test_a_member_reads_what_it_owns_from_whoever_has_copied_it(
     specs: list[Spec], n_members: int, n_slots: int, dice: Random

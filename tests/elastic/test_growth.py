@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +28,16 @@ from tests.elastic.scene import (
     OTHER,
     assert_undisturbed,
     end,
+    idly,
     kill,
     losses,
     train,
 )
 from tests.training.toy import fit
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.lasting("process", "descriptor"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
+PROCESSES = {"ps": 1, "worker": 3}
 SIX = kit.Elastic(logical_workers=6)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ProcessCluster]:
-    with process_cluster(ps=1, worker=3) as result:
-        yield result
 
 
 def hosts_of(run: Run) -> set[str]:
@@ -56,7 +49,6 @@ def hosts_of(run: Run) -> set[str]:
 def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_workers(
     cluster: ProcessCluster,
 ) -> None:
-    cluster.restart_dead()
     run = train(cluster, elastic=SIX)
     assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
     run.wait(30)
@@ -67,7 +59,6 @@ def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_workers(
 def test_a_resized_training_repeats_no_step(
     cluster: ProcessCluster, topology: str
 ) -> None:
-    cluster.restart_dead()
     run = train(cluster, elastic=SIX, topology=topology, steps=ENDLESS)
     until(lambda: run.step >= 20)
     n_open = psutil.Process().num_fds() + 1  # the link for requests
@@ -95,7 +86,6 @@ def test_a_resized_training_repeats_no_step(
 def test_shares_and_rebalance_place_more_on_a_faster_task(
     cluster: ProcessCluster,
 ) -> None:
-    cluster.restart_dead()
     options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
     run = train(cluster, elastic=options, steps=ENDLESS)
     places = run.newest_job.generation.places
@@ -112,8 +102,6 @@ def test_shares_and_rebalance_place_more_on_a_faster_task(
 def test_rebalance_measures_who_is_faster(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
-    cluster.restart_dead()
-
     def uneven(params: Any, batch: Any) -> Any:
         import os
 
@@ -136,22 +124,20 @@ def test_rebalance_measures_who_is_faster(
     end(run)
 
 
-def test_a_spare_takes_over_at_once() -> None:
-    with process_cluster(ps=1, worker=4) as cluster:
-        victim = Task("worker", 1)
-        run = train(cluster, victim=victim, elastic=kit.Elastic(spare=1))
-        assert run.newest_job.generation.standby == ("worker:3",)
-        assert len(run.job.workers) == 3
-        kill(cluster, run, victim, 30)
-        run.wait(30)
-        assert [loss.lost for loss in run.losses] == [("worker:1",)]
-        assert hosts_of(run) == {"worker:0", "worker:2", "worker:3"}
-        assert_undisturbed(run, 3)
+def test_a_spare_takes_over_at_once(cluster: ProcessCluster) -> None:
+    run = train(cluster, victim=OTHER, elastic=kit.Elastic(spare=1))
+    assert run.newest_job.generation.standby == ("worker:2",)
+    assert len(run.job.workers) == 2
+    kill(cluster, run, OTHER, 30)
+    run.wait(30)
+    assert [loss.lost for loss in run.losses] == [("worker:1",)]
+    assert hosts_of(run) == {"worker:0", "worker:2"}
+    assert_undisturbed(run, 2)
 
 
 def test_a_spare_goes_on_alone_when_all_others_are_killed() -> None:
     with process_cluster(ps=0, worker=2) as cluster:
-        run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
+        run = train(cluster, idly, elastic=kit.Elastic(spare=1), steps=ENDLESS)
         until(lambda: run.copied > 0)
         cluster[LEADER].signal(signal.SIGKILL)
         until(lambda: len(run.losses) == 1)
@@ -220,7 +206,7 @@ def test_no_file_of_a_generation_is_open_after_the_next_has_begun(
 def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, elastic=kit.Elastic(spare=2), steps=ENDLESS)
+        run = train(cluster, idly, elastic=kit.Elastic(spare=2), steps=ENDLESS)
         lost: set[str] = set()
         for spare in Task("worker", 2), Task("worker", 1):
             until(lambda: run.copied > 0)
@@ -237,7 +223,7 @@ def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> Non
 def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, elastic=kit.Elastic(spare=1), steps=ENDLESS)
+        run = train(cluster, idly, elastic=kit.Elastic(spare=1), steps=ENDLESS)
         until(lambda: run.copied > 0)
         cluster[Task("worker", 2)].signal(signal.SIGSTOP)
         until(lambda: len(run.losses) == 1)
@@ -251,7 +237,7 @@ def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
 def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -> None:
     quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
     with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, steps=ENDLESS)
+        run = train(cluster, idly, steps=ENDLESS)
         run.resize(worker=1)
         until(lambda: len(run.history()) == 1 and run.copied > 0)
         assert hosts_of(run) == {"worker:0"}
@@ -265,7 +251,6 @@ def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -
 
 
 def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
-    cluster.restart_dead()
     run = train(cluster, steps=ENDLESS)
     until(lambda: run.step >= 20)
     run.leave(Task("worker", 0))
@@ -281,7 +266,6 @@ def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
 def test_what_is_asked_of_a_training_lasts_over_a_resize(
     cluster: ProcessCluster, paused: bool
 ) -> None:
-    cluster.restart_dead()
     run = train(cluster, steps=ENDLESS)
     run.advance(10)
     until(lambda: run.state == "paused" and not run.halting)
@@ -303,15 +287,25 @@ def test_what_is_asked_of_a_training_lasts_over_a_resize(
     assert_undisturbed(run, 3)
 
 
-def test_a_training_that_cannot_be_so_is_refused(cluster: ProcessCluster) -> None:
-    cluster.restart_dead()
+REFUSED: list[tuple[Callable[[Run], object], str]] = [
+    (lambda run: run.resize(worker=4), "at most 3 tasks can take part"),
+    (lambda run: run.resize(worker=0), "worker is 0"),
+    (lambda run: run.resize(worker="two"), "workers is 'two'"),  # type: ignore[arg-type]
+    (lambda run: run.rebalance({"worker:7": 2}), "takes no part"),
+    (lambda run: run.rebalance({"worker:1": 0}), "shares"),
+    (lambda run: run.rebalance(["worker:1"]), "shares"),  # type: ignore[arg-type]
+    (lambda run: run.leave(Task("worker", 7)), "takes no part"),
+    (lambda run: run.leave("moon"), "moon"),
+]
+
+
+def test_what_cannot_be_is_refused_and_the_training_goes_on(
+    cluster: ProcessCluster,
+) -> None:
     run = train(cluster, steps=ENDLESS)
-    with pytest.raises(InvalidArgumentError, match="at most 3 tasks can take part"):
-        run.resize(worker=4)
-    with pytest.raises(InvalidArgumentError, match="takes no part"):
-        run.rebalance({"worker:7": 2})
-    with pytest.raises(InvalidArgumentError, match="takes no part"):
-        run.leave(Task("worker", 7))
+    for ask, words in REFUSED:
+        with pytest.raises(InvalidArgumentError, match=words):
+            ask(run)
     run.resize(worker=3)  # as it is
     end(run)
     assert run.history() == ()
@@ -338,28 +332,6 @@ def test_steps_that_were_not_yet_done_again_are_not_repeated_by_the_next_change(
         assert resized.step >= lost.step
 
 
-@pytest.mark.parametrize(
-    ("ask", "told"),
-    [
-        (lambda run: run.resize(worker=0), "worker is 0"),
-        (lambda run: run.resize(worker="two"), "workers is 'two'"),
-        (lambda run: run.rebalance({"worker:1": 0}), "shares"),
-        (lambda run: run.rebalance(["worker:1"]), "shares"),
-        (lambda run: run.leave("moon"), "moon"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_and_the_training_goes_on(
-    cluster: ProcessCluster, ask: Any, told: str
-) -> None:
-    cluster.restart_dead()
-    run = train(cluster, steps=ENDLESS)
-    with pytest.raises(InvalidArgumentError, match=told):
-        ask(run)
-    end(run)
-    assert run.history() == ()
-
-
 def test_elastic_is_a_flag_or_options(cluster: ProcessCluster) -> None:
-    cluster.restart_dead()
     with pytest.raises(InvalidArgumentError, match=r"elastic is 'yes'; give True"):
         train(cluster, elastic="yes")

@@ -8,21 +8,22 @@ from typing import Any
 import pytest
 
 from kit.hooks import LoggingTensorHook, SessionRunArgs, SessionRunHook, StopAtStepHook
-from kit.testing.processes import process_cluster
+from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
 from tests.elastic.scene import (
     ENDLESS,
     LEADER,
     OTHER,
     STEPS,
+    assert_undisturbed,
     die_once,
     end,
     kill,
     train,
 )
-from tests.training.toy import same_bits
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
+PROCESSES = {"ps": 0, "worker": 3}
 
 
 class Book(SessionRunHook):
@@ -64,12 +65,13 @@ def numbers(book: list[list[str]], what: str) -> list[int]:
     return [int(line[1]) for line in book if line[0] == what]
 
 
-def test_each_moment_comes_once_when_another_process_is_lost(tmp_path: Path) -> None:
-    with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, victim=OTHER, hooks=[Book(tmp_path / "book")])
-        kill(cluster, run, OTHER, 30)
-        run.wait(30)
-        assert len(run.losses) == 1
+def test_each_moment_comes_once_when_another_process_is_lost(
+    tmp_path: Path, cluster: ProcessCluster
+) -> None:
+    run = train(cluster, victim=OTHER, hooks=[Book(tmp_path / "book")])
+    kill(cluster, run, OTHER, 30)
+    run.wait(30)
+    assert len(run.losses) == 1
 
     book = read(tmp_path / "book")
     around = [[what, str(step)] for step in range(STEPS) for what in "ba"]
@@ -83,15 +85,14 @@ def test_each_moment_comes_once_when_another_process_is_lost(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_hooks_go_on_in_another_process_when_theirs_is_lost(
-    tmp_path: Path, stops: bool
+    tmp_path: Path, stops: bool, cluster: ProcessCluster
 ) -> None:
     hooks: list[SessionRunHook] = [Book(tmp_path / "book", dies_after=40)]
     if stops:
         hooks.append(StopAtStepHook(num_steps=100))
-    with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, hooks=hooks).wait(30)
-        assert run.losses[0].lost == (LEADER.short,)
-        assert run.step == (100 if stops else STEPS)
+    run = train(cluster, hooks=hooks).wait(30)
+    assert run.losses[0].lost == (LEADER.short,)
+    assert run.step == (100 if stops else STEPS)
 
     book, n = read(tmp_path / "book"), (100 if stops else STEPS)
     assert numbers(book, "created") == [0, 0]
@@ -102,36 +103,33 @@ def test_hooks_go_on_in_another_process_when_theirs_is_lost(
     assert len(reply) <= n + 1, "the step under way may be told again"
 
 
-def test_lines_of_hooks_are_told_once() -> None:
+def test_lines_of_hooks_are_told_once(cluster: ProcessCluster) -> None:
     hook = LoggingTensorHook(["loss"], every_n_iter=10)
-    with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, victim=OTHER, hooks=[hook])
-        kill(cluster, run, OTHER, 30)
-        run.wait(30)
-        assert len(run.losses) == 1
+    run = train(cluster, victim=OTHER, hooks=[hook])
+    kill(cluster, run, OTHER, 30)
+    run.wait(30)
+    assert len(run.losses) == 1
     assert len(run.messages) == STEPS // 10
 
 
-def test_lines_of_a_lost_process_stay() -> None:
+def test_lines_of_a_lost_process_stay(cluster: ProcessCluster) -> None:
     hook = LoggingTensorHook(["global_step"], every_n_iter=50)
-    with process_cluster(ps=0, worker=3) as cluster:
-        run = train(cluster, steps=ENDLESS, hooks=[hook])
-        until(lambda: len(run.messages) >= 4)
-        reply = run.messages
-        kill(cluster, run, LEADER, 30)
-        until(lambda: len(run.losses) == 1)
-        assert run.losses[0].lost == (LEADER.short,)
-        end(run)
+    run = train(cluster, steps=ENDLESS, hooks=[hook])
+    until(lambda: len(run.messages) >= 4)
+    reply = run.messages
+    kill(cluster, run, LEADER, 30)
+    until(lambda: len(run.losses) == 1)
+    assert run.losses[0].lost == (LEADER.short,)
+    end(run)
     assert run.messages[: len(reply)] == reply
     assert len(set(run.messages)) == len(run.messages)
 
 
 def test_a_training_with_hooks_has_the_bits_of_the_undisturbed_one(
-    tmp_path: Path,
+    tmp_path: Path, cluster: ProcessCluster
 ) -> None:
-    with process_cluster(ps=1, worker=2) as cluster:
-        plain = train(cluster, hooks=[StopAtStepHook(last_step=100)]).wait(30)
-        hooks = [Book(tmp_path / "book", dies_after=50), StopAtStepHook(last_step=100)]
-        run = train(cluster, hooks=hooks).wait(30)
-        assert len(run.losses) == 1
-        assert same_bits(run.params, plain.params)
+    hooks = [Book(tmp_path / "book", dies_after=50), StopAtStepHook(last_step=100)]
+    run = train(cluster, hooks=hooks).wait(30)
+
+    assert (run.step, len(run.losses)) == (100, 1)
+    assert_undisturbed(run, 3)

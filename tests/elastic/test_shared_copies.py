@@ -242,9 +242,7 @@ def shown_to(pid: int) -> int:
 @pytest.mark.slow
 @pytest.mark.lasting("process", "descriptor")
 @pytest.mark.parametrize("topology", ["ps", "ring"])
-def test_a_large_state_survives_the_process_that_made_the_copies(
-    topology: str,
-) -> None:
+def test_a_large_state_survives_the_process_that_made_the_copies(topology: str) -> None:
     initial = {"w": np.linspace(-1, 1, N, dtype="float32")}
     data = [(np.arange(2 * n, 2 * n + 2, dtype="float32"),) for n in range(STEPS)]
     with process_cluster(ps=1, worker=2) as cluster:

@@ -25,9 +25,9 @@ from tests.training.toy import (
     DATA,
     X,
     Y,
+    begin,
     fit,
     gradients,
-    initial,
     quick_cluster,
     replayed,
     same_bits,
@@ -159,15 +159,7 @@ def test_nothing_of_a_recording_is_executed_unless_it_is_trusted(
 
     wanted = kit.Recording(tmp_path / "run", store_data=True, store_step=True)
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            local,
-            initial(),
-            DATA,
-            steps=20,
-            batch=BATCH,
-            record=wanted,
-            cluster=cluster,
-        ).wait(20)
+        run = begin(cluster, local, steps=20, record=wanted).wait(20)
         assert run.params
     with pytest.raises(FailedPreconditionError, match="trust_step=True"):
         kit.replay(wanted.path)
@@ -235,14 +227,6 @@ def test_recordings_are_compared_as_far_as_they_go(
     assert "do not differ in any step" in str(itself)
     assert not shorter.facts
     with quick_cluster(1, 2) as cluster:
-        kit.train(
-            fit,
-            initial(),
-            DATA,
-            steps=5,
-            batch=BATCH,
-            record=tmp_path / "other",
-            cluster=cluster,
-        ).wait(20)
+        begin(cluster, steps=5, record=tmp_path / "other").wait(20)
     with pytest.raises(InvalidArgumentError, match="tasks is"):
         kit.diff(recorded.folder, tmp_path / "other")

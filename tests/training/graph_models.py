@@ -16,7 +16,6 @@ from kit.graph.graph import Graph
 from kit.graph.op import Tensor
 from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
-from kit.testing.cluster import LocalCluster
 from kit.training.data.splits import shuffled
 
 Array = npt.NDArray[Any]
@@ -81,12 +80,11 @@ def whole_batch(start: Params, steps: int, rate: float, x: Params) -> Params:
     return params
 
 
-def train(cluster: LocalCluster, model: Model, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {
-        "optimizer": kit.GradientDescent(RATE),
-        "steps": STEPS,
-        "batch": BATCH,
-    }
-    return kit.train(model.loss, model.data, **options | changes, cluster=cluster).wait(
-        20
-    )
+def begin(cluster: Any, model: Model, data: Any = None, **changes: Any) -> kit.Run:
+    options: dict[str, Any] = {"optimizer": kit.GradientDescent(RATE), "steps": STEPS}
+    options |= {"batch": BATCH, "cluster": cluster} | changes
+    return kit.train(model.loss, data or model.data, **options)
+
+
+def train(cluster: Any, model: Model, data: Any = None, **changes: Any) -> kit.Run:
+    return begin(cluster, model, data, **changes).wait(30)

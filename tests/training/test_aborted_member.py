@@ -11,7 +11,7 @@ import pytest
 
 import kit
 from kit.errors import ClusterBusy, PeerLost, StepFailed
-from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
+from tests.training.toy import BATCH, DATA, Params, begin, fit, initial, quick_cluster
 
 ALONE: list[dict[str, Any]] = [
     {"topology": "ring"},
@@ -58,15 +58,7 @@ def test_what_ends_the_coordinators_member_from_outside_is_not_said_to_the_other
         return fit(params, batch)
 
     with quick_cluster(0, 1) as cluster:
-        run = kit.train(
-            step,
-            initial(),
-            DATA,
-            steps=9,
-            batch=BATCH,
-            topology="ring",
-            cluster=cluster,
-        )
+        run = begin(cluster, step, steps=9, topology="ring")
         has_run.set()
         with pytest.raises(ClusterBusy, match="was stopped"):
             run.wait(20)
@@ -96,15 +88,7 @@ def test_report_of_a_loss_that_was_not_the_cause_holds_no_memory() -> None:
         raise ValueError("the cause")
 
     with quick_cluster(0, 2) as cluster:
-        run = kit.train(
-            step,
-            initial(),
-            DATA,
-            steps=9,
-            batch=BATCH,
-            topology="ring",
-            cluster=cluster,
-        )
+        run = begin(cluster, step, steps=9, topology="ring")
         has_run.set()
         with pytest.raises(StepFailed, match="ValueError: the cause"):
             run.wait(20)

@@ -41,7 +41,6 @@ from tests.training.toy import (
 pytestmark = pytest.mark.lasting("descriptor")
 STEPS = 5
 RATE = kit.Adagrad(0.05)
-TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +87,6 @@ def noisy(params: Params, batch: Any, rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.slow
-@for_each("topology", TOPOLOGIES)
-def test_all_topologies_have_the_bits_of_the_numpy_replay(
-    topology: str, cluster: LocalCluster
-) -> None:
-    for pieces in (2, 3):  # of splits of 4, 3 and 3 examples
-        run = train(cluster, topology=topology, accumulate=pieces)
-        assert same_bits(run.params, in_pieces(pieces, 3))
-
-
-@pytest.mark.slow
 def test_pieces_give_what_the_whole_gives_but_for_rounding(
     cluster: LocalCluster,
 ) -> None:
@@ -113,35 +102,6 @@ def test_each_piece_draws_as_it_is_documented(cluster: LocalCluster) -> None:
     run = train(cluster, noisy, accumulate=2)
 
     assert same_bits(run.params, in_pieces(2, 3, noisy))
-
-
-def writing(params: Params, batch: Any, grads: Params) -> float:
-    loss, result = fit(params, batch)
-    grads.update(result)
-    return loss
-
-
-def yielding(params: Params, batch: Any) -> Any:
-    loss, result = fit(params, batch)
-    yield from reversed(result.items())
-    return loss
-
-
-def listing(params: Params, batch: Any) -> Any:
-    loss, result = fit(params, batch)
-    return loss, [*result.values()]
-
-
-@pytest.mark.slow
-@for_each("step", [writing, yielding, listing], ids=lambda item: item.__name__)
-def test_every_form_of_a_step_gives_the_same_bits(
-    step: Any, cluster: LocalCluster
-) -> None:
-    with kit.settings(bucket_bytes=16):  # so that buckets leave beside the last piece
-        run = train(cluster, step, accumulate=2)
-        want = train(cluster, accumulate=2)
-
-    assert same_bits(run.params, want.params)
 
 
 @pytest.mark.slow

@@ -69,11 +69,10 @@ def await_steps(run: kit.Run) -> None:
     until(lambda: run.step > 0 or run.done)
 
 
-@pytest.mark.parametrize("n_ps", [1, 2, 3])
-def test_each_step_is_made_of_those_that_came_first(n_ps: int) -> None:
+def test_each_step_is_made_of_those_that_came_first() -> None:
     late = {step: {step % 3} for step in range(STEPS)}  # also the coordinator
 
-    with quick_cluster(n_ps, 3) as cluster:
+    with quick_cluster(2, 3) as cluster:
         run = forced(cluster, 2, late).wait(20)
 
     assert run.step == STEPS
@@ -131,8 +130,7 @@ def test_late_steps_are_not_computed_again() -> None:
     assert {step for worker, step in computed if worker == 0} == set(range(STEPS))
 
 
-@pytest.mark.parametrize("n_ps", [1, 2, 3])
-@pytest.mark.parametrize(("n", "aggregate"), [(2, 1), (3, 1), (3, 2), (5, 3), (4, 4)])
+@pytest.mark.parametrize(("n_ps", "n", "aggregate"), [(1, 2, 1), (2, 5, 3)])
 def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formula(
     n_ps: int, n: int, aggregate: int
 ) -> None:
@@ -150,7 +148,7 @@ def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formul
     assert all(entry.agrees for entry in run.traffic)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_order_of_arrivals_has_the_bits_of_its_replay(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 4))
@@ -173,10 +171,9 @@ def test_any_order_of_arrivals_has_the_bits_of_its_replay(data: st.DataObject) -
     assert same_bits(run.params, replayed(made_of, n, optimizer))
 
 
-@pytest.mark.parametrize("aggregate", [None, 3])
-def test_all_of_all_is_the_training_of_before(aggregate: int | None) -> None:
+def test_all_of_all_is_the_training_of_before() -> None:
     with quick_cluster(2, 3) as cluster:
-        run = begin(cluster, aggregate).wait(20)
+        run = begin(cluster, 3).wait(20)
 
     assert same_bits(run.params, all_replayed(STEPS, 3, kit.Adam(0.02)))
     assert by_kind(run, TransferKind.LATE) == 0
@@ -243,18 +240,6 @@ def test_pause_advance_and_resume_lose_no_step() -> None:
     assert run.step == paused_at + 5
     assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
     assert [epoch.link for epoch in run.trace.epochs] == ["", "1gbit"]
-    assert all(entry.agrees for entry in run.traffic)
-
-
-@pytest.mark.parametrize("insecure", [False, True])
-def test_frames_carry_what_arenas_do(insecure: bool) -> None:
-    late = {step: {step % 3} for step in range(STEPS)}
-
-    with quick_cluster(2, 3, transport="tcp", insecure=insecure) as cluster:
-        run = forced(cluster, 2, late).wait(20)
-
-    assert [len(rank) for rank in ranks(run)] == [2] * STEPS
-    assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
     assert all(entry.agrees for entry in run.traffic)
 
 

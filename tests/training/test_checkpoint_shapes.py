@@ -23,16 +23,7 @@ from kit.training.core import snapshot
 from kit.training.core.axes import ranges_of, writers_of
 from kit.training.core.snapshot import empty_pieces, fill, pieces
 from tests.training.shards import shard_of
-from tests.training.toy import (
-    BATCH,
-    DATA,
-    Params,
-    fit,
-    initial,
-    quick_cluster,
-    replayed,
-    same_bits,
-)
+from tests.training.toy import Params, begin, fit, quick_cluster, replayed, same_bits
 
 SLOTS = ("first", "second")
 REGIONS = (physical(NOW, 0), SLOT, SLOT + 1)
@@ -136,14 +127,11 @@ def test_any_shape_restores_what_any_other_has_saved_bit_for_bit(
 
 def train(folder: str, shape: Shape, steps: int, step: Any = fit, **given: Any) -> Any:
     with quick_cluster(shape.ps, shape.workers) as cluster:
-        return kit.train(
+        return begin(
+            cluster,
             step,
-            initial(),
-            DATA,
             topology=shape.topology,
             steps=steps,
-            batch=BATCH,
-            cluster=cluster,
             checkpoint=kit.Checkpoints(folder),
             **given,
         ).wait(60)

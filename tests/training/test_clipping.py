@@ -11,7 +11,7 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.testing import check_compressor
 from tests.cases import for_each
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.training.toy import BATCH, DATA, begin, fit, initial, quick_cluster
 
 
 @pytest.mark.parametrize(("topology", "n_ps"), [("ring", 0), ("ps", 1)])
@@ -25,14 +25,14 @@ def test_the_mean_over_all_workers_is_clipped(
 
     with quick_cluster(n_ps, 2) as cluster:
         whole = tuple(part[:BATCH] for part in DATA)
-        run = kit.train(
-            *(fit, initial(), lambda: iter([whole])),
+        run = begin(
+            cluster,
+            fit,
+            data=lambda: iter([whole]),
             compress=kit.ClipByNorm(norm),
             optimizer=kit.GradientDescent(0.1),
             topology=topology,
             steps=3,
-            batch=BATCH,
-            cluster=cluster,
         ).wait(20)
 
     params = initial()

@@ -13,17 +13,16 @@ from kit.testing import check_optimizer
 from kit.training.optimizers import rules
 from tests.cases import for_each
 from tests.training.toy import (
-    BATCH,
     DATA,
     Params,
     X,
     Y,
     fit,
     initial,
-    quick_cluster,
     replayed,
     rows,
     same_bits,
+    trained,
 )
 
 N, STEPS, RATE, STRENGTH = 3, 40, 0.01, 0.3
@@ -53,15 +52,9 @@ def by_numpy(run: kit.Run, strength: float) -> Params:
 @pytest.mark.parametrize("n_ps", [1, 2])
 def test_updates_are_those_of_the_paper_in_the_order_of_the_trace(n_ps: int) -> None:
     optimizer = kit.DelayCompensated(kit.GradientDescent(RATE), STRENGTH)
-    with quick_cluster(n_ps, N) as cluster:
-        run = kit.train(
-            *(fit, initial(), DATA),
-            optimizer=optimizer,
-            sync=False,
-            steps=STEPS if n_ps == 1 else N,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(30)
+    run = trained(
+        n_ps, N, optimizer=optimizer, sync=False, steps=STEPS if n_ps == 1 else N
+    )
 
     if n_ps == 1:  # of two servers each has an order of its own
         wanted, plain = by_numpy(run, STRENGTH), by_numpy(run, 0.0)
@@ -73,30 +66,16 @@ def test_updates_are_those_of_the_paper_in_the_order_of_the_trace(n_ps: int) -> 
 
 def test_synchronous_steps_are_those_of_the_rule() -> None:
     rule = kit.Adam(0.01)
-    with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            *(fit, initial(), DATA),
-            optimizer=kit.DelayCompensated(rule),
-            steps=6,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(30)
+    run = trained(1, 2, optimizer=kit.DelayCompensated(rule), steps=6)
 
     assert same_bits(run.params, replayed(6, 2, rule))
 
 
 def test_a_replay_has_the_same_bits(tmp_path: Any) -> None:
     optimizer = kit.DelayCompensated(kit.Momentum(0.005), STRENGTH)
-    with quick_cluster(1, N) as cluster:
-        run = kit.train(
-            *(fit, initial(), DATA),
-            optimizer=optimizer,
-            sync=False,
-            steps=STEPS,
-            batch=BATCH,
-            cluster=cluster,
-            record=tmp_path / "record",
-        ).wait(30)
+    run = trained(
+        1, N, optimizer=optimizer, sync=False, steps=STEPS, record=tmp_path / "record"
+    )
 
     again = kit.replay(kit.load_run(tmp_path / "record"), step=fit, data=DATA)
 

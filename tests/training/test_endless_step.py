@@ -13,7 +13,7 @@ import kit
 from kit.errors import AbortedError, ClusterBusy, DeadlineExceededError, StepFailed
 from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
-from tests.training.toy import BATCH, DATA, fit, initial, replayed, same_bits
+from tests.training.toy import begin, fit, replayed, same_bits
 
 pytestmark = pytest.mark.slow
 
@@ -23,11 +23,6 @@ Function = Callable[..., Any]
 def endless(params: Any, batch: Any) -> Any:
     while True:
         time.sleep(0.01)  # as a loop of the user's that polls for something
-
-
-def begin(cluster: LocalCluster, step: Function, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster}
-    return kit.train(step, initial(), DATA, **{**options, **changes})
 
 
 class Locked:

@@ -92,17 +92,15 @@ def test_any_number_of_workers_has_the_result_of_one_process(n_workers: int) -> 
     assert {record["examples"] for record in metrics} == {SIZE}
 
 
-@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole"])
-def test_topologies_give_the_same_bits_and_move_what_a_gradient_does(
-    topology: str,
-) -> None:
+def test_topologies_give_the_same_bits_and_move_what_a_gradient_does() -> None:
     with quick_cluster(1, 3) as cluster:
         plain = begin(cluster, topology="mesh").wait(20).params
-        run = begin(cluster, topology=topology).wait(20)
+        for topology in ("ps", "ring", "ring-whole"):
+            run = begin(cluster, topology=topology).wait(20)
 
-    assert same_bits(run.params, plain)
-    assert all(entry.agrees for entry in run.traffic)
-    assert sum(entry.sent for entry in run.traffic) > 0
+            assert same_bits(run.params, plain)
+            assert all(entry.agrees for entry in run.traffic)
+            assert sum(entry.sent for entry in run.traffic) > 0
 
 
 def test_networks_all_move_together_to_where_the_loss_is_small() -> None:

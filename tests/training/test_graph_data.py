@@ -9,19 +9,8 @@ import dask.array as da
 import numpy as np
 import pytest
 
-import kit
 from kit.testing.cluster import LocalCluster
-from tests.training.graph_models import (
-    BATCH,
-    RATE,
-    STEPS,
-    Array,
-    Model,
-    X,
-    Y,
-    rows,
-    trained,
-)
+from tests.training.graph_models import STEPS, Array, Model, X, Y, rows, train, trained
 from tests.training.toy import same_bits
 
 
@@ -35,9 +24,7 @@ def test_data_may_be_dask_arrays(cluster: LocalCluster, model: Model) -> None:
     blocks: Any = da.from_array  # dask publishes no type of it
     data = {model.x: blocks(X, chunks=(4, 3)), model.y: blocks(Y, chunks=(4, 2))}
 
-    run = kit.train(model.loss, data, steps=3, batch=BATCH, cluster=cluster).wait(20)
-
-    assert run.step == 3
+    assert train(cluster, model, data, steps=3).step == 3
 
 
 @pytest.mark.slow
@@ -48,14 +35,7 @@ def test_data_may_be_mini_batches_for_all_placeholders(
         for step in range(STEPS):
             yield Y[rows(step)], X[rows(step)]
 
-    run = kit.train(
-        model.loss,
-        {(model.y, model.x): batches},
-        optimizer=kit.GradientDescent(RATE),
-        steps=STEPS,
-        batch=BATCH,
-        cluster=cluster,
-    ).wait(20)
+    run = train(cluster, model, {(model.y, model.x): batches})
 
     assert same_bits(run.params, trained())
 
@@ -64,13 +44,4 @@ def test_data_may_be_mini_batches_for_all_placeholders(
 def test_data_of_another_dtype_are_cast(cluster: LocalCluster, model: Model) -> None:
     data = {model.x: X.astype(np.int8), model.y: Y.astype(np.float32)}
 
-    run = kit.train(
-        model.loss,
-        data,
-        optimizer=kit.GradientDescent(RATE),
-        steps=STEPS,
-        batch=BATCH,
-        cluster=cluster,
-    ).wait(20)
-
-    assert same_bits(run.params, trained())
+    assert same_bits(train(cluster, model, data).params, trained())

@@ -12,13 +12,13 @@ from kit.graph.variable import initialize_all
 from kit.server.engine import current
 from kit.session.client.session import Session
 from tests.training.graph_models import (
-    BATCH,
     RATE,
     START,
     STEPS,
     Model,
     X,
     Y,
+    train,
     trained,
     whole_batch,
 )
@@ -39,19 +39,7 @@ def cluster() -> Iterator[kit.Cluster]:
 def test_engines_train_a_graph_to_the_result_of_one_process(
     cluster: kit.Cluster, topology: str
 ) -> None:
-    model = Model()
-
-    run = kit.train(
-        model.loss,
-        model.data,
-        optimizer=kit.GradientDescent(RATE),
-        topology=topology,
-        steps=STEPS,
-        batch=BATCH,
-        cluster=cluster,
-    ).wait(30)
-
-    assert same_bits(run.params, trained())
+    assert same_bits(train(cluster, Model(), topology=topology).params, trained())
 
 
 @pytest.mark.lasting("descriptor", "thread")

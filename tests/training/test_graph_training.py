@@ -13,15 +13,13 @@ from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Rule
 from tests.training.graph_models import (
-    BATCH,
-    RATE,
     START,
-    STEPS,
     Model,
     N,
     Params,
     X,
     Y,
+    begin,
     rows,
     train,
     trained,
@@ -88,16 +86,7 @@ def test_switching_while_a_graph_trains_changes_no_bit(
     cluster: LocalCluster, model: Model
 ) -> None:
     gate = Gate()
-    run = kit.train(
-        model.loss,
-        model.data,
-        optimizer=kit.GradientDescent(RATE),
-        topology="ps",
-        steps=STEPS,
-        batch=BATCH,
-        cluster=cluster,
-        hooks=[gate],
-    )
+    run = begin(cluster, model, topology="ps", hooks=[gate])
     run.switch("ring", at=2)
     gate.open()
 

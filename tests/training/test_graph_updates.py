@@ -82,16 +82,7 @@ def test_update_on_a_device_has_the_same_bits(rule: Rule) -> None:
 def test_graph_and_exchange_train_to_the_same_bits(rule: Rule) -> None:
     steps = 5
     with toy.quick_cluster(0, 1) as cluster:
-        run = kit.train(
-            toy.fit,
-            toy.initial(),
-            toy.DATA,
-            optimizer=rule,
-            topology="ring",
-            steps=steps,
-            batch=toy.BATCH,
-            cluster=cluster,
-        ).wait(20)
+        run = toy.begin(cluster, optimizer=rule, topology="ring", steps=steps).wait(20)
 
     # One dtype a graph: Adam's powers are of the variable whose name sorts first.
     for kind in (np.float32, np.float64):

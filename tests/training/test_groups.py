@@ -16,7 +16,7 @@ from kit.training.optimizers import rules
 from tests.cases import for_each
 from tests.exchange import replay
 from tests.training import toy
-from tests.training.toy import BATCH, DATA, Array, Params, fit, initial, same_bits
+from tests.training.toy import DATA, Array, Params, begin, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
 DECAYED = kit.AdamW(0.05, weight_decay=0.3)
@@ -29,8 +29,7 @@ NOTHING = np.zeros(0)
 
 
 def trained(cluster: LocalCluster, optimizer: Any, **options: Any) -> kit.Run:
-    chosen = {"steps": 12, "batch": BATCH, "optimizer": optimizer} | options
-    return kit.train(fit, initial(), DATA, cluster=cluster, **chosen).wait(30)
+    return begin(cluster, optimizer=optimizer, steps=12, **options).wait(30)
 
 
 def alone(steps: int, n_workers: int, rule_of: dict[str, Any]) -> Params:
@@ -70,9 +69,8 @@ def test_groups_of_gradient_descent_stay_after_a_switch(cluster: LocalCluster) -
         return fit(params, batch)
 
     slow, fast = kit.GradientDescent(0.001), kit.GradientDescent(0.02)
-    options: dict[str, Any] = {"steps": 12, "batch": BATCH, "cluster": cluster}
     groups = kit.Groups(fast, {"w|none": {"learning_rate": 0.001}})
-    run = kit.train(slowly, initial(), DATA, optimizer=groups, **options)
+    run = begin(cluster, slowly, optimizer=groups, steps=12)
     run.switch("ring", at=6)
 
     rule_of = {"w": slow, "none": slow, "b": fast, "scale": fast}

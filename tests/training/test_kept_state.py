@@ -21,7 +21,15 @@ from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.worker.kept_state import check, pack, unpack
 from tests.cases import for_each
 from tests.training.saved import train
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster, same_bits
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    begin,
+    fit,
+    initial,
+    quick_cluster,
+    same_bits,
+)
 
 TYPES = some.scalar_dtypes()
 names = st.text(st.characters(), min_size=1, max_size=20)
@@ -166,9 +174,7 @@ def test_each_worker_has_a_state_of_its_own_that_lasts_over_steps_and_switches(
         seen.setdefault(id(state), []).append(state["n"])
         return fit(params, batch)
 
-    run = kit.train(
-        step, initial(), DATA, steps=20, batch=BATCH, sync=sync, cluster=cluster
-    )
+    run = begin(cluster, step, steps=20, sync=sync)
     run.wait(20)
 
     assert len(seen) == 2

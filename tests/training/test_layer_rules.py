@@ -12,7 +12,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.topologies.topology import registered
 from kit.testing import check_optimizer
 from tests.cases import for_each
-from tests.training.toy import BATCH, DATA, fit, gradients, initial, quick_cluster
+from tests.training.toy import begin, gradients, initial, quick_cluster, trained
 
 TOPOLOGIES = [topology for topology in registered() if topology.agrees]
 STEPS = 6
@@ -72,14 +72,9 @@ def test_each_parameter_is_a_layer_however_the_gradients_are_cut(
         kit.settings(bucket_bytes=16),
         quick_cluster(int(topology.needs_ps), 3, bucket_bytes=16) as cluster,
     ):
-        run = kit.train(
-            *(fit, initial(), DATA),
-            optimizer=rule,
-            topology=topology.name,
-            steps=STEPS,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(60)
+        run = begin(cluster, optimizer=rule, topology=topology.name, steps=STEPS).wait(
+            60
+        )
 
     seen: dict[str, list[Any]] = {name: [] for name in initial()}
     params = initial()
@@ -101,14 +96,12 @@ def test_each_parameter_is_a_layer_however_the_gradients_are_cut(
 def test_a_worker_takes_local_steps_by_layers() -> None:
     def trained(bucket: int) -> Any:
         with quick_cluster(0, 2, bucket_bytes=bucket) as cluster:
-            return kit.train(
-                *(fit, initial(), DATA),
+            return begin(
+                cluster,
                 optimizer=kit.LAMB(0.05),
                 local_steps=2,
                 topology="ring",
                 steps=3,
-                batch=BATCH,
-                cluster=cluster,
             ).wait(60)
 
     one, other = trained(16), trained(0)
@@ -120,15 +113,9 @@ def test_a_worker_takes_local_steps_by_layers() -> None:
 def test_groups_and_means_take_them_too() -> None:
     plain = kit.LAMB(0.05)
     groups = kit.Groups(plain, {"b": {"learning_rate": 0.0}})
-    with quick_cluster(0, 2) as cluster:
-        run = kit.train(
-            *(fit, initial(), DATA),
-            optimizer=kit.Averaged(groups, decay=0.9),
-            topology="ring",
-            steps=3,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(60)
+    run = trained(
+        0, 2, optimizer=kit.Averaged(groups, decay=0.9), topology="ring", steps=3
+    )
 
     assert (run.params["b"] == initial()["b"]).all()
     assert (run.params["w"] != initial()["w"]).all()
@@ -140,13 +127,7 @@ def test_steps_of_single_gradients_are_refused(changes: Any) -> None:
         quick_cluster(1, 2) as cluster,
         pytest.raises(InvalidArgumentError, match="the length of each whole parameter"),
     ):
-        kit.train(
-            *(fit, initial(), DATA),
-            optimizer="lamb",
-            batch=BATCH,
-            cluster=cluster,
-            **changes,
-        )
+        begin(cluster, optimizer="lamb", **changes)
 
 
 @for_each("rule", [kit.LAMB(0.05), kit.LARS(0.05)], ids=lambda item: item.name)

@@ -30,7 +30,6 @@ from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each
 from tests.training import backups
 from tests.training.alone import Alone, Move, descend, roll
-from tests.training.paced import Held
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -50,7 +49,6 @@ STEPS, H = 6, 3
 MOMENTUM = kit.Momentum(0.01, 0.5)
 NESTEROV = kit.Momentum(0.7, 0.9, use_nesterov=True)
 PLAIN = kit.GradientDescent(1.0)
-TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
 
 
 @pytest.fixture(scope="module")
@@ -112,29 +110,6 @@ def test_what_a_worker_offers_is_that_of_the_replay(
             assert same_bits(memory.gradients(), want)
 
 
-@pytest.mark.slow
-@for_each("topology", TOPOLOGIES)
-def test_all_topologies_have_the_bits_of_the_numpy_replay(
-    topology: str, cluster: LocalCluster
-) -> None:
-    run = begin(cluster, topology=topology).wait(20)
-
-    assert same_bits(run.params, expected())
-
-
-@pytest.mark.slow
-def test_a_training_that_switches_has_the_same_bits(cluster: LocalCluster) -> None:
-    step = Held()
-    run = begin(cluster, step, topology="ps", steps=12)
-    run.switch("mesh", at=4)
-    run.switch("ring", at=8)
-    step.go.set()
-    run.wait(20)
-
-    assert [epoch.topology for epoch in run.trace.epochs][-1] == "ring"
-    assert same_bits(run.params, expected(12))
-
-
 def test_the_parameters_become_the_mean_of_the_workers_by_default(
     cluster: LocalCluster,
 ) -> None:
@@ -168,15 +143,6 @@ def test_a_step_costs_the_bytes_of_the_formula_whatever_happens_before_it(
     for entry, other in zip(local.traffic, plain.traffic, strict=True):
         assert entry.sent == entry.formula_sent == other.sent
         assert entry.received == entry.formula_received == other.received
-
-
-@pytest.mark.slow
-def test_local_steps_in_pieces_have_the_bits_of_the_replay(
-    cluster: LocalCluster,
-) -> None:
-    for topology in ("ps", "mesh"):
-        run = begin(cluster, accumulate=2, topology=topology).wait(20)
-        assert same_bits(run.params, expected(pieces=2))
 
 
 def test_loss_and_measures_are_the_means_over_the_local_steps(

@@ -25,7 +25,7 @@ from kit.training.client.observer import Observer
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller
 from tests.training.paced import answer_with
-from tests.training.toy import BATCH, DATA, Params, fit, initial, quick_cluster
+from tests.training.toy import Params, begin, quick_cluster
 
 LEADER, OTHER = Task("worker", 0), Task("worker", 1)
 MANY = 1_000_000
@@ -69,14 +69,6 @@ def once(*tasks: Task) -> Callable[[Task, str], bool]:
         return False
 
     return is_busy
-
-
-def begin(
-    cluster: LocalCluster, step: Any = fit, steps: int = 6, **more: Any
-) -> kit.Run:
-    options: dict[str, Any] = {"steps": steps, "batch": BATCH, "cluster": cluster}
-    options |= more
-    return kit.train(step, initial(), DATA, **options)
 
 
 def assert_over_everywhere(cluster: LocalCluster, run: kit.Run) -> None:

@@ -22,13 +22,13 @@ from tests.training.backups import ranks
 from tests.training.backups import replayed as replayed_backups
 from tests.training.paced import always_one
 from tests.training.toy import (
-    BATCH,
-    DATA,
     Params,
+    begin,
     fit,
     initial,
     quick_cluster,
     same_bits,
+    trained,
 )
 
 STEPS = 24
@@ -61,12 +61,7 @@ def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> Non
     table.TABLE.pop("hub")
     with process_cluster(ps=0, worker=2) as cluster:
         register(Hub())
-        options: dict[str, Any] = {
-            "steps": 1_000_000,
-            "batch": BATCH,
-            "cluster": cluster,
-        }
-        run = kit.train(fit, initial(), DATA, topology="ring", **options)
+        run = begin(cluster, topology="ring", steps=1_000_000)
         with pytest.raises(InvalidArgumentError, match=MISSING):
             run.topology = "hub"
         run.stop()
@@ -76,13 +71,7 @@ def test_tasks_without_a_notebook_that_lack_it_say_where_to_register_it() -> Non
 
 
 def train(n_ps: int, step: Any = fit, **options: Any) -> kit.Run:
-    with quick_cluster(n_ps, 3) as cluster:
-        arguments: dict[str, Any] = {
-            "steps": STEPS,
-            "batch": BATCH,
-            "cluster": cluster,
-        } | options
-        return kit.train(step, initial(), DATA, **arguments).wait(30)
+    return trained(n_ps, 3, step, **{"steps": STEPS, **options})
 
 
 def updated(optimizer: Optimizer, n_updates: int) -> Params:
@@ -123,14 +112,8 @@ def test_a_training_becomes_asynchronous_on_it_and_goes_on_as_a_ring() -> None:
         return always_one(params, batch)
 
     with quick_cluster(1, 3) as cluster:
-        options: dict[str, Any] = {
-            "steps": STEPS,
-            "batch": BATCH,
-            "optimizer": optimizer,
-        }
-        run = kit.train(
-            held, initial(), DATA, topology="served", cluster=cluster, **options
-        )
+        how: dict[str, Any] = {"steps": STEPS, "optimizer": optimizer}
+        run = begin(cluster, held, topology="served", **how)
         run.switch(synchronous=False, at=8)
         run.switch("ring", synchronous=True, at=16)
         requested.set()

@@ -10,20 +10,15 @@ import pytest
 
 import kit
 from tests.cases import for_each
-from tests.training.toy import BATCH, DATA, X, fit, initial, quick_cluster
+from tests.training import toy
+from tests.training.toy import DATA, X, fit, initial, quick_cluster
 
 STEPS = 60
 
 
 def trained(step: Any, data: Any = DATA, **changes: Any) -> kit.Run:
-    how: dict[str, Any] = {
-        "optimizer": kit.GradientDescent(1e-4),
-        "sync": False,
-        "steps": STEPS,
-        "batch": BATCH,
-    } | changes
-    with quick_cluster(1, 3) as cluster:
-        return kit.train(step, initial(), data, cluster=cluster, **how).wait(30)
+    how: dict[str, Any] = {"optimizer": kit.GradientDescent(1e-4), "steps": STEPS}
+    return toy.trained(1, 3, step, data=data, sync=False, **how, **changes)
 
 
 def most_ahead(run: kit.Run) -> int:

@@ -10,7 +10,16 @@ import pytest
 
 import kit
 from kit.trace.traffic import TransferKind
-from tests.training.toy import BATCH, DATA, X, by_kind, fit, initial, quick_cluster
+from tests.training.toy import (
+    DATA,
+    X,
+    begin,
+    by_kind,
+    fit,
+    initial,
+    quick_cluster,
+    trained,
+)
 
 STEPS = 60
 SIZE = sum(value.nbytes for value in initial().values())
@@ -18,16 +27,7 @@ SIZE = sum(value.nbytes for value in initial().values())
 
 @pytest.mark.parametrize("n_ps", [1, 2])
 def test_exactly_the_wanted_updates_are_made_and_moved(n_ps: int) -> None:
-    with quick_cluster(n_ps, 3) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            sync=False,
-            steps=STEPS,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(20)
+    run = trained(n_ps, 3, sync=False, steps=STEPS)
 
     steps = run.trace.steps
     updates = steps[steps["examples"] > 0]
@@ -42,17 +42,7 @@ def test_exactly_the_wanted_updates_are_made_and_moved(n_ps: int) -> None:
 
 @pytest.mark.slow
 def test_staleness_is_what_others_did_in_between_and_the_loss_falls() -> None:
-    with quick_cluster(1, 3) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            optimizer=kit.GradientDescent(0.02),
-            sync=False,
-            steps=300,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(20)
+    run = trained(1, 3, optimizer=kit.GradientDescent(0.02), sync=False, steps=300)
 
     # A worker pulls right after its push, so what came between its updates is stale.
     last = dict.fromkeys(run.job.workers, -1)
@@ -99,16 +89,7 @@ def test_slow_worker_delays_no_other() -> None:
 @pytest.mark.parametrize("n_ps", [1, 2])
 def test_pause_and_resume_lose_no_update(n_ps: int) -> None:
     with quick_cluster(n_ps, 3) as cluster:
-        run = kit.train(
-            fit,
-            initial(),
-            DATA,
-            optimizer=kit.Adagrad(0.1),
-            sync=False,
-            steps=2000,
-            batch=BATCH,
-            cluster=cluster,
-        )
+        run = begin(cluster, optimizer=kit.Adagrad(0.1), sync=False, steps=2000)
         for _ in range(3):
             run.pause()
             run.advance(50)
@@ -128,16 +109,7 @@ def test_generator_steps_train_asynchronously_too() -> None:
         yield from gradients.items()
         return loss
 
-    with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            one_by_one,
-            initial(),
-            DATA,
-            sync=False,
-            steps=20,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(20)
+    run = trained(1, 2, one_by_one, sync=False, steps=20)
 
     assert run.step == 20
     assert all(np.isfinite(value).all() for value in run.params.values())
@@ -149,17 +121,9 @@ def test_the_parameters_hold_every_workers_updates(n_ps: int) -> None:
         return 0.0, {name: np.ones_like(value) for name, value in params.items()}
 
     rate = 2.0**-10  # exact, so the order of the updates does not matter
-    with quick_cluster(n_ps, 3) as cluster:
-        run = kit.train(
-            always_one,
-            initial(),
-            DATA,
-            optimizer=kit.GradientDescent(rate),
-            sync=False,
-            steps=64,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(30)
+    run = trained(
+        n_ps, 3, always_one, optimizer=kit.GradientDescent(rate), sync=False, steps=64
+    )
 
     for name, value in run.params.items():
         moved = np.float64(initial()[name]) - np.float64(value)

@@ -17,16 +17,11 @@ import pytest
 import kit
 from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
 from kit.testing.cluster import LocalCluster
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import Params, begin, fit, initial, replayed, same_bits
 
 pytestmark = pytest.mark.slow
 
 Step = Callable[[Params, Any], Any]
-
-
-def begin(cluster: LocalCluster, step: Step, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **options)
 
 
 def failure(run: kit.Run) -> KitError:

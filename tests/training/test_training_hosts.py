@@ -13,41 +13,18 @@ import kit
 from benchmarks.hosts import between_hosts
 from kit.exchange.topologies.topology import by_name
 from kit.trace.traffic import TransferKind
-from tests.training.toy import (
-    BATCH,
-    DATA,
-    fit,
-    initial,
-    quick_cluster,
-    replayed,
-    same_bits,
-)
+from tests.training.toy import begin, quick_cluster
 
 pytestmark = pytest.mark.slow
 
 IN_TURN = ["a", "a", "b", "a", "b"]  # the server's, then the workers'
 BY_HOST = ["a", "a", "a", "b", "b"]
-TOPOLOGIES = ["ps", "ring", "mesh", "ring-whole", "hierarchical"]
 
 
 def train(hosts: Sequence[str], topology: str, link: str = "") -> kit.Run:
     with quick_cluster(1, 4) as cluster:
         cluster.hosts = hosts
-        return kit.train(
-            *(fit, initial(), DATA),
-            steps=6,
-            batch=BATCH,
-            topology=topology,
-            link=link,
-            cluster=cluster,
-        ).wait(20)
-
-
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_wherever_the_tasks_are_the_bits_are_those_of_one_host(topology: str) -> None:
-    run = train(IN_TURN, topology)
-
-    assert same_bits(run.params, replayed(6, 4, kit.GradientDescent()))
+        return begin(cluster, steps=6, topology=topology, link=link).wait(20)
 
 
 def test_workers_of_a_host_stand_together() -> None:
@@ -77,22 +54,3 @@ def test_links_between_hosts_carry_what_the_formulas_say(
             result[link] = result.get(link, 0) + int(row["bytes"])
     assert result == {link: 6 * size for link, size in wanted.items()}
     assert len(result) == 2
-
-
-@pytest.mark.parametrize("both", [("ps", "hierarchical"), ("hierarchical", "ring")])
-def test_a_training_switches_to_it_and_from_it(both: tuple[str, str]) -> None:
-    with quick_cluster(1, 4) as cluster:
-        cluster.hosts = BY_HOST
-        run = kit.train(
-            *(fit, initial(), DATA),
-            steps=40,
-            batch=BATCH,
-            topology=both[0],
-            optimizer=kit.Adam(0.02),
-            cluster=cluster,
-        )
-        run.switch(both[1], at=30)
-        run.wait(20)
-
-    assert [epoch.topology for epoch in run.trace.epochs] == list(both)
-    assert same_bits(run.params, replayed(40, 4, kit.Adam(0.02)))

@@ -16,8 +16,8 @@ from tests.training.toy import (
     BATCH,
     DATA,
     Params,
+    begin,
     fit,
-    initial,
     quick_cluster,
     replayed,
     same_bits,
@@ -35,35 +35,6 @@ def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:
     return float(loss)
 
 
-def in_another_order(params: Params, batch: Any) -> Generator[Any, None, float]:
-    loss, gradients = fit(params, batch)
-    yield from gradients.items()
-    return float(loss)
-
-
-@pytest.mark.parametrize("step", [one_by_one, in_another_order])
-@pytest.mark.parametrize("topology", sorted(FIRST))
-@pytest.mark.parametrize("bucket_bytes", [0, 8])
-def test_yielded_gradients_give_the_same_bits(
-    step: Any, topology: str, bucket_bytes: int
-) -> None:
-    optimizer = kit.Momentum(0.05)
-    with quick_cluster(2, 3, bucket_bytes=bucket_bytes) as cluster:
-        run = kit.train(
-            step,
-            initial(),
-            DATA,
-            optimizer=optimizer,
-            topology=topology,
-            steps=5,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(10)
-
-    assert same_bits(run.params, replayed(5, 3, optimizer, bucket=bucket_bytes))
-    assert np.isfinite([record["loss"] for record in run.metrics]).all()
-
-
 @pytest.mark.parametrize("topology", sorted(FIRST))
 def test_first_bucket_travels_while_the_rest_computes(topology: str) -> None:
     def slow(params: Params, batch: Any) -> Generator[Any, None, float]:
@@ -77,13 +48,7 @@ def test_first_bucket_travels_while_the_rest_computes(topology: str) -> None:
     params = {name: np.zeros(64, np.float32) for name in ("first", "last")}
     with quick_cluster(1, 2, bucket_bytes=256) as cluster:
         run = kit.train(
-            slow,
-            params,
-            DATA,
-            topology=topology,
-            steps=4,
-            batch=BATCH,
-            cluster=cluster,
+            slow, params, DATA, topology=topology, steps=4, batch=BATCH, cluster=cluster
         ).wait(20)
 
     trace = run.trace
@@ -127,8 +92,6 @@ def test_step_may_yield_in_some_steps_only() -> None:
         return one_by_one(params, batch) if early else fit(params, batch)
 
     with quick_cluster() as cluster:
-        run = kit.train(
-            mixed, initial(), DATA, steps=4, batch=BATCH, cluster=cluster
-        ).wait(10)
+        run = begin(cluster, mixed, steps=4).wait(10)
 
     assert same_bits(run.params, replayed(4, 2, kit.GradientDescent()))

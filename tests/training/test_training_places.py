@@ -25,7 +25,6 @@ from tests.training.toy import (
 pytestmark = pytest.mark.slow
 
 TOPOLOGIES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
-OPTIMIZERS = [kit.GradientDescent(0.1), kit.Adam(0.02)]
 
 
 def writing(params: Params, batch: Any, grads: Params) -> float:
@@ -35,34 +34,11 @@ def writing(params: Params, batch: Any, grads: Params) -> float:
     return loss
 
 
-def one_by_one(
-    params: Params, batch: Any, *, grads: Params
-) -> Generator[str, None, float]:
-    loss, gradients = fit(params, batch)
-    for name in reversed(gradients):
-        np.copyto(grads[name], gradients[name])
-        yield name
-    return loss
-
-
 def train(step: Any, n_ps: int = 0, **changes: Any) -> kit.Run:
     bucket = changes.pop("bucket_bytes", 0)
     options: dict[str, Any] = {"steps": 5, "batch": BATCH, "topology": "ring"} | changes
     with quick_cluster(n_ps, 3, bucket_bytes=bucket) as cluster:
         return kit.train(step, initial(), DATA, cluster=cluster, **options).wait(20)
-
-
-@pytest.mark.parametrize("step", [writing, one_by_one])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda item: type(item).__name__)
-@pytest.mark.parametrize(
-    ("n_ps", "topology"), [(2, "ps"), (0, "ring"), (0, "ring-whole"), (0, "mesh")]
-)
-def test_written_gradients_give_the_bits_of_the_replay(
-    step: Any, optimizer: Any, n_ps: int, topology: str
-) -> None:
-    run = train(step, n_ps, optimizer=optimizer, topology=topology, bucket_bytes=8)
-
-    assert same_bits(run.params, replayed(5, 3, optimizer, bucket=8))
 
 
 def test_asynchronous_training_takes_written_gradients_too() -> None:

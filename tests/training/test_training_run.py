@@ -26,7 +26,7 @@ from kit.testing.task_process import until
 from kit.training.client.observer import Observer
 from kit.training.client.step_wait import StepWait
 from kit.wire.rpc import ReconnectingCaller
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import BATCH, Params, begin, fit, initial, replayed, same_bits
 
 MANY = 1_000_000
 SGD = kit.GradientDescent()
@@ -49,11 +49,6 @@ class Gate:
         if number >= self._first:
             assert self.open.wait(10)
         return fit(params, batch)
-
-
-def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {"steps": 6, "batch": BATCH, "cluster": cluster} | changes
-    return kit.train(step, initial(), DATA, **options)
 
 
 @contextmanager

@@ -10,53 +10,20 @@ import pytest
 
 import kit
 from kit.trace.traffic import Phase
-from tests.training.toy import BATCH, DATA, X, Y, fit, initial, quick_cluster, rows
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    X,
+    Y,
+    begin,
+    fit,
+    initial,
+    quick_cluster,
+    rows,
+)
 
-TRANSPORTS: dict[str, dict[str, Any]] = {
-    "shm": {},
-    "tcp": {"transport": "tcp", "insecure": True},
-    "aes-gcm": {"transport": "tcp"},
-}
-TLS = {"transport": "tcp", "encryption": "tls"}
 SIZE = sum(value.nbytes for value in initial().values())
 STEPS = 6
-
-
-def begin(cluster: Any, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {
-        "steps": STEPS,
-        "batch": BATCH,
-        "cluster": cluster,
-    } | changes
-    return kit.train(fit, initial(), DATA, **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("transport", sorted(TRANSPORTS))
-@pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole", "mesh"])
-@pytest.mark.parametrize("trace", [True, False])
-def test_meters_agree_with_the_formulas_to_the_byte(
-    transport: str, topology: str, trace: bool
-) -> None:
-    with quick_cluster(2, 3, trace=trace, **TRANSPORTS[transport]) as cluster:
-        run = begin(cluster, topology=topology).wait(20)
-
-    assert len(run.traffic) == 5
-    assert all(entry.agrees for entry in run.traffic), run.traffic
-    assert run.moved_once[0][1] == run.moved_once[0][2]
-    assert (len(run.trace.transfers) > 0) == trace
-    assert (len(run.trace.spans) > 0) == trace
-
-
-@pytest.mark.slow
-def test_parameters_have_the_same_bits_over_every_kind_of_link() -> None:
-    result = []
-    for over in (*TRANSPORTS.values(), TLS):
-        with quick_cluster(1, 2, **over) as cluster:
-            params = begin(cluster, topology="ring").wait(20).params
-        result.append({name: value.tobytes() for name, value in params.items()})
-
-    assert all(item == result[0] for item in result)
 
 
 @pytest.mark.slow

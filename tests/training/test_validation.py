@@ -141,6 +141,7 @@ class Remembering(ValidationHook):
             self.sizes.append(float(abs(params["w"]).sum()))
             return fit(params, data)[0]
 
+        self.measure = measure
         super().__init__(measure, HELD_OUT, every=1)
 
 
@@ -152,7 +153,7 @@ def test_hook_refers_to_itself_and_to_what_it_shares_also_in_the_task() -> None:
     there = pickle.loads(dumps(hooks, "the hooks", None, hooks.reducer()))
 
     a, b = there
-    a._function(initial(), HELD_OUT)
+    a.measure(initial(), HELD_OUT)
 
     assert a.sizes == [float(abs(initial()["w"]).sum())]
     assert a.sizes is b.sizes

@@ -59,7 +59,7 @@ class Hasty(kit.GradientDescent):
 
     def _update(self, v: Any, g: Any, slots: Any, out: Any, *_: Any) -> None:
         out[...] = v
-        out -= g * v.dtype.type(0.1)
+        out -= g * v.dtype.type(0.002)
 
 
 def rows(step: int, batch: int = BATCH, seed: int = 0) -> Array:
@@ -116,13 +116,7 @@ def replayed(
         optimizer.apply(flat, np.ascontiguousarray(mean).ravel(), slots, out, step)
         return out.reshape(value.shape)
 
-    return replay.train(
-        initial(),
-        steps,
-        of_workers or plain,
-        update,
-        bucket,
-    )
+    return replay.train(initial(), steps, of_workers or plain, update, bucket)
 
 
 def by_kind(run: kit.Run, kind: TransferKind) -> int:
@@ -153,6 +147,20 @@ def quick_cluster(
         local_cluster(ps, worker, settings=chosen) as cluster,
     ):
         yield cluster
+
+
+def begin(
+    cluster: Any, step: Any = fit, *, data: Any = DATA, **changes: Any
+) -> kit.Run:
+    """Begin to train the toy: six steps, if nothing else is said."""
+    options: dict[str, Any] = {"steps": 6, "batch": BATCH} | changes
+    return kit.train(step, initial(), data, cluster=cluster, **options)
+
+
+def trained(n_ps: int, n_workers: int, step: Any = fit, **changes: Any) -> kit.Run:
+    """Train the toy to its end, on a cluster of its own."""
+    with quick_cluster(n_ps, n_workers) as cluster:
+        return begin(cluster, step, **changes).wait(30)
 
 
 def share(examples: Any) -> float:
