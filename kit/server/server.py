@@ -39,6 +39,7 @@ from kit.settings import Settings, current
 from kit.spec import ClusterSpec
 from kit.task import Task
 from kit.training.client.run import Run
+from kit.training.core.axes import OneGeneration
 from kit.training.core.job import Job, Work
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Hello, Role
@@ -298,7 +299,7 @@ class Server:
                 "cannot go on elsewhere. Leave it out."
             )
         # Nor does one come back: each program is begun by itself.
-        return self._rendezvous.launch(replace(job, generation=None), work)
+        return self._rendezvous.launch(replace(job, generation=OneGeneration()), work)
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait until the server is stopped.
