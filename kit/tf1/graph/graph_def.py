@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -43,22 +43,20 @@ _NUMBERED = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE", "FLOAT16": "HALF"}
 class TensorProto(CheckedMessage):
     """A constant: the bytes of its elements in order; texts and one number as such."""
 
-    FIELDS: ClassVar = {
-        "dtype": DataType,
-        "tensor_shape": TensorShapeProto,
-        "tensor_content": bytes,
-        "float_val": [float],
-        "double_val": [float],
-        "int_val": [int],
-        "string_val": [bytes],
-        "int64_val": [int],
-        "bool_val": [bool],
-        "half_val": [int],
-        "scomplex_val": [float],
-        "dcomplex_val": [float],
-        "uint32_val": [int],
-        "uint64_val": [int],
-    }
+    dtype: Annotated[int, DataType]
+    tensor_shape: TensorShapeProto
+    tensor_content: bytes
+    float_val: list[float]
+    double_val: list[float]
+    int_val: list[int]
+    string_val: list[bytes]
+    int64_val: list[int]
+    bool_val: list[bool]
+    half_val: list[int]
+    scomplex_val: list[float]
+    dcomplex_val: list[float]
+    uint32_val: list[int]
+    uint64_val: list[int]
 
 
 # The field for single values of a dtype, by the dtype's name.
@@ -75,26 +73,26 @@ VALUES = {
 class ListValue(CheckedMessage):
     """Several values of one type."""
 
-    FIELDS: ClassVar = {
-        **{"s": [bytes], "i": [int], "f": [float], "b": [bool]},
-        **{"type": [DataType], "shape": [TensorShapeProto]},
-    }
+    s: list[bytes]
+    i: list[int]
+    f: list[float]
+    b: list[bool]
+    type: list[Annotated[int, DataType]]
+    shape: Repeated[TensorShapeProto]
 
 
 class AttrValue(CheckedMessage):
     """One attribute, in one of the fields."""
 
-    IS_ONE_OF: ClassVar = True
-    FIELDS: ClassVar = {
-        "list": ListValue,
-        "s": bytes,
-        "i": int,
-        "f": float,
-        "b": bool,
-        "type": DataType,
-        "shape": TensorShapeProto,
-        "tensor": TensorProto,
-    }
+    IS_ONE_OF = True
+    list: ListValue
+    s: bytes
+    i: int
+    f: float
+    b: bool
+    type: Annotated[int, DataType]
+    shape: TensorShapeProto
+    tensor: TensorProto
 
 
 def attrs_of(op: Op) -> dict[str, AttrValue]:

@@ -1,15 +1,18 @@
 """Classes with checked fields, in place of the original's protobuf messages.
 
-Pure. A message has the fields that its class declares and no others:
+Pure. A message has the fields that its class annotates and no others:
 
-    class Options(Message):
-        FIELDS = {"growth": bool, "names": [str], "counts": {str: int}, "gpu": Gpu}
+    class Options(CheckedMessage):
+        growth: bool
+        names: list[str]
+        gpu: Gpu
 
     bool, int, float, str   a value; its default is False, 0, 0.0 or ''
     bytes                   the same; its default is b''
-    a class of `Choice`     a number that has a name
-    [str]                   a list of values
-    {str: int}              a dict
+    Annotated[int, Level]   a number that has a name, by a class of `Choice`
+    list[str]               a list of values
+    Repeated[Gpu]           a list of messages
+    dict[str, int]          a dict
     a message class         a message inside
 
 `str(message)` is its text; `from_text` reads that of messages of values and lists.
@@ -18,11 +21,22 @@ Pure. A message has the fields that its class declares and no others:
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Self, TypeVar
+from inspect import get_annotations
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from kit.protobuf_text import TextReader, quoted
 
 MessageT = TypeVar("MessageT", bound="CheckedMessage")
+ItemT = TypeVar("ItemT")
 
 
 class Choice(int):
@@ -42,6 +56,10 @@ class CheckedMessage:
     FIELDS: ClassVar[dict[str, Any]] = {}
     # Whether just one field is set, which is then written even with its default.
     IS_ONE_OF: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls.FIELDS = {name: _kind_of(hints[name]) for name in get_annotations(cls)}
 
     def __init__(self, **fields: Any) -> None:
         """Fill the fields given; raises `ValueError` for one that does not exist."""
@@ -181,20 +199,30 @@ def _copied(value: Any) -> Any:
     return [*map(_copied, value)] if type(value) is list else copy.deepcopy(value)
 
 
-class Repeated(list[Any]):
+class Repeated(list[ItemT]):
     """The values of a repeated field of messages, to which `add` appends a new one."""
 
-    def __init__(self, kind: type, values: Any = ()) -> None:
+    def __init__(self, kind: type[ItemT], values: Any = ()) -> None:
         super().__init__(values)
         self._kind = kind
 
-    def add(self, **fields: Any) -> Any:
+    def add(self, **fields: Any) -> ItemT:
         """Append a new message with these fields, and return it."""
         self.append(self._kind(**fields))
         return self[-1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Repeated, (self._kind, list(self))
+
+
+def _kind_of(hint: Any) -> Any:
+    """Return what is annotated as `FIELDS` has it: [str] for a list, {str: int}."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is dict:
+        return dict([parts])
+    if kind is Annotated:
+        return parts[1]
+    return [_kind_of(parts[0])] if parts else hint
 
 
 def _is_message(kind: Any) -> bool:

@@ -6,11 +6,11 @@ Chrome trace each device is a process; what overlaps goes to another thread of i
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kit.session.client.metadata import RunMetadata as NativeMetadata
 from kit.tf1.graph.graph_def import GraphDef, NodeDef
-from kit.tf1.graph.message import CheckedMessage
+from kit.tf1.graph.message import CheckedMessage, Repeated
 from kit.tf1.session.config import RunOptions
 from kit.trace.events import lanes
 
@@ -20,36 +20,36 @@ _MICROS = 1_000_000
 class NodeExecStats(CheckedMessage):
     """When one node ran; `rel` counts from its own start."""
 
-    FIELDS: ClassVar = {
-        "node_name": str,
-        "all_start_micros": int,
-        "op_start_rel_micros": int,
-        "op_end_rel_micros": int,
-        "all_end_rel_micros": int,
-        "timeline_label": str,
-        "scheduled_micros": int,
-        "thread_id": int,
-        "all_start_nanos": int,
-        "all_end_rel_nanos": int,
-    }
+    node_name: str
+    all_start_micros: int
+    op_start_rel_micros: int
+    op_end_rel_micros: int
+    all_end_rel_micros: int
+    timeline_label: str
+    scheduled_micros: int
+    thread_id: int
+    all_start_nanos: int
+    all_end_rel_nanos: int
 
 
 class DeviceStepStats(CheckedMessage):
     """What ran on one device."""
 
-    FIELDS: ClassVar = {"device": str, "node_stats": [NodeExecStats]}
+    device: str
+    node_stats: Repeated[NodeExecStats]
 
 
 class StepStats(CheckedMessage):
     """What ran on all devices."""
 
-    FIELDS: ClassVar = {"dev_stats": [DeviceStepStats]}
+    dev_stats: Repeated[DeviceStepStats]
 
 
 class RunMetadata(CheckedMessage):
     """Filled by a run with `RunOptions(trace_level=RunOptions.FULL_TRACE)`."""
 
-    FIELDS: ClassVar = {"step_stats": StepStats, "partition_graphs": [GraphDef]}
+    step_stats: StepStats
+    partition_graphs: Repeated[GraphDef]
 
 
 def wants_metadata(options: RunOptions | None) -> bool:

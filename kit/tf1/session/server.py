@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import copy
 import threading
-from typing import Any, ClassVar
+from typing import Any
 
 from kit.cluster_def import ClusterDef
 from kit.errors import (
@@ -33,15 +33,13 @@ _PORTS = 65_536
 class ServerDef(CheckedMessage):
     """Which task of which cluster a server is, and its configuration."""
 
-    FIELDS: ClassVar = {
-        "cluster": ClusterDef,
-        "job_name": str,
-        "task_index": int,
-        "default_session_config": ConfigProto,
-        "protocol": str,
-        "port": int,
-        "replica": int,
-    }
+    cluster: ClusterDef
+    job_name: str
+    task_index: int
+    default_session_config: ConfigProto
+    protocol: str
+    port: int
+    replica: int
 
 
 class Server:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from kit.tf1.graph.message import CheckedMessage
+from kit.tf1.graph.message import CheckedMessage, Repeated
 
 
 def _known(combine: Callable[[Any, Any], Any]) -> Any:
@@ -131,13 +131,15 @@ def dimension_value(dimension: Any) -> Any:
 class Dim(CheckedMessage):
     """One size; -1 if it is unknown."""
 
-    FIELDS: ClassVar = {"size": int, "name": str}
+    size: int
+    name: str
 
 
 class TensorShapeProto(CheckedMessage):
     """A shape."""
 
-    FIELDS: ClassVar = {"dim": [Dim], "unknown_rank": bool}
+    dim: Repeated[Dim]
+    unknown_rank: bool
     Dim = Dim
 
 

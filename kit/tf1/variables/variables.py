@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kit.graph.op import IndexedSlices
 from kit.graph.static import is_known
@@ -67,27 +67,23 @@ class SaveSliceInfo(NamedTuple):
 class SaveSliceInfoDef(CheckedMessage):
     """Which part of a whole a variable is."""
 
-    FIELDS: ClassVar = {
-        "full_name": str,
-        "full_shape": [int],
-        "var_offset": [int],
-        "var_shape": [int],
-    }
+    full_name: str
+    full_shape: list[int]
+    var_offset: list[int]
+    var_shape: list[int]
 
 
 class VariableDef(CheckedMessage):
     """The names of a variable's operations, and how it is used."""
 
-    FIELDS: ClassVar = {
-        "variable_name": str,
-        "initial_value_name": str,
-        "initializer_name": str,
-        "snapshot_name": str,
-        "save_slice_info_def": SaveSliceInfoDef,
-        "trainable": bool,
-        "synchronization": int,
-        "aggregation": int,
-    }
+    variable_name: str
+    initial_value_name: str
+    initializer_name: str
+    snapshot_name: str
+    save_slice_info_def: SaveSliceInfoDef
+    trainable: bool
+    synchronization: int
+    aggregation: int
 
 
 def _scattering(op_type: str, doc: str) -> Callable[..., Any]:

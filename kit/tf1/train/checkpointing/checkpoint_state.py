@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from kit.checkpoint.bundle import exists, files_of
 from kit.checkpoint.files import replace_file
@@ -63,12 +63,10 @@ _MOST_BYTES = 1 << 22  # some 30,000 checkpoints
 class CheckpointState(CheckedMessage):
     """The contents of the file."""
 
-    FIELDS: ClassVar[dict[str, Any]] = {
-        "model_checkpoint_path": str,
-        "all_model_checkpoint_paths": [str],
-        "all_model_checkpoint_timestamps": [float],
-        "last_preserved_timestamp": float,
-    }
+    model_checkpoint_path: str
+    all_model_checkpoint_paths: list[str]
+    all_model_checkpoint_timestamps: list[float]
+    last_preserved_timestamp: float
 
 
 def generate_checkpoint_state_proto(

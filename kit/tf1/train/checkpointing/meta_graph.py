@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from kit.checkpoint.files import replace_file
 from kit.errors import InvalidArgumentError, ProtocolError
@@ -30,30 +30,28 @@ from kit.tf1.variables.variables import Variable, VariableDef
 
 
 class _Names(CheckedMessage):
-    FIELDS: ClassVar = {"value": [str]}
+    value: list[str]
 
 
 class _Bytes(CheckedMessage):
-    FIELDS: ClassVar = {"value": [bytes]}
+    value: list[bytes]
 
 
 class _Ints(CheckedMessage):
-    FIELDS: ClassVar = {"value": [int]}
+    value: list[int]
 
 
 class _Floats(CheckedMessage):
-    FIELDS: ClassVar = {"value": [float]}
+    value: list[float]
 
 
 class CollectionDef(CheckedMessage):
     """The values of a collection, in one of the fields."""
 
-    FIELDS: ClassVar = {
-        "node_list": _Names,
-        "bytes_list": _Bytes,
-        "int64_list": _Ints,
-        "float_list": _Floats,
-    }
+    node_list: _Names
+    bytes_list: _Bytes
+    int64_list: _Ints
+    float_list: _Floats
 
     def WhichOneof(self, oneof_group: str) -> str | None:
         """Return the name of the field that has the values."""
@@ -63,12 +61,10 @@ class CollectionDef(CheckedMessage):
 class MetaInfoDef(CheckedMessage):
     """What wrote a graph."""
 
-    FIELDS: ClassVar = {
-        "meta_graph_version": str,
-        "tags": [str],
-        "tensorflow_version": str,
-        "tensorflow_git_version": str,
-    }
+    meta_graph_version: str
+    tags: list[str]
+    tensorflow_version: str
+    tensorflow_git_version: str
 
 
 @dataclass(repr=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,15 +36,13 @@ class CheckpointFormatVersion(Choice):
 class SaverDef(CheckedMessage):
     """The names of a saver's operations, and what it keeps."""
 
-    FIELDS: ClassVar[dict[str, Any]] = {
-        "filename_tensor_name": str,
-        "save_tensor_name": str,
-        "restore_op_name": str,
-        "max_to_keep": int,
-        "sharded": bool,
-        "keep_checkpoint_every_n_hours": float,
-        "version": CheckpointFormatVersion,
-    }
+    filename_tensor_name: str
+    save_tensor_name: str
+    restore_op_name: str
+    max_to_keep: int
+    sharded: bool
+    keep_checkpoint_every_n_hours: float
+    version: Annotated[int, CheckpointFormatVersion]
     CheckpointFormatVersion = CheckpointFormatVersion
     LEGACY, V1, V2 = 0, 1, 2
 

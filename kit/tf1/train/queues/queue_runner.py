@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from kit.errors import (
     KitError,
@@ -128,13 +128,11 @@ class QueueThreads:
 class QueueRunnerDef(CheckedMessage):
     """A queue runner by the names of its operations."""
 
-    FIELDS: ClassVar = {
-        "queue_name": str,
-        "enqueue_op_name": [str],
-        "close_op_name": str,
-        "cancel_op_name": str,
-        "queue_closed_exception_types": [int],
-    }
+    queue_name: str
+    enqueue_op_name: list[str]
+    close_op_name: str
+    cancel_op_name: str
+    queue_closed_exception_types: list[int]
 
 
 class QueueRunner:
