@@ -23,12 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kit.checkpoint.files import FILES, Files, refused, remove_tree, write_file
 from kit.checkpoint.manifest import NAME, Manifest
 from kit.checkpoint.pieces import SUFFIX, Array, Piece, write_shard
-from kit.checkpoint.reading import (
-    looks_good,
-    looks_whole,
-    read_all,
-    read_manifest,
-)
+from kit.checkpoint.reading import looks_good, looks_whole, read_all, read_manifest
 from kit.errors import CheckpointFailed, InvalidArgumentError, KitError, NotFoundError
 
 # --------------------------------------------------------------------------------------
@@ -118,12 +113,7 @@ Loaded: TypeAlias = tuple[FoundCheckpoint, dict[str, Array]]
 class Folder:
     """The checkpoints of one training, oldest first."""
 
-    def __init__(
-        self,
-        path: str | Path,
-        keep: int = 5,
-        files: Files = FILES,
-    ) -> None:
+    def __init__(self, path: str | Path, keep: int = 5, files: Files = FILES) -> None:
         """`keep` is how many stay when a new one is there, at least 2.
 
         Touches nothing yet. Raises `InvalidArgumentError` for a lower `keep`: the only

@@ -17,12 +17,7 @@ from typing import Any, Final
 from kit.errors import FailedPreconditionError
 from kit.exchange.compression.clipping import ClipByNorm
 from kit.exchange.compression.compressor import Compressor
-from kit.exchange.compression.gathering import (
-    Krum,
-    MajorityVote,
-    Median,
-    TrimmedMean,
-)
+from kit.exchange.compression.gathering import Krum, MajorityVote, Median, TrimmedMean
 from kit.exchange.compression.loss_scale import LossScale
 from kit.exchange.compression.power_sgd import PowerSGD
 from kit.exchange.compression.quantization import Float16, Int8

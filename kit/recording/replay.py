@@ -12,18 +12,11 @@ import numpy as np
 
 from kit.arithmetic import differences, here, libraries
 from kit.crc import digest
-from kit.errors import (
-    AbortedError,
-    FailedPreconditionError,
-    OutOfRangeError,
-)
+from kit.errors import AbortedError, FailedPreconditionError, OutOfRangeError
 from kit.exchange.compression.compressor import Compressor
 from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.memory import Array
-from kit.exchange.stepping.stepped_exchange import (
-    SteppedExchange,
-    SteppedMessage,
-)
+from kit.exchange.stepping.stepped_exchange import SteppedExchange, SteppedMessage
 from kit.graph.array_protocol import ArrayProtocol
 from kit.handles import handle, names_its_arguments
 from kit.recording.content import Content

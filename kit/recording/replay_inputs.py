@@ -27,12 +27,7 @@ from kit.recording.facts import (
     step_difference,
     step_facts,
 )
-from kit.recording.own_objects import (
-    COMPRESS,
-    made_again,
-    object_facts,
-    ours,
-)
+from kit.recording.own_objects import COMPRESS, made_again, object_facts, ours
 from kit.recording.stored_step import unpickled
 from kit.training.core.job import Job, Work
 from kit.training.features.graph_step.loss import work_of

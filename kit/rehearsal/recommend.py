@@ -17,13 +17,7 @@ from kit.handles import names_its_arguments
 from kit.markup import Html, in_cell, rows_table
 from kit.rehearsal.rehearsal import Rehearsal, time_text
 from kit.rehearsal.rehearse import Supposed, play, rates_of
-from kit.rehearsal.sizes import (
-    Compute,
-    Hosts,
-    Sizes,
-    compute_of,
-    tasks_of,
-)
+from kit.rehearsal.sizes import Compute, Hosts, Sizes, compute_of, tasks_of
 from kit.task import Task
 from kit.training.arguments import whole
 from kit.training.core.job import Job

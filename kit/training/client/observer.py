@@ -30,13 +30,7 @@ from kit.training.client.ending import Ending, note_silent
 from kit.training.client.facts import TrainingFacts, closed, over
 from kit.training.client.newest import Dial, Newest, dial_in
 from kit.training.client.telling import Teller, task_lines
-from kit.training.client.watched import (
-    Once,
-    Watched,
-    cause,
-    take_gathered,
-    unwatchable,
-)
+from kit.training.client.watched import Once, Watched, cause, take_gathered, unwatchable
 from kit.training.core.job import Job
 from kit.training.core.log import check_command
 from kit.wire.rpc import Caller, ReconnectingCaller

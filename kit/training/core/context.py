@@ -149,11 +149,7 @@ class Services(Protocol):
         """What frames carry to distinguish clusters."""
 
     def streams(
-        self,
-        job: Job,
-        dialled: Sequence[int],
-        awaited: Sequence[int],
-        deadline: float,
+        self, job: Job, dialled: Sequence[int], awaited: Sequence[int], deadline: float
     ) -> dict[int, Stream]:
         """Return data streams to other members: to some that we dial, and to others.
 

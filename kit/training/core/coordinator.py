@@ -17,21 +17,11 @@ from functools import partial
 from typing import Any, Final
 
 from kit import arithmetic
-from kit.errors import (
-    Fenced,
-    KitError,
-    PeerLost,
-    UnavailableError,
-)
+from kit.errors import Fenced, KitError, PeerLost, UnavailableError
 from kit.exchange.topologies.topology import by_name, steps_to_all
 from kit.features import load
 from kit.training.core import failures
-from kit.training.core.agreement import (
-    Agreement,
-    BoundaryReply,
-    Verdict,
-    halting,
-)
+from kit.training.core.agreement import Agreement, BoundaryReply, Verdict, halting
 from kit.training.core.conflicts import check_change
 from kit.training.core.digests import DigestReport
 from kit.training.core.failures import Damage, Latecomers, Stopping, Suspicions

@@ -25,11 +25,7 @@ from kit.exchange.compression.stages import StageSpecs
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group, Owned, Plan, by_host
 from kit.exchange.topologies.parameter_placement import place
-from kit.exchange.topologies.topology import (
-    Topology,
-    Traffic,
-    by_name,
-)
+from kit.exchange.topologies.topology import Topology, Traffic, by_name
 from kit.features import load
 from kit.message_fields import (
     anything,

@@ -445,11 +445,7 @@ class DecisionLog:
         return cls(Decisions(**values), **at)
 
 
-_FIELDS: Final = {
-    **fields_of(Decisions),
-    "generation": whole(0),
-    "position": whole(0),
-}
+_FIELDS: Final = {**fields_of(Decisions), "generation": whole(0), "position": whole(0)}
 
 
 # --------------------------------------------------------------------------------------

@@ -20,12 +20,7 @@ from functools import partial
 from typing import Any
 
 from kit.arithmetic import bound_to
-from kit.errors import (
-    DeadlineExceededError,
-    KitError,
-    LinkLost,
-    UnavailableError,
-)
+from kit.errors import DeadlineExceededError, KitError, LinkLost, UnavailableError
 from kit.exchange.group.linked_member import LinkedMember, deadline_in
 from kit.faults.history import History
 from kit.features import load

@@ -180,10 +180,7 @@ _REPORTS: Final = list_of(read_as(_REPORT, DigestReport.from_plain))
 _READ: Final = row_of(whole(0), whole(0), whole(0), whole(-1), whole(0, 2**32 - 1))
 _DATA: Final = list_of(read_as(_READ, DataReport.from_plain))
 BEAT: Final = MemberQuestion(
-    "beat",
-    {"digests": optional(_REPORTS), "data": optional(_DATA)},
-    _beat,
-    HEARTBEAT,
+    "beat", {"digests": optional(_REPORTS), "data": optional(_DATA)}, _beat, HEARTBEAT
 )
 FAIL: Final = MemberQuestion("fail", {"error": ERROR}, _fail, FAILURE, waits=True)
 LEAVE: Final = MemberQuestion("leave", {}, TrainingCoordinator.leave, NOTHING)
@@ -291,11 +288,7 @@ class OverLinks(CoordinatorClient):
     """
 
     def __init__(
-        self,
-        run: str,
-        member: int,
-        dial: Callable[..., Caller],
-        settings: Settings,
+        self, run: str, member: int, dial: Callable[..., Caller], settings: Settings
     ) -> None:
         """`dial` reaches the coordinator before a point of the monotonic clock.
 

@@ -24,9 +24,7 @@ from collections.abc import Collection, Sequence
 from kit.errors import InternalError
 from kit.exchange.execution.bound_operations import Update
 from kit.exchange.layout import Layout, Range, intersect
-from kit.exchange.plan import (
-    chain,
-)
+from kit.exchange.plan import chain
 from kit.exchange.ports.memory import Array
 from kit.training.core.job import Job
 from kit.training.data.splits import split_bounds

@@ -18,12 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.exchange.execution.bound_operations import (
-    Binder,
-    BoundOp,
-    BoundUpdate,
-    Post,
-)
+from kit.exchange.execution.bound_operations import Binder, BoundOp, BoundUpdate, Post
 from kit.exchange.layout import Range
 from kit.exchange.plan import SELF, Op, Receive, Send, Term
 from kit.exchange.ports.memory import Array, is_apart
