@@ -9,12 +9,12 @@ differ; the exchange of that step gives the message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product, zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from kit.training.core.terms import difference, terms_of
 from kit.training.optimizers.rule import Optimizer
 
 _FAR: Final = 1 << 62
+Key = TypeVar("Key", int, tuple[int, int], tuple[int, str, int])
 _WEAK: Final = ("configuration", "length")  # they change no bit
-Found = tuple[int, str, str, str]  # step, task, what, and in words
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,12 @@ def diff(
             f"{first.name} and {other.name} cannot be compared step by step: {said}."
         )
     facts = tuple(_facts(first, other))
-    evidence = _evidence(first, other)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
     inputs = [
         _maybe_given(content, step, data, own, trust_step=trust_step)
         for content in (first, other)
     ]
-    difference_found = _from(evidence)
+    difference_found = _evidence(first, other)
     # Given the same, both would be computed again to the same bits.
     if facts and None not in inputs and difference_found.what != "order":
         computed = _side_by_side(first, other, inputs)
@@ -193,7 +192,7 @@ def _arithmetic(a: Content, other: Content) -> Iterator[str]:
 # Where the records differ.
 
 
-def _evidence(first: Content, other: Content) -> Found | None:
+def _evidence(first: Content, other: Content) -> Difference:
     """Return the first difference that the records show."""
     evidence = [
         *_orders(first, other),
@@ -205,12 +204,22 @@ def _evidence(first: Content, other: Content) -> Found | None:
     if first.n_done != other.n_done:
         at = min(first.n_done, other.n_done)
         text = f"the first has {first.n_done} steps and the second {other.n_done}"
-        evidence.append((at, "", "length", text))
+        evidence.append(Difference(at, "", "length", text=text))
     # What changes no bit counts only where nothing else differs.
-    return min(evidence, key=lambda each: (each[2] in _WEAK, each[0]), default=None)
+    return min(
+        evidence,
+        key=lambda each: (each.what in _WEAK, _step(each)),
+        default=Difference(),
+    )
 
 
-def _orders(content_a: Content, other: Content) -> Iterator[Found]:
+def _first_unequal(first: Mapping[Key, Any], second: Mapping[Key, Any]) -> list[Key]:
+    """Return the first of their keys under which two have different values, if any."""
+    keys = first.keys() & second.keys()
+    return sorted(key for key in keys if first[key] != second[key])[:1]
+
+
+def _orders(content_a: Content, other: Content) -> Iterator[Difference]:
     both = [
         {
             (stretch.begin, server): order_of[stretch.row.number, server]
@@ -232,32 +241,33 @@ def _orders(content_a: Content, other: Content) -> Iterator[Found]:
                     f"{names[server]} took the push of {names[first]} in the first and "
                     f"that of {names[second]} in the second"
                 )
-                yield begin + offset, names[server], "order", text
+                yield Difference(begin + offset, names[server], "order", text=text)
                 break
 
 
-def _contributors(content_a: Content, other: Content) -> Iterator[Found]:
-    first, second = pushed(content_a), pushed(other)
+def _contributors(content_a: Content, other: Content) -> Iterator[Difference]:
+    first, second = (
+        {step: row.counted for step, row in pushed(content).items()}
+        for content in (content_a, other)
+    )
     names = [task.short for task in content_a.job.tasks]
-    for step in sorted(first.keys() & second.keys()):
-        pair = [first[step].counted, second[step].counted]
-        if pair[0] != pair[1]:
-            said = [", ".join(names[worker] for worker in sorted(own)) for own in pair]
-            text = f"it was made of {said[0]} in the first and {said[1]} in the second"
-            yield step, "", "contributors", text
-            return
+    for step in _first_unequal(first, second):
+        said = [
+            ", ".join(names[worker] for worker in sorted(counted))
+            for counted in (first[step], second[step])
+        ]
+        text = f"it was made of {said[0]} in the first and {said[1]} in the second"
+        yield Difference(step, "", "contributors", text=text)
 
 
-def _losses(content_a: Content, other: Content) -> Iterator[Found]:
+def _losses(content_a: Content, other: Content) -> Iterator[Difference]:
     first, second = (_losses_of(content) for content in (content_a, other))
-    for step, task in sorted(first.keys() & second.keys()):
-        if first[step, task] != second[step, task]:
-            name = content_a.job.tasks[task].short
-            bits = np.array([first[step, task], second[step, task]])
-            here, there = bits.view(np.float64).tolist()
-            text = f"{name} has the loss {here!r} in the first and {there!r} in the"
-            yield step, name, "loss", f"{text} second"
-            return
+    for step, task in _first_unequal(first, second):
+        name = content_a.job.tasks[task].short
+        bits = np.array([first[step, task], second[step, task]])
+        here, there = bits.view(np.float64).tolist()
+        text = f"{name} has the loss {here!r} in the first and {there!r} in the second"
+        yield Difference(step, name, "loss", text=text)
 
 
 def _losses_of(content: Content) -> dict[tuple[int, int], int]:
@@ -269,44 +279,29 @@ def _losses_of(content: Content) -> dict[tuple[int, int], int]:
     return dict(zip(keys, bits, strict=True))
 
 
-def _digests(content_a: Content, other: Content) -> Iterator[Found]:
-    first, second = (_digests_of(content) for content in (content_a, other))
-    for step in sorted(first.keys() & second.keys()):
-        for key in sorted(first[step].keys() & second[step].keys()):
-            if first[step][key] != second[step][key]:
-                name = content_a.job.tasks[key[1]].short
-                text = (
-                    f"the parameters that {name} updates differ after {step} steps, "
-                    f"and were equal after {_last_equal(first, second, step)}"
-                )
-                # The step before has made them.
-                yield max(0, step - 1), name, "parameters", text
-                return
+def _digests(content_a: Content, other: Content) -> Iterator[Difference]:
+    # By the topology that cuts the shares, too: others may have other shares.
+    first, second = (
+        {
+            (step, row.plain_topology, writer): value
+            for step, rows in digests(content).items()
+            for row, writer, value in rows
+        }
+        for content in (content_a, other)
+    )
+    for key in _first_unequal(first, second):
+        step, _, writer = key
+        name = content_a.job.tasks[writer].short
+        equal = [each for each, *_ in first.keys() & second.keys() if each < step]
+        text = (
+            f"the parameters that {name} updates differ after {step} steps, "
+            f"and were equal after {max(equal, default=0)}"
+        )
+        # The step before has made them.
+        yield Difference(max(0, step - 1), name, "parameters", text=text)
 
 
-def _digests_of(content: Content) -> dict[int, dict[tuple[str, int], int]]:
-    """Return by step the digests, by the topology that cuts the shares and the writer.
-
-    Other topologies may have other shares.
-    """
-    return {
-        step: {(row.plain_topology, writer): value for row, writer, value in rows}
-        for step, rows in digests(content).items()
-    }
-
-
-def _last_equal(first: Any, second: Any, before: int) -> int:
-    equal = [
-        step
-        for step in first.keys() & second.keys()
-        if step < before
-        and (keys := first[step].keys() & second[step].keys())
-        and all(first[step][key] == second[step][key] for key in keys)
-    ]
-    return max(equal, default=0)
-
-
-def _configurations(left: Content, other: Content) -> Iterator[Found]:
+def _configurations(left: Content, other: Content) -> Iterator[Difference]:
     pair = [stretches(content.epochs, content.n_done) for content in (left, other)]
     for first, second in zip_longest(*pair):
         rows = [
@@ -320,7 +315,7 @@ def _configurations(left: Content, other: Content) -> Iterator[Found]:
                 for row in rows
             ]
             text = f"the first goes on with {said[0]} and the second with {said[1]}"
-            yield at, "", "configuration", text
+            yield Difference(at, "", "configuration", text=text)
             return
 
 
@@ -431,13 +426,6 @@ def _message(
 
 # --------------------------------------------------------------------------------------
 # In words.
-
-
-def _from(evidence: Found | None) -> Difference:
-    if evidence is None:
-        return Difference()
-    step, task, what, text = evidence
-    return Difference(step, task, what, text=text)
 
 
 def _worded(

@@ -42,8 +42,6 @@ from kit.training.core.terms import text_of
 from kit.training.optimizers import rules
 from kit.training.optimizers.rule import Optimizer, Slot
 
-OPTIMIZER: Final = "optimizer"
-OUTER: Final = "outer"
 COMPRESS: Final = "compress"  # as the arguments of `kit.train` are called
 _OURS: Final = (
     *(TopK, PowerSGD, Float16, Int8, ClipByNorm),
