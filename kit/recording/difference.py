@@ -28,7 +28,7 @@ from kit.recording.facts import code_difference, data_difference, step_differenc
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.recomputation import Recomputation
 from kit.recording.recomputing.stretches import stretches
-from kit.recording.replay import digests, go_to, opened, orders, pushed
+from kit.recording.replay import digests, go_to, losses, opened, orders, pushed
 from kit.recording.replay_inputs import Own, ReplayInputs, given_for
 from kit.training.client.run import Run
 from kit.training.core.terms import difference, terms_of
@@ -261,22 +261,17 @@ def _contributors(content_a: Content, other: Content) -> Iterator[Difference]:
 
 
 def _losses(content_a: Content, other: Content) -> Iterator[Difference]:
-    first, second = (_losses_of(content) for content in (content_a, other))
-    for step, task in _first_unequal(first, second):
+    losses_of = [losses(content) for content in (content_a, other)]
+    # By bits: a NaN is not equal to itself.
+    bits = [
+        {key: np.float64(loss).tobytes() for key, loss in by_step.items()}
+        for by_step in losses_of
+    ]
+    for step, task in _first_unequal(*bits):
         name = content_a.job.tasks[task].short
-        bits = np.array([first[step, task], second[step, task]])
-        here, there = bits.view(np.float64).tolist()
+        here, there = (by_step[step, task] for by_step in losses_of)
         text = f"{name} has the loss {here!r} in the first and {there!r} in the second"
         yield Difference(step, name, "loss", text=text)
-
-
-def _losses_of(content: Content) -> dict[tuple[int, int], int]:
-    """Return the bits of each loss, as a NaN does not equal itself."""
-    steps = content.tables["STEP"]
-    steps = steps[steps["examples"] > 0]
-    keys = zip(steps["step"].tolist(), steps["task"].tolist(), strict=True)
-    bits = np.ascontiguousarray(steps["loss"]).view(np.int64).tolist()
-    return dict(zip(keys, bits, strict=True))
 
 
 def _digests(content_a: Content, other: Content) -> Iterator[Difference]:

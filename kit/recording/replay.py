@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -145,7 +145,12 @@ class Replay:
                 )
             engine.compute()
             exchanges = engine.exchanges(engine.gradients(), _SHOWN)
-        count = sum(len(exchange.messages) for exchange in exchanges)
+        places = [
+            (stage, index)
+            for stage, exchange in enumerate(exchanges)
+            for index in range(len(exchange.messages))
+        ]
+        count = len(places)
         number = count + 1 + message if message < 0 else message
         if not 1 <= number <= count:
             raise OutOfRangeError(
@@ -153,19 +158,11 @@ class Replay:
                 f"give 1 to {count}.",
                 step=step,
             )
-        return self._message(step, number, exchanges)
-
-    def _message(
-        self, step: int, number: int, exchanges: Sequence[SteppedExchange]
-    ) -> ReplayedMessage:
-        index, stage = number - 1, 0
-        while index >= len(exchanges[stage].messages):
-            index -= len(exchanges[stage].messages)
-            stage += 1
-        exchange, job = exchanges[stage], self.content.job
+        stage, index = places[number - 1]
+        exchange = exchanges[stage]
         message: SteppedMessage = exchange.messages[index]
         payload, names = exchange.payloads[index], exchange.names
-        layout = job.payload.stages[stage].layout
+        layout = self.content.job.payload.stages[stage].layout
         return ReplayedMessage(
             step,
             number,
@@ -270,23 +267,27 @@ def replay(
     inputs = given_for(content, step, data, own, trust_step=trust_step)
     check_range("tolerance", tolerance, 0, np.inf)
     result = Replay(content, inputs, tolerance=tolerance)
-    if recorded := content.arithmetic:
-        both = [("the recording", recorded), ("this process", here())]
-        for text in differences(both):
-            said = f"the replay of {content.name} may have other bits: {text}"
-            warnings.warn(said, stacklevel=2)
-    for name, version in libraries().items():
-        if (recorded_version := content.libraries.get(name, version)) != version:
-            warnings.warn(
-                f"the replay of {content.name} may have other bits: {name} was "
-                f"{recorded_version} and is {version} here.",
-                stacklevel=2,
-            )
+    unlike = _differences_here(content) + [
+        f"{name} was {content.libraries[name]} and is {version} here."
+        for name, version in libraries().items()
+        if content.libraries.get(name, version) != version
+    ]
+    for text in unlike:
+        said = f"the replay of {content.name} may have other bits: {text}"
+        warnings.warn(said, stacklevel=2)
     last = content.n_done if until is None else until
     _check_step(content, last, content.n_done)
     with opened(content, inputs) as engine:
         _compute(engine, result, last, from_start=until is None, check=check)
     return result
+
+
+def _differences_here(content: Content) -> list[str]:
+    """Return how computing here differs from that of the recorded training."""
+    if content.arithmetic is None:
+        return []
+    both = ("the recording", content.arithmetic), ("this process", here())
+    return differences(both)
 
 
 # --------------------------------------------------------------------------------------
@@ -389,11 +390,7 @@ class _Checker:
 
     def __init__(self, content: Content, engine: Recomputation, found: Replay) -> None:
         self._content, self._engine, self._found = content, engine, found
-        steps = content.tables["STEP"]
-        mine = steps[steps["examples"] > 0]
-        keys = zip(mine["step"].tolist(), mine["task"].tolist(), strict=True)
-        self._losses = dict(zip(keys, mine["loss"].tolist(), strict=True))
-        self._digests = digests(content)
+        self._losses, self._digests = losses(content), digests(content)
 
     def updated(self, worker: int, step: int, loss: float) -> None:
         """Compare the loss of a worker's part of a step."""
@@ -449,10 +446,8 @@ class _Checker:
                 f"function depends on more than its arguments, this machine computes "
                 f"other bits, or memory was damaged."
             )
-            if recorded := self._content.arithmetic:
-                both = [("the recording", recorded), ("this process", here())]
-                said = " ".join([said, *map(str.capitalize, differences(both))])
-            self._found.mismatch = Mismatch(step, task, what, said)
+            more = map(str.capitalize, _differences_here(self._content))
+            self._found.mismatch = Mismatch(step, task, what, " ".join([said, *more]))
 
 
 def _is_same(recorded: Any, value: Any, tolerance: float) -> bool:
@@ -460,6 +455,14 @@ def _is_same(recorded: Any, value: Any, tolerance: float) -> bool:
     if not tolerance:
         return bool(np.asarray(recorded).tobytes() == np.asarray(value).tobytes())
     return np.allclose(value, recorded, tolerance, tolerance, equal_nan=True)
+
+
+def losses(content: Content) -> dict[tuple[int, int], float]:
+    """Return the loss of each worker's share, by step and worker."""
+    steps = content.tables["STEP"]
+    steps = steps[steps["examples"] > 0]
+    keys = zip(steps["step"].tolist(), steps["task"].tolist(), strict=True)
+    return dict(zip(keys, steps["loss"].tolist(), strict=True))
 
 
 def digests(content: Content) -> Mapping[int, list[tuple[EpochRow, int, int]]]:
