@@ -160,16 +160,16 @@ class Replay:
             )
         stage, index = places[number - 1]
         exchange = exchanges[stage]
-        message: SteppedMessage = exchange.messages[index]
+        found: SteppedMessage = exchange.messages[index]
         payload, names = exchange.payloads[index], exchange.names
         layout = self.content.job.payload.stages[stage].layout
         return ReplayedMessage(
             step,
             number,
-            names[message.source],
-            names[message.destination],
-            message.kind.name.lower(),
-            message.who,
+            names[found.source],
+            names[found.destination],
+            found.kind.name.lower(),
+            found.who,
             _values(layout, exchange.ranges[index], payload),
             payload,
             exchange,

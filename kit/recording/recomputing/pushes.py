@@ -47,10 +47,8 @@ def pushed_in(job: Job, pushed: Mapping[int, Pushed], step: int) -> Pushed:
 
 def order_of(job: Job, orders: Orders, stretch: Stretch, server: int) -> Sequence[int]:
     """Return whose pushes a server took; `FailedPreconditionError` if not all are."""
-    order, size = (
-        orders.get((stretch.row.number, server), ()),
-        stretch.end - stretch.begin,
-    )
+    order = orders.get((stretch.row.number, server), ())
+    size = stretch.end - stretch.begin
     if len(order) < size:
         raise FailedPreconditionError(
             f"{job.tasks[server].short} took {size} pushes in the asynchronous steps "

@@ -192,9 +192,7 @@ class Recomputation:
 
     def advance(self, until: int) -> None:
         """Do one synchronous step, or asynchronous ones until there are `until`."""
-        stretch = self.stretches[self._at]
-        while self.step >= stretch.end and self._at + 1 < len(self.stretches):
-            stretch = self._enter_next()
+        stretch = self.enter()
         if not self.schedule.in_step:
             with bound_to(self.threads):
                 self._asynchronous(stretch, min(until, stretch.end))
@@ -430,7 +428,7 @@ class Recomputation:
 
     # -- changing the configuration ---------------------------------------------
 
-    def _enter_next(self) -> Stretch:
+    def _enter_next(self) -> None:
         before, after = self.stretches[self._at], self.stretches[self._at + 1]
         served = self.job.workers if self.schedule.is_served else ()
         for worker in (n for n in served if n in self._playing):
@@ -443,7 +441,6 @@ class Recomputation:
             self._count(-(-after.begin // len(self.job.workers)))
         elif after.row.is_asynchronous and not before.row.is_asynchronous:
             self._count(after.begin)
-        return after
 
     def _topology(self, row: EpochRow) -> Topology:
         return by_name(row.plain_topology)

@@ -261,14 +261,6 @@ def _of_each(fetches: Any, call: Callable[[Any], Any]) -> Any:
     return call(fetches)
 
 
-def _n_told(job: Job) -> int:
-    """Return how many steps were reported to hooks in an earlier process.
-
-    It began its next step only when it had reported the one before.
-    """
-    return max(int(job.generation.reached) - 1, 0)
-
-
 class HookCheckpoints:
     """What a `CheckpointSaverHook` saves with: the training's own checkpoints."""
 
@@ -367,8 +359,9 @@ class HookRunner(StepCallback):
         self._fetches: dict[SessionRunHook, Any] = {}
         self._began = self._step = 0
         self._is_created = self._has_ended = False
-        # By step: a step that is repeated after a loss calls no hook a second time.
-        self._n_asked = self._n_told = _n_told(job)
+        # By step: a step that is repeated after a loss calls no hook a second time. An
+        # earlier process began its next step only when it had reported the one before.
+        self._n_asked = self._n_told = max(job.generation.reached - 1, 0)
         for hook in hooks:
             self._call(hook, "begin", hook.begin)
 
