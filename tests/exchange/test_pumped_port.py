@@ -28,7 +28,7 @@ from kit.exchange.execution.bound_operations import Take
 from kit.exchange.execution.native_executor import loop, suit
 from kit.exchange.execution.program import Program
 from kit.exchange.group.linked_member import LinkedMember
-from kit.exchange.layout import Range, Spec, lay_out
+from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import GRAD, NOW, Group
 from kit.exchange.ports import endpoint
@@ -483,6 +483,27 @@ def test_threads_carry_what_is_large_where_there_are_cores(
     assert kind_of_port(pair, n_bytes, pumps=pumps) is kind
 
 
+@contextmanager
+def linked(
+    layout: Layout, hosts: tuple[str, ...], streams: dict[int, Stream]
+) -> Iterator[LinkedMember]:
+    """Give a member of two that may have threads."""
+    with ExitStack() as stack:
+        member = LinkedMember(
+            *(["a", "b"], 0, layout),
+            label="member",
+            meter=Meter(0),
+            streams=lambda dialled, awaited, deadline: streams,
+            cluster=7,
+            deadline_s=1.0,
+            hosts=hosts,
+            pumps=True,
+            stack=stack,
+        )
+        yield member
+    member.release()
+
+
 @for_each(
     ("n_cores", "hosts", "pumps"),
     [
@@ -498,20 +519,33 @@ def test_a_task_needs_two_cores_of_its_host(
     monkeypatch: pytest.MonkeyPatch, n_cores: int, hosts: tuple[str, ...], pumps: bool
 ) -> None:
     monkeypatch.setattr(machine, "cores", lambda: n_cores)
-    with ExitStack() as stack:
-        member = LinkedMember(
-            *(["a", "b"], 0, SMALL),
-            label="member",
-            meter=Meter(0),
-            streams=lambda dialled, awaited, deadline: {},
-            cluster=7,
-            deadline_s=1.0,
-            hosts=hosts,
-            pumps=True,
-            stack=stack,
-        )
+    with linked(SMALL, hosts, {}) as member:
         assert member.joining.pumps == pumps
-        member.release()
+
+
+class Watched(SocketStream):
+    """A stream that notes which threads of a link run when it is closed."""
+
+    at_work: list[str] | None = None
+
+    def close(self) -> None:
+        if self.at_work is None:
+            names = [thread.name for thread in threading.enumerate()]
+            self.at_work = [name for name in names if name.endswith("-1")]
+        super().close()
+
+
+def test_its_stream_is_closed_when_its_threads_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 64)
+    near, far = socket.socketpair()
+    stream = Watched(near, "tcp", "far")
+    with far, linked(LARGE, (), {1: stream}) as member:
+        member.links.open([1], time.monotonic() + 10)
+        assert isinstance(member.endpoint.ports[1], PumpedPort)
+
+    assert stream.at_work == []
 
 
 # -- checksums -------------------------------------------------------------------------

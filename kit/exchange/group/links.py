@@ -39,9 +39,10 @@ class Links:
         arenas: dict[int, Arena],
         stack: ExitStack,
     ) -> None:
-        """`arenas` belong to the member; `stack` closes the links."""
+        """`arenas` belong to the member; `stack` closes what is not a port yet."""
         self._me, self._joining, self._streams = me, joining, streams
-        self._arenas, self._stack = arenas, stack
+        self._arenas = arenas
+        stack.callback(self._close)
         self._dialled: dict[int, Stream] = {}  # that are not ports yet
         # Whom the plan that is prepared needs links to: dialled here, and there.
         self._lower: list[int] = []
@@ -64,9 +65,7 @@ class Links:
         self._lower, self._higher = self._split(missing)
         for peer in self._lower:
             if peer not in self._dialled:
-                streams = self._streams((peer,), (), deadline)
-                self._keep(streams.values())
-                self._dialled |= streams
+                self._dialled |= self._streams((peer,), (), deadline)
 
     def adopt(self, deadline: float) -> None:
         """Make ports of what all have dialled for the plan that begins."""
@@ -85,16 +84,16 @@ class Links:
             stream.shutdown()
 
     def _join(self, streams: dict[int, Stream], deadline: float) -> None:
-        self._keep(streams.values())
         self._opening = list(streams.values())
         if self._is_aborted:
             self.abort()
         self._arenas |= self._joining.join(streams, deadline)
         self._opening = []
 
-    def _keep(self, streams: Iterable[Stream]) -> None:
-        for stream in streams:
-            self._stack.callback(stream.close)
+    def _close(self) -> None:
+        # Ports close their own streams, when nothing uses them any more.
+        for stream in (*self._opening, *self._dialled.values()):
+            stream.close()
 
     def _split(self, peers: Iterable[int]) -> tuple[list[int], list[int]]:
         """Return those that we dial, and those that dial us."""
