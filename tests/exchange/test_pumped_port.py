@@ -15,6 +15,7 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
+from kit.wire import Credentials
 from kit.wire.frame import SIZE
 from kit.wire.shaping import LineOut, LinkSettings
 from kit.wire.sockets import SocketStream
@@ -61,6 +63,7 @@ from tests.exchange.pumped import (
     sealed,
     sealed_pair,
 )
+from tests.wire.conftest import open_streams
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 LAYOUT = lay_out([Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")], 3, 1000)
@@ -451,6 +454,10 @@ def test_a_process_ends_while_its_threads_are_at_work() -> None:
 # -- when there is one -----------------------------------------------------------------
 
 
+def tls_pair() -> tuple[Stream, Stream]:
+    return open_streams("tls", Path(), Credentials.new())
+
+
 def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool) -> type:
     layout = lay_out([Spec("x", (n_bytes,), "uint8")], 2)
     near, far = pair()
@@ -472,9 +479,10 @@ def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool) -> type:
         (clear_pair, 1 << 20, True, PumpedPort),
         (clear_pair, 1 << 20, False, StreamPort),
         (clear_pair, 1 << 19, True, StreamPort),
-        (sealed_pair, 1 << 22, True, PumpedPort),
-        (sealed_pair, 1 << 21, True, StreamPort),
-        (memory_pair, 1 << 22, True, StreamPort),
+        (sealed_pair, 1 << 20, True, PumpedPort),
+        (sealed_pair, 1 << 20, False, StreamPort),
+        (memory_pair, 1 << 20, True, StreamPort),
+        (tls_pair, 1 << 20, True, StreamPort),
     ],
 )
 def test_threads_carry_what_is_large_where_there_are_cores(

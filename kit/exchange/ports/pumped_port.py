@@ -54,7 +54,7 @@ from kit.wire.stream import AES_GCM, PatientStream, Stream, read_some, write_all
 
 # Of a layout, in bytes. For less, to hand messages to other threads costs more than it
 # gains.
-_LEAST: Final = {"tcp": 1 << 20, AES_GCM: 1 << 22}
+_LEAST: Final = 1 << 20
 FORM: Final = 1  # as in pump.c
 _DATA: Final = int(frame.FrameKind.DATA)
 _PLACE: Final = Struct("4Q")
@@ -83,9 +83,9 @@ def _loops() -> Any:
 def can_pump(stream: Stream, n_bytes: int) -> bool:
     """Whether threads can carry a stream, and gain something for a layout's bytes."""
     # A patient stream is a plain socket; the loops in C can have no other.
-    fits = stream.kind == AES_GCM or isinstance(stream, PatientStream)
-    is_large = n_bytes >= _LEAST.get(stream.kind, math.inf)
-    return fits and is_large and _loops() is not None
+    is_plain = stream.kind == "tcp" and isinstance(stream, PatientStream)
+    fits = is_plain or stream.kind == AES_GCM
+    return fits and n_bytes >= _LEAST and _loops() is not None
 
 
 class _Script(ctypes.Structure):
