@@ -7,10 +7,11 @@ imports cupy, where there may be a GPU. Nothing here computes with an array.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -29,6 +30,10 @@ from kit.errors import (
 
 # Elements at a time in the slow check of `is_finite`, so that its mask stays small.
 PIECE = 1 << 16
+
+_LOG = logging.getLogger(__name__)
+
+_PORTABLE: Final = 1  # cudaHostRegisterPortable: pinned for all GPUs of the process
 
 # Devices of the drivers of NVIDIA (on Linux, in WSL) and AMD.
 DRIVERS: Final = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
@@ -61,6 +66,24 @@ class Gpu(Protocol):
 
     def read(self, x: Any, out: npt.NDArray[Any]) -> None:
         """Copy an array of this GPU, once it is computed, to one of the same form."""
+
+    def wait(self) -> None:
+        """Wait until all that was begun here is computed."""
+
+    def handle(self, x: Any) -> bytes:
+        """Return the 64 bytes by which another process opens what `empty` gave."""
+
+    def open(self, handle: bytes, n_bytes: int) -> Any:
+        """Return the bytes behind a handle of another process; raises if it cannot."""
+
+    def close(self, arrays: Sequence[Any]) -> None:
+        """Let go of what `open` gave; nothing may use it any more."""
+
+    def pin(self, memory: npt.NDArray[Any]) -> Callable[[], None]:
+        """Make copies from and to memory of the host fast; returns what undoes that."""
+
+    def free(self) -> None:
+        """Give back the memory that arrays no longer use."""
 
 
 class _CupyGpu(Gpu):
@@ -103,6 +126,47 @@ class _CupyGpu(Gpu):
         with self.entered():
             x.get(out=out)
             self._stream.synchronize()
+
+    def wait(self) -> None:
+        self._stream.synchronize()
+
+    def handle(self, x: Any) -> bytes:
+        with self.entered():
+            return bytes(self.module.cuda.runtime.ipcGetMemHandle(x.data.ptr))
+
+    def open(self, handle: bytes, n_bytes: int) -> Any:
+        with self.entered():
+            cuda = self.module.cuda
+            at = cuda.runtime.ipcOpenMemHandle(handle)
+            memory = cuda.UnownedMemory(at, n_bytes, None)
+            start = cuda.MemoryPointer(memory, 0)
+            return self.module.ndarray((n_bytes,), np.uint8, start)
+
+    def close(self, arrays: Sequence[Any]) -> None:
+        with self.entered():
+            self._stream.synchronize()
+            for x in arrays:
+                self.module.cuda.runtime.ipcCloseMemHandle(x.data.ptr)
+
+    def pin(self, memory: npt.NDArray[Any]) -> Callable[[], None]:
+        runtime, at = self.module.cuda.runtime, memory.ctypes.data
+        with self.entered():
+            try:
+                runtime.hostRegister(at, memory.nbytes, _PORTABLE)
+            except runtime.CUDARuntimeError as error:
+                # Slower copies are no reason to end: the system may lock no more.
+                _LOG.info("%d bytes are not pinned: %s", memory.nbytes, error)
+                return lambda: None
+
+        def undo() -> None:
+            with self.entered():
+                runtime.hostUnregister(at)
+
+        return undo
+
+    def free(self) -> None:
+        with self.entered():
+            self.module.get_default_memory_pool().free_all_blocks()
 
 
 @cache

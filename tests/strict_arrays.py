@@ -19,10 +19,11 @@ array without axes and not a number, and names that cupy lacks are missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import count
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
@@ -287,12 +288,17 @@ def _leave(result: Any) -> Any:
 strict: Final = _Strict("strict", np)
 
 
+HANDLES: Final[dict[bytes, StrictArray]] = {}
+_numbers: Final = count()
+
+
 class StrictGpu(Gpu):
     """A pretended GPU, as the provider of a task's devices."""
 
     def __init__(self, number: int) -> None:
         self.number, self.module = number, strict
         self.n_put = self.n_got = 0
+        self.pinned: dict[int, int] = {}
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -330,6 +336,36 @@ class StrictGpu(Gpu):
         """Copy an array of this device to the host."""
         with self.entered():
             np.copyto(out, _enter(x), casting="no")
+
+    def wait(self) -> None:
+        """Return: it computes at once."""
+
+    def handle(self, x: StrictArray) -> bytes:
+        """Return what opens an array, in this process too, unlike CUDA's."""
+        handle = f"{next(_numbers):064x}".encode()
+        HANDLES[handle] = x
+        return handle
+
+    def open(self, handle: bytes, n_bytes: int) -> StrictArray:
+        """Return an array of another device as one of this."""
+        with self.entered():
+            assert HANDLES[handle].nbytes == n_bytes
+            return StrictArray(HANDLES[handle]._data)
+
+    def close(self, arrays: Sequence[StrictArray]) -> None:
+        """Let nobody use them any more."""
+        for x in arrays:
+            del x._data
+
+    def pin(self, memory: Host) -> Callable[[], None]:
+        """Note where it is; what is pinned already is refused."""
+        at, size = memory.ctypes.data, memory.nbytes
+        assert not any(a < at + size and at < a + n for a, n in self.pinned.items())
+        self.pinned[at] = size
+        return partial(self.pinned.__delitem__, at)
+
+    def free(self) -> None:
+        """Return: numpy has no pool."""
 
     def __repr__(self) -> str:
         return f"strict:{self.number}"

@@ -7,7 +7,7 @@ as with cupy. The same on a real GPU is in `tests/gpu/test_training.py`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +45,26 @@ WAYS = [(1, "ps"), (2, "ps"), (0, "ring"), (0, "ring-whole"), (0, "mesh")]
 WAYS += [(0, "hierarchical"), (1, "ring")]
 
 
-@pytest.fixture(autouse=True)
-def gpus(monkeypatch: pytest.MonkeyPatch) -> list[StrictGpu]:
-    """Give this process two GPUs."""
+OPEN, CLOSED = "memory open to neighbours", "through the host"
+
+
+def refuse(gpu: StrictGpu, handle: bytes, n_bytes: int) -> None:
+    raise RuntimeError("cudaErrorInvalidDevice")
+
+
+@pytest.fixture(autouse=True, params=[OPEN, CLOSED])
+def gpus(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[StrictGpu]]:
+    """Give this process two GPUs, whose memory workers can open or cannot."""
     result = [StrictGpu(0), StrictGpu(1)]
+    if request.param == CLOSED:
+        monkeypatch.setattr(StrictGpu, "open", refuse)
     monkeypatch.setattr(arrays, "all_gpus", lambda: result)
     monkeypatch.setitem(sys.modules, "cupy", strict)
     monkeypatch.setattr(StrictArray, "__module__", "cupy")
-    return result
+    yield result
+    assert [gpu.pinned for gpu in result] == [{}, {}]
 
 
 def fit_there(params: Mapping[str, Any], batch: Sequence[Any]) -> Any:
@@ -74,6 +86,20 @@ def begin(cluster: Any, step: Any = fit_there, **changes: Any) -> kit.Run:
     return kit.train(step, initial(), DATA, **options | {"device": "gpu"} | changes)
 
 
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the bytes of each copy between host and GPU."""
+    result: list[int] = []
+    for name in ("fill", "read"):
+        plain: Callable[..., None] = getattr(StrictGpu, name)
+
+        def copy(gpu: StrictGpu, x: Any, host: Any, plain: Any = plain) -> None:
+            result.append(host.nbytes)
+            plain(gpu, x, host)
+
+        monkeypatch.setattr(StrictGpu, name, copy)
+    return result
+
+
 def bytes_of(run: kit.Run) -> Any:
     return [(row.sent, row.received, row.agrees) for row in run.traffic]
 
@@ -90,6 +116,20 @@ def test_bits_and_bytes_are_those_of_the_same_training_on_cpus(
     assert same_bits(run.params, on_cpus.params)
     assert bytes_of(run) == bytes_of(on_cpus)
     assert all(row.agrees for row in run.traffic)
+
+
+def test_a_range_passes_through_the_host_only_where_memory_is_not_open(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, counts = moved(monkeypatch), []
+    for steps in (3, 30):
+        copies.clear()
+        with quick_cluster(0, 3, digest_every=0) as cluster:
+            begin(cluster, topology="ring", steps=steps).wait(20)
+        counts.append(sum(copies))
+
+    is_open = request.node.callspec.params["gpus"] == OPEN
+    assert (counts[0] == counts[1]) == is_open
 
 
 @for_each("optimizer", OPTIMIZERS)
@@ -115,20 +155,6 @@ def test_each_worker_of_a_host_has_the_next_gpu_and_gets_all_arrays_there() -> N
         begin(cluster, step, topology="ring").wait(20)
 
     assert seen == {("strict:0",), ("strict:1",)}
-
-
-def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the bytes of each copy between host and GPU."""
-    result: list[int] = []
-    for name in ("fill", "read"):
-        plain: Callable[..., None] = getattr(StrictGpu, name)
-
-        def copy(gpu: StrictGpu, x: Any, host: Any, plain: Any = plain) -> None:
-            result.append(host.nbytes)
-            plain(gpu, x, host)
-
-        monkeypatch.setattr(StrictGpu, name, copy)
-    return result
 
 
 def test_what_need_not_travel_stays_there_from_step_to_step(
@@ -169,6 +195,17 @@ def test_what_was_saved_is_gone_on_from_on_cpus_and_the_other_way(
     assert run.resumed_from is not None
     assert run.resumed_from.step == 12
     assert same_bits(run.params, replayed(18, 2, kit.Momentum(0.01)))
+
+
+def test_slots_are_saved_as_they_are_while_steps_go_on(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"topology": "ring", "optimizer": kit.Momentum(0.01)}
+    how["checkpoint"] = kit.Checkpoints(str(tmp_path), every_steps=4, keep=9)
+    with quick_cluster(0, 2) as cluster:
+        begin(cluster, steps=7, **how).wait(20)
+        how["restore"] = "step-4"
+        run = begin(cluster, fit, steps=7, device="cpu", **how).wait(20)
+
+    assert same_bits(run.params, replayed(7, 2, kit.Momentum(0.01)))
 
 
 def test_parameters_are_read_between_two_steps() -> None:

@@ -148,6 +148,7 @@ class EpochRunner:
         if self._part is not None:
             self._part.close()
             self._part = None
+        self._context.workplace.leave()
 
     def _overwrites(self) -> bool:
         """Whether two regions are enough: the next parameters where the gradients were.

@@ -202,7 +202,7 @@ def take(
     buffer = lend(sum(sizes))
     view = buffer.data.data
     for number, part, copy in _cut(view, ranges, len(job.slots)):
-        copy[:] = context.memory.raw(_region(number, context.now), part)
+        copy[:] = context.workplace.held.raw(_region(number, context.now), part)
     begin = sizes[0]
     for more in rest:
         view[begin : begin + len(more)] = more

@@ -30,7 +30,7 @@ class Workplace:
 
     Attributes:
         memory: where steps read and write.
-        held: where the parameters of the last committed step are.
+        held: where the parameters of the last committed step are, and the slots.
         binder: looks up for the operations of a plan what they use of `memory`.
         may_overlap: whether a thread may exchange what is ready while steps compute.
     """
@@ -47,6 +47,9 @@ class Workplace:
     def at_work(self, context: MemberContext) -> AbstractContextManager[object]:
         """Do steps in a block; all that they need is in `memory` then."""
         return nullcontext()
+
+    def leave(self) -> None:
+        """Give up what was made for the steps of an epoch."""
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a mini-batch as a step function gets it."""

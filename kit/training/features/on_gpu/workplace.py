@@ -18,6 +18,7 @@ from kit.exchange.plan import SLOT
 from kit.training.core.workplace import Workplace
 from kit.training.features.on_gpu.binder import GpuBinder
 from kit.training.features.on_gpu.memory import GpuMemory
+from kit.training.features.on_gpu.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from kit.training.core.context import MemberContext
@@ -36,7 +37,7 @@ class GpuWorkplace(Workplace):
         Raises `FailedPreconditionError` where there is none.
         """
         super().__init__(context)
-        self._owners: object = None  # of the epoch whose slots are there
+        self._has_met = False  # its neighbours of this epoch
         self._gpu = gpu(number_on_host(context))
         self.memory = GpuMemory(self._gpu, context.memory)
 
@@ -45,15 +46,22 @@ class GpuWorkplace(Workplace):
         """See `Workplace`."""
         memory, slots = self.memory, range(SLOT, SLOT + len(context.job.slots))
         with self._gpu.entered():
-            if self._owners is not context.owners:
-                self._owners = context.owners
-                memory.drop(slots)  # others may be ours now
+            mine = (item for item in context.owners if context.me in item.members)
+            memory.own(item.range for item in mine)
             memory.bring(context.now, slots)
             self.held = memory
+            if not self._has_met:
+                memory.opened = Neighbours(context, memory).meet()
+                self._has_met = True
             yield
             # After a failure they stay: the host has those of the last boundary.
             memory.give_back(context.now, slots)
             self.held = context.memory
+
+    def leave(self) -> None:
+        """See `Workplace`."""
+        self._has_met = False
+        self.memory.leave()
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """See `Workplace`: arrays of numbers come to the GPU."""
