@@ -162,6 +162,13 @@ class Planned(Delivered):
         return super().take()._replace(region=due.region, lo=lo, hi=hi)
 
 
+class Forgetful(Delivered):
+    """Drops what has come before it was announced."""
+
+    def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
+        self._arrived.clear()
+
+
 class Rounding(Delivered):
     """Counts no message as less than a whole cache line."""
 
@@ -203,6 +210,7 @@ class Deaf(Delivered):
             Planned,
             r"bytes 8 to 12 of region 0 \(4 bytes\) is taken as one of bytes 8 to 16",
         ),
+        (Forgetful, "0.5 s were not enough for a message of a group's call"),
         (Rounding, r"bytes 0 to 16 of .* is taken as one of bytes 0 to 64"),
         (Stuck, "0.5 s were not enough for a message that was posted"),
         (Busy, "is_idle is False before anything was posted"),

@@ -9,7 +9,7 @@ import pytest
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import Layout, Spec, lay_out
+from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import (
     GRAD,
     Add,
@@ -262,6 +262,35 @@ def test_what_a_topology_breaks_is_named(topology: Topology, said: str) -> None:
         AssertionError, match=rf"(?s)topology '.*with 3 workers.*{said}"
     ):
         check_topology(topology, workers=[3], servers=servers, models=tried)
+
+
+class Coarse(Mesh):
+    """Sends whole words of four bytes, as if all numbers had so many."""
+
+    name = "coarse"
+
+    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
+        plan = super().plan(layout, group, member)
+        if plan is None:
+            return None
+        finish = tuple(map(_whole_words, plan.finish))
+        return but(plan, _whole_words)._replace(finish=finish)
+
+
+def _whole_words(op: Op) -> Op:
+    return op._replace(range=Range(op.range.lo // 4 * 4, op.range.hi // 4 * 4))
+
+
+@pytest.mark.slow
+def test_topology_that_only_trainings_can_use_is_named_as_a_groups_algorithm() -> None:
+    before = registered()
+    tried = [[Spec("w", (24,), "float32")]]
+    said = r"'coarse' as the algorithm of a group of 2 tasks: all_reduce of int8\[11\]"
+
+    check_topology(Coarse(), workers=[1], models=tried)
+    with pytest.raises(AssertionError, match=f"{said}.* is added wrongly on worker:"):
+        check_topology(Coarse(), workers=[2], models=tried)
+    assert registered() == before
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kit.errors import ProtocolError
-from kit.exchange.layout import Layout, Range, Spec, lay_out
+from kit.exchange.layout import Layout, Range, Spec, itemsize_of, lay_out
 from kit.exchange.plan import GRAD, NEXT
 from kit.exchange.ports.memory import Array
 from kit.exchange.ports.port import NO_HALT, Arrival, Expected, Port, named
@@ -51,6 +51,8 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
       that `expect` announced is refused by a `ProtocolError`, or taken as what it is,
       and never as what was due;
     * steps with different messages alternate, as `expect` announced;
+    * in a group `expect` announces call after call, of any bytes: what was sent for the
+      next call is kept until that one is announced;
     * `post` never waits for the other side, however large a range is, and `is_idle`
       says when all of it has left;
     * what was posted before an end closed can still be taken, and then the other end is
@@ -78,11 +80,13 @@ def check_port(make: MakePorts, *, deadline_s: float = 10.0) -> None:
     """
     small = lay_out([Spec("w", (8,), "float32")], 2)
     large = lay_out([Spec("w", (_LARGE,), "float32")], 2, 4 * _LARGE)
+    odd = lay_out([Spec("bytes", (11,), "uint8")], 2)
     checks: tuple[tuple[Callable[[_Ends], None], Layout], ...] = (
         (_Ends.check_order, small),
         (_Ends.check_windows, small),
         (_Ends.check_stamps, small),
         (_Ends.check_steps, small),
+        (_Ends.check_calls, odd),
         (_Ends.check_large_ranges, large),
         (_Ends.check_the_end, small),
         *((partial(_Ends.check_account, posted=posted), small) for posted in _UNDUE),
@@ -180,6 +184,24 @@ class _Ends:
                 self.compare(1, message.region, message.range, apart=message.apart)
                 self.take(1, message.region, message.range)
 
+    def check_calls(self) -> None:
+        """Send what two calls of a group have, before the second one is announced."""
+        calls = [
+            [Expected(GRAD, Range(0, 3), apart=True)],
+            [Expected(NEXT, Range(3, 10)), Expected(GRAD, Range(10, 11), apart=True)],
+        ]
+        self.fill(0, GRAD)
+        self.fill(0, NEXT)
+        self.expect(1, calls[0])
+        for message in (*calls[0], *calls[1]):
+            self.port(0).post(message.region, message.range)
+        for call in calls:
+            self.expect(1, call)
+            for message in call:
+                self.until("a message of a group's call", self.port(1).has_arrived)
+                self.compare(1, message.region, message.range, apart=message.apart)
+                self.take(1, message.region, message.range)
+
     def check_large_ranges(self) -> None:
         """Post before anybody reads: a port that waited would wait for ever."""
         part = self.layout.buckets[0].range
@@ -252,9 +274,11 @@ class _Ends:
 
     def written(self, me: int, region: int) -> Array:
         """Return numbers that no other member and region has."""
-        n_items = self.layout.n_bytes // 4
+        (bucket, *_) = self.layout.buckets
+        n_items = self.layout.n_bytes // itemsize_of(bucket.dtype)
         numbers = np.arange(n_items) + 0.5 * me + 0.25 * region
-        return numbers.astype(np.float32)
+        scale = 1 if bucket.dtype == "float32" else 4  # so that bytes differ as well
+        return (scale * numbers).astype(bucket.dtype)
 
     def fill(self, me: int, region: int) -> None:
         """Write these numbers into a member's own memory."""
@@ -264,7 +288,8 @@ class _Ends:
     def compare(self, me: int, region: int, part: Range, *, apart: bool) -> None:
         """Compare what a window shows with what was sent."""
         array = self.port(me).window(region, part, apart=apart)
-        sent = self.written(1 - me, region)[part.lo // 4 : part.hi // 4]
+        size = array.itemsize
+        sent = self.written(1 - me, region)[part.lo // size : part.hi // size]
         if not np.array_equal(array, sent):
             self.fail(
                 f"the window on bytes {part.lo} to {part.hi} of region {region} shows "

@@ -49,6 +49,7 @@ from kit.exchange.topologies.topology import (
     per_member,
     steps_to_all,
 )
+from kit.testing.contracts.group_algorithm import check_as_algorithm
 from kit.testing.contracts.interleaving import InterleavedMembers
 from kit.testing.contracts.wanted_sums import WantedSums
 from kit.testing.group import LocalMember, local_group, run_together
@@ -65,6 +66,7 @@ MODELS: tuple[tuple[Spec, ...], ...] = (
     ),
 )
 _STEPS = 2  # one with each place of the parameters
+_MOST_TASKS = 6  # of a group that calls it
 _EVEN = 5040  # elements that any few workers and servers share evenly
 
 
@@ -94,7 +96,11 @@ def check_topology(
     * where not all agree, nobody updates, every worker ends with the sum of its
       `neighbourhood` in that order, and the mean of all workers stays what it was;
     * `traffic`, `n_messages`, `hops` and `loads` say what the plans do, and `rows`
-      names members of the group; `turns`, if it says so, holds.
+      names members of the group; `turns`, if it says so, holds;
+    * where all agree and no server is needed, it serves a group of two to six tasks as
+      ``all_reduce(algorithm=...)``: for all dtypes and ops the bits of its `order` and
+      the bytes of its `traffic`, in split groups too; a wrong call and a task that has
+      gone end on all tasks with their names.
 
     Parameters
     ----------
@@ -146,7 +152,8 @@ def check_topology(
             f"there is nothing to try topology {topology.name!r} with: {len(tried)} "
             f"models, and the numbers of servers {chosen}; give one of each."
         )
-    for n, n_ps in product(workers, chosen):
+    sizes = [*workers]
+    for n, n_ps in product(sizes, chosen):
         for hosts in _placements(n, n_ps):
             for model in tried:
                 layout = lay_out(model, n, bucket_bytes)
@@ -154,6 +161,9 @@ def check_topology(
                 trial = _Trial(topology, layout, group, exact).check(seed)
             trial.check_on_ports(seed)
         _check_loads(topology, n, n_ps)
+    if topology.agrees and not topology.needs_ps:
+        some = sorted(set(sizes) & {*range(2, _MOST_TASKS + 1)})
+        check_as_algorithm(topology, some, seed, exact=exact)
 
 
 def carry_messages(plans: Mapping[int, Plan]) -> None:

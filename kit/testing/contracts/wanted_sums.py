@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,7 @@ class WantedSums:
         for bucket in self.layout.buckets:
             for number, chunk in enumerate(bucket.chunks):
                 order = self.topology.order(len(memories), number)
-                total = _added(
-                    [memory.typed(GRAD, chunk) for memory in memories], order
-                )
+                total = added([memory.typed(GRAD, chunk) for memory in memories], order)
                 made.typed(NEXT, chunk)[...] = made.typed(NOW, chunk) - total
         return made
 
@@ -80,7 +79,7 @@ class WantedSums:
                 bounds = slice(*chunk)
                 order = self.topology.order(len(workers), number)
                 shares = [gradients[worker][bounds] for worker in workers]
-                total[bounds] = _added(shares, order)
+                total[bounds] = added(shares, order)
         return total
 
     def _around(self, worker: int, own: Mapping[int, Array]) -> Array:
@@ -92,13 +91,11 @@ class WantedSums:
         return total
 
 
-def _added(shares: Sequence[Array], order: Order) -> Array:
+def added(shares: Sequence[Array], order: Order, combine: np.ufunc = np.add) -> Array:
     """Return the sum of an order, inner brackets first."""
-    first, *rest = (
-        shares[number] if isinstance(number, int) else _added(shares, number)
+    parts = [
+        shares[number] if isinstance(number, int) else added(shares, number, combine)
         for number in order
-    )
-    total = first
-    for share in rest:
-        total = total + share
+    ]
+    total: Array = reduce(combine, parts)
     return total
