@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -91,8 +92,18 @@ class _CupyGpu(Gpu):
 
     def __init__(self, cupy: ModuleType, number: int) -> None:
         self.module, self._number, self.process = cupy, number, os.getpid()
-        with cupy.cuda.Device(number):
-            self._stream = cupy.cuda.Stream()
+        self._made: Any = None
+        self._making = threading.Lock()
+
+    @property
+    def _stream(self) -> Any:
+        # Made when something is computed: it makes a context, which takes time and
+        # hundreds of megabytes of the GPU, and devices are listed without need of one.
+        with self._making:
+            if self._made is None:
+                with self.module.cuda.Device(self._number):
+                    self._made = self.module.cuda.Stream()
+            return self._made
 
     @contextmanager
     def entered(self) -> Iterator[None]:

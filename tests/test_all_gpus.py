@@ -92,6 +92,19 @@ def test_driver_without_cupy_gives_no_gpu(monkeypatch: pytest.MonkeyPatch) -> No
     assert find() == ()
 
 
+def test_gpus_are_found_without_a_context_on_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cupy = PretendedCupy(2)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+
+    gpus = find()
+
+    assert cupy.log == []
+    gpus[1].wait()
+    assert cupy.log == ["device 1", "back from device 1", "wait"]
+
+
 def test_arrays_come_and_go_on_the_devices_own_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,6 +112,7 @@ def test_arrays_come_and_go_on_the_devices_own_stream(
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     gpu = find()[1]
     host = np.arange(3.0)
+    gpu.wait()
     cupy.log.clear()
 
     there = gpu.put(host)
