@@ -55,7 +55,7 @@ from kit.tf1.graph.graph import Graph as Tf1Graph
 from kit.tf1.python_io import TFRecordOptions, TFRecordWriter
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state,
-    write_state,
+    update_checkpoint_state,
 )
 from kit.tf1.train.checkpointing.meta_graph import (
     export_scoped_meta_graph,
@@ -112,7 +112,7 @@ def data(folder: Path) -> Case:
 
 
 def state(folder: Path) -> Case:
-    write_state(str(folder), str(folder / "m"), None, None)
+    update_checkpoint_state(str(folder), str(folder / "m"), None, None)
     read = lambda: get_checkpoint_state(str(folder))  # noqa: E731
     return Case(folder / "checkpoint", read, (InvalidArgumentError,))
 

@@ -108,42 +108,25 @@ def update_checkpoint_state(
     latest_filename: str | None = None,
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
+    *,
+    relative: bool = False,
 ) -> None:
-    """Write the file of a folder.
+    """Write the file of a folder, with all paths relative to it if `relative`.
 
     Raises as `generate_checkpoint_state_proto` does, `RuntimeError` for a checkpoint
     with the name of the file, `NotFoundError` when there is no such folder.
     """
-    write_state(
-        save_dir,
-        model_checkpoint_path,
-        all_model_checkpoint_paths,
-        latest_filename,
-        times=all_model_checkpoint_timestamps,
-        last_preserved=last_preserved_timestamp,
-    )
-
-
-def write_state(
-    save_dir: str,
-    latest: str,
-    paths: Sequence[str] | None,
-    file_name: str | None,
-    *,
-    relative: bool = False,
-    times: Sequence[float] | None = None,
-    last_preserved: float | None = None,
-) -> None:
-    """Write the file of a folder, with all paths relative to it if `relative`."""
-    target = _state_path(save_dir, file_name)
+    target = _state_path(save_dir, latest_filename)
+    latest, paths = model_checkpoint_path, all_model_checkpoint_paths
     if relative and Path(latest).is_absolute():
         latest = _relative(latest, save_dir)
         paths = [
             _relative(path, save_dir) if Path(path).is_absolute() else path
             for path in paths or []
         ]
+    times = all_model_checkpoint_timestamps
     state = generate_checkpoint_state_proto(
-        save_dir, latest, paths, times, last_preserved
+        save_dir, latest, paths, times, last_preserved_timestamp
     )
     if state.model_checkpoint_path == str(target):
         raise RuntimeError(

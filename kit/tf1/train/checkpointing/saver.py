@@ -28,7 +28,7 @@ from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_mtimes,
     is_inside,
     remove_checkpoint,
-    write_state,
+    update_checkpoint_state,
 )
 from kit.tf1.train.checkpointing.meta_graph import (
     KEPT,
@@ -300,7 +300,7 @@ class Saver:
         self, path: str, prefix: str, file_name: str, meta_suffix: str
     ) -> None:
         self._memory.add(prefix)
-        write_state(
+        update_checkpoint_state(
             folder_of(path),
             prefix,
             self._memory.prefixes,

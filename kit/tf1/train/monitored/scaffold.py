@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kit.tf1 import logging
 from kit.tf1.graph.collections import GraphKeys, add_to_collection, get_collection
 from kit.tf1.graph.control import group
 from kit.tf1.graph.graph import get_default_graph
+from kit.tf1.signature import with_options
 from kit.tf1.summary.ops import merge_all
 from kit.tf1.train.checkpointing.saver import Saver
 from kit.tf1.variables.variable_lists import (
@@ -21,6 +23,22 @@ from kit.tf1.variables.variable_lists import (
 
 def _part(name: str, doc: str) -> Any:
     return property(lambda self: self._parts[name], doc=doc)
+
+
+@dataclass
+class _Parts:
+    """What a scaffold is made of."""
+
+    init_op: Any = None
+    init_feed_dict: Any = None
+    init_fn: Callable[[Any, Any], Any] | None = None
+    ready_op: Any = None
+    ready_for_local_init_op: Any = None
+    local_init_op: Any = None
+    summary_op: Any = None
+    saver: Any = None
+    copy_from_scaffold: Scaffold | None = None
+    local_init_feed_dict: Any = None
 
 
 class Scaffold:
@@ -37,45 +55,20 @@ class Scaffold:
     them. With `copy_from_scaffold`, those of another scaffold count as given.
     """
 
-    def __init__(
-        self,
-        init_op: Any = None,
-        init_feed_dict: Any = None,
-        init_fn: Callable[[Any, Any], Any] | None = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
-        local_init_op: Any = None,
-        summary_op: Any = None,
-        saver: Any = None,
-        copy_from_scaffold: Scaffold | None = None,
-        local_init_feed_dict: Any = None,
-    ) -> None:
+    @with_options(_Parts)
+    def __init__(self, options: Any) -> None:
         """Raise `TypeError` if `copy_from_scaffold` is not a scaffold."""
-        if copy_from_scaffold is not None and not isinstance(
-            copy_from_scaffold, Scaffold
-        ):
-            raise TypeError(
-                f"copy_from_scaffold is {copy_from_scaffold!r}; give a Scaffold."
-            )
-        settings = {
-            "init_op": init_op,
-            "ready_op": ready_op,
-            "ready_for_local_init_op": ready_for_local_init_op,
-            "local_init_op": local_init_op,
-            "summary_op": summary_op,
-            "saver": saver,
-            "init_feed_dict": init_feed_dict,
-            "local_init_feed_dict": local_init_feed_dict,
-        }
-        other = copy_from_scaffold
+        parts = dict(vars(options))
+        init_fn, other = parts.pop("init_fn"), parts.pop("copy_from_scaffold")
+        if other is not None and not isinstance(other, Scaffold):
+            raise TypeError(f"copy_from_scaffold is {other!r}; give a Scaffold.")
         self._parts: dict[str, Any] = {
             name: getattr(other, name) if value is None and other else value
-            for name, value in settings.items()
+            for name, value in parts.items()
         }
         self.init_fn: Callable[[Any], Any] | None = None
         if init_fn is not None:
-            call = init_fn
-            self.init_fn = lambda session: call(self, session)
+            self.init_fn = lambda session: init_fn(self, session)
         elif other is not None:
             self.init_fn = other.init_fn
 

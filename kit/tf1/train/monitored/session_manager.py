@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from kit.tf1 import logging
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.session.session import Session
 from kit.tf1.session.tf_errors import originals
+from kit.tf1.signature import with_options
 from kit.tf1.train.checkpointing.checkpoint_state import (
     get_checkpoint_state,
     is_inside,
@@ -125,38 +127,59 @@ def open_session(
 # Restoring a session from the newest checkpoint of a folder, or from a given one.
 
 
-def restore(
-    session: Any,
-    saver: Any,
-    folder: str | None,
-    path: str | None,
-    backoff: Backoff | None,
-) -> str | None:
-    """Restore all that `saver` saves; return the path, None if there is nothing.
+@dataclass
+class _Restoring:
+    """What a session is restored from, and how long that may take."""
 
-    `backoff` waits for a checkpoint to appear in the folder. Raises what the saver
-    raises, and then nothing has changed.
-    """
-    if saver is None or not (folder or path):
-        return None
-    if path:
-        saver.restore(session, path)
-        return path
-    assert folder is not None
-    state = get_checkpoint_state(folder)
-    while not (state and state.model_checkpoint_path):
-        if backoff is None or not backoff.left_s:
+    saver: Any = None
+    checkpoint_dir: str | None = None
+    checkpoint_filename_with_path: str | None = None
+    wait_for_checkpoint: bool = False
+    max_wait_secs: float | None = 7200
+    config: Any = None
+
+    def restore(self, session: Any, pause_s: float) -> str | None:
+        """Restore all that the saver saves; return the path, None if there is nothing.
+
+        Raises what the saver raises, and then nothing has changed; `ValueError` for
+        both places of checkpoints.
+        """
+        saver, folder = self.saver, self.checkpoint_dir
+        path, backoff = self.checkpoint_filename_with_path, None
+        if folder and path:
+            raise ValueError(
+                "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
+            )
+        if self.wait_for_checkpoint:
+            backoff = Backoff(self.max_wait_secs, pause_s)
+        if saver is None or not (folder or path):
             return None
-        backoff.pause(f"there is no checkpoint in {folder!r}.")
+        if path:
+            saver.restore(session, path)
+            return path
+        assert folder is not None
         state = get_checkpoint_state(folder)
-    if not is_inside(state.model_checkpoint_path, folder):
-        raise ValueError(outside(state.model_checkpoint_path, folder))
-    saver.restore(session, state.model_checkpoint_path)
-    paths_known = state.all_model_checkpoint_paths
-    saver.recover_last_checkpoints(
-        [item for item in paths_known if is_inside(item, folder)]
-    )
-    return str(state.model_checkpoint_path)
+        while not (state and state.model_checkpoint_path):
+            if backoff is None or not backoff.left_s:
+                return None
+            backoff.pause(f"there is no checkpoint in {folder!r}.")
+            state = get_checkpoint_state(folder)
+        if not is_inside(state.model_checkpoint_path, folder):
+            raise ValueError(outside(state.model_checkpoint_path, folder))
+        saver.restore(session, state.model_checkpoint_path)
+        paths_known = state.all_model_checkpoint_paths
+        saver.recover_last_checkpoints(
+            [item for item in paths_known if is_inside(item, folder)]
+        )
+        return str(state.model_checkpoint_path)
+
+
+@dataclass
+class _Preparing(_Restoring):
+    """The same, and what initialises a session that is not restored."""
+
+    init_feed_dict: Any = None
+    init_fn: Callable[[Any], Any] | None = None
 
 
 def step_in(session: Any) -> int | None:
@@ -206,18 +229,9 @@ class SessionManager:
         self._most: int | None = None
         self._has_prepared = False
 
+    @with_options(_Preparing)
     def prepare_session(
-        self,
-        master: Any,
-        init_op: Any = None,
-        saver: Any = None,
-        checkpoint_dir: str | None = None,
-        checkpoint_filename_with_path: str | None = None,
-        wait_for_checkpoint: bool = False,
-        max_wait_secs: float | None = 7200,
-        config: Any = None,
-        init_feed_dict: Any = None,
-        init_fn: Callable[[Any], Any] | None = None,
+        self, master: Any, init_op: Any = None, *, options: Any
     ) -> Session:
         """Return a session that is ready: restored, or else initialised.
 
@@ -229,22 +243,15 @@ class SessionManager:
         not enough; `ValueError` for both places of checkpoints; `DeadlineExceededError`
         naming a task that is not up; and what a run or restoring raises.
         """
-        session = open_session(master, self._graph, config)
-        backoff = Backoff(max_wait_secs, self._pause_s)
+        session = open_session(master, self._graph, options.config)
         with _closed_on_error(session):
             # Before restoring: afterwards nothing shows how far the cluster was.
             self._note_step(step_in(session))
-            is_restored = self._restore(
-                session,
-                saver,
-                checkpoint_dir,
-                checkpoint_filename_with_path,
-                backoff if wait_for_checkpoint else None,
-            )
+            is_restored = self._restore(session, options)
             if not is_restored:
-                self._initialize(session, init_op, init_feed_dict, init_fn)
+                self._initialize(session, init_op, options)
             self.began_at = step_in(session)  # before any worker goes on
-            what = f"Init op: {_name(init_op)}, init fn: {init_fn}"
+            what = f"Init op: {_name(init_op)}, init fn: {options.init_fn}"
             lacking = self._try_local_init(session)
             if lacking is not None:
                 raise RuntimeError(
@@ -260,30 +267,15 @@ class SessionManager:
             self._tell_undone()
         return session
 
-    def recover_session(
-        self,
-        master: Any,
-        saver: Any = None,
-        checkpoint_dir: str | None = None,
-        checkpoint_filename_with_path: str | None = None,
-        wait_for_checkpoint: bool = False,
-        max_wait_secs: float | None = 7200,
-        config: Any = None,
-    ) -> tuple[Session, bool]:
+    @with_options(_Restoring)
+    def recover_session(self, master: Any, options: Any) -> tuple[Session, bool]:
         """Return a session, and whether it was restored and is ready.
 
         Raises as `prepare_session` does, except for a session that is not ready.
         """
-        session = open_session(master, self._graph, config)
-        backoff = Backoff(max_wait_secs, self._pause_s)
+        session = open_session(master, self._graph, options.config)
         with _closed_on_error(session):
-            is_restored = self._restore(
-                session,
-                saver,
-                checkpoint_dir,
-                checkpoint_filename_with_path,
-                backoff if wait_for_checkpoint else None,
-            )
+            is_restored = self._restore(session, options)
             lacking = self._try_local_init(session)
             if not is_restored:
                 return session, False
@@ -323,40 +315,23 @@ class SessionManager:
                 )
             backoff.pause(f"no chief has made the model ready: {lacking}.")
 
-    def _restore(
-        self,
-        session: Session,
-        saver: Any,
-        folder: str | None,
-        path: str | None,
-        backoff: Backoff | None,
-    ) -> bool:
-        if folder and path:
-            raise ValueError(
-                "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
-            )
-        restored = restore(session, saver, folder, path, backoff)
+    def _restore(self, session: Session, options: _Restoring) -> bool:
+        restored = options.restore(session, self._pause_s)
         self.what_it_did = f"restored {restored}" if restored else ""
         if restored:
             logging.info("Restored %s.", restored)
         return restored is not None
 
-    def _initialize(
-        self,
-        session: Session,
-        init_op: Any,
-        feeds: Any,
-        init_fn: Callable[[Any], Any] | None,
-    ) -> None:
-        if init_op is None and init_fn is None and self._local_init_op is None:
+    def _initialize(self, session: Session, init_op: Any, how: _Preparing) -> None:
+        if init_op is None and how.init_fn is None and self._local_init_op is None:
             raise RuntimeError(
                 "Model is not initialized and no init_op or init_fn or local_init_op "
                 "was given"
             )
         if init_op is not None:
-            session.run(init_op, feed_dict=feeds)
-        if init_fn is not None:
-            init_fn(session)
+            session.run(init_op, feed_dict=how.init_feed_dict)
+        if how.init_fn is not None:
+            how.init_fn(session)
         self.what_it_did = "initialised all variables anew"
 
     def _try_local_init(self, session: Session) -> str | None:
