@@ -101,6 +101,17 @@ class StrictArray(NDArrayOperatorsMixin):
             f"an array on a device does not become a numpy array by itself; {_WAY_OUT}"
         )
 
+    def __dlpack__(self, **how: Any) -> Any:
+        """Show the memory; what reads it takes it for memory of the host."""
+        return _enter(self).__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self._data.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self._data.__array_interface__
+
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any
     ) -> Any:

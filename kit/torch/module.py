@@ -42,7 +42,7 @@ def step(
     ----------
     model : torch.nn.Module
         On the CPU, with parameters of float32 or float64. It is left as it is until
-        `load`; each worker trains a copy.
+        `load`; each worker trains a copy, with `device="gpu"` one on its GPU.
     loss : callable
         `loss(output, target)` returns the mean over the examples, as
         `torch.nn.functional.cross_entropy` does.
@@ -170,8 +170,9 @@ class ModuleStep:
 
         In eval mode and without gradients; `state` is that of a worker.
         """
-        replica = self._replica()
-        replica.begin({k: _tensor(value) for k, value in params.items()}, state)
+        tensors = {k: _tensor(value) for k, value in params.items()}
+        replica = self._replica(tensors)
+        replica.begin(tensors, state)
         replica.model.eval()
         try:
             with torch.no_grad(), own_chance():
@@ -209,7 +210,7 @@ class ModuleStep:
     def _at_once(
         self, params: Any, batch: Any, grads: Any, rng: Any, state: Any, scale: float
     ) -> Any:
-        replica = self._replica()
+        replica = self._replica(params)
         replica.begin(replica.views(params), state)
         replica.take(grads)
         with own_chance():
@@ -223,7 +224,7 @@ class ModuleStep:
         self, params: Any, batch: Any, grads: Any, rng: Any, state: Any, scale: float
     ) -> Generator[Any, None, Any]:
         """Yield each gradient's name as soon as it is there."""
-        replica = self._replica()
+        replica = self._replica(params)
         replica.begin(replica.views(params), state)
         replica.take(grads)
         with own_chance():
@@ -251,7 +252,8 @@ class ModuleStep:
         self, replica: Replica, batch: tuple[Any, ...]
     ) -> tuple[Any, dict[str, float]]:
         *inputs, target = batch
-        with torch.autocast("cpu", self._autocast, enabled=self._autocast is not None):
+        kind, dtype = replica.device.type, self._autocast
+        with torch.autocast(kind, dtype, enabled=dtype is not None):
             output = replica.model(*inputs)
             loss = self._loss(output, target)
         with torch.no_grad():
@@ -267,19 +269,21 @@ class ModuleStep:
         measured["loss_scale"] = scale
         return loss.float() * scale
 
-    def _replica(self) -> Replica:
-        replica: Replica | None = getattr(self._replicas, "mine", None)
-        if replica is None:
-            # A copy for each thread: the workers of a local cluster share this object.
-            replica = self._replicas.mine = Replica(copy.deepcopy(self.model))
-        return replica
+    def _replica(self, params: Mapping[str, Any]) -> Replica:
+        """Return the copy that computes where the parameters are."""
+        device = _tensor(next(iter(params.values()))).device
+        # A copy for each thread: the workers of a local cluster share this object.
+        replicas: dict[Any, Replica] = vars(self._replicas)
+        if (place := str(device)) not in replicas:
+            replicas[place] = Replica(copy.deepcopy(self.model).to(device), device)
+        return replicas[place]
 
 
 class Replica:
     """One worker's copy of a module, over arrays that others give."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model.train()
+    def __init__(self, model: Any, device: Any) -> None:
+        self.model, self.device = model.train(), device
         self.trained, self._buffers = _trained(model), _buffers(model)
         self._views: dict[tuple[int, str], Any] = {}  # by address: there are few
         #: Is told the name of each parameter whose gradient is complete.
@@ -313,13 +317,14 @@ class Replica:
     def keep(self, state: Any) -> None:
         """Put the buffers where they are kept."""
         for name, buffer in self._buffers.items():
-            state[_BUFFER + name] = buffer.detach().numpy().copy()
+            state[_BUFFER + name] = buffer.detach().cpu().numpy().copy()
 
     def views(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Return tensors over the arrays of a training, which come again and again."""
         views_of = {}
         for name, array in arrays.items():
-            key = array.__array_interface__["data"][0], name
+            about = getattr(array, "__cuda_array_interface__", None)
+            key = (about or array.__array_interface__)["data"][0], name
             if key not in self._views:
                 self._views[key] = _tensor(array)
             views_of[name] = self._views[key]
@@ -374,6 +379,8 @@ class _Writable:
 
 
 def _tensor(array: Any) -> Any:
+    if hasattr(array, "__cuda_array_interface__"):
+        return torch.from_dlpack(array)  # of cupy: the same memory
     whole = np.asarray(array)
     if not whole.flags.writeable:
         whole = np.asarray(_Writable(whole))
@@ -383,6 +390,5 @@ def _tensor(array: Any) -> Any:
 def _tensors(batch: Any) -> tuple[Any, ...]:
     parts = batch if isinstance(batch, tuple | list) else (batch,)
     return tuple(
-        part if isinstance(part, torch.Tensor) else torch.from_numpy(np.asarray(part))
-        for part in parts
+        part if isinstance(part, torch.Tensor) else _tensor(part) for part in parts
     )

@@ -6,7 +6,6 @@ as with cupy. The same on a real GPU is in `tests/gpu/test_training.py`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from kit import arrays
 from kit.errors import FailedPreconditionError, GradientMismatch, NotFinite
 from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.strict_arrays import StrictArray, StrictGpu, strict
+from tests.strict_arrays import StrictGpu, strict
 from tests.training.paced import settled
+from tests.training.pretended_gpus import pretended_gpus
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -48,23 +48,10 @@ WAYS += [(0, "hierarchical"), (1, "ring")]
 OPEN, CLOSED = "memory open to neighbours", "through the host"
 
 
-def refuse(gpu: StrictGpu, handle: bytes, n_bytes: int) -> None:
-    raise RuntimeError("cudaErrorInvalidDevice")
-
-
 @pytest.fixture(autouse=True, params=[OPEN, CLOSED])
-def gpus(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[StrictGpu]]:
-    """Give this process two GPUs, whose memory workers can open or cannot."""
-    result = [StrictGpu(0), StrictGpu(1)]
-    if request.param == CLOSED:
-        monkeypatch.setattr(StrictGpu, "open", refuse)
-    monkeypatch.setattr(arrays, "all_gpus", lambda: result)
-    monkeypatch.setitem(sys.modules, "cupy", strict)
-    monkeypatch.setattr(StrictArray, "__module__", "cupy")
-    yield result
-    assert [gpu.pinned for gpu in result] == [{}, {}]
+def gpus(request: pytest.FixtureRequest) -> Iterator[list[StrictGpu]]:
+    with pretended_gpus(can_be_opened=request.param == OPEN) as result:
+        yield result
 
 
 def fit_there(params: Mapping[str, Any], batch: Sequence[Any]) -> Any:

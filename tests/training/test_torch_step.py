@@ -16,6 +16,7 @@ from kit.hooks import ValidationHook
 from kit.testing.cluster import local_cluster
 from kit.training.data.splits import shuffled
 from tests.cases import for_each
+from tests.training.pretended_gpus import pretended_gpus
 
 torch = pytest.importorskip("torch")
 kit_torch = pytest.importorskip("kit.torch")
@@ -254,3 +255,18 @@ def test_float16_without_a_scale_of_all_workers_is_refused() -> None:
 
     with pytest.raises(InvalidArgumentError, match=r"compress=kit\.LossScale\(\)"):
         train(step)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_module_trains_in_the_memory_of_a_gpu(overlap: bool) -> None:
+    step = kit_torch.step(
+        mlp(nn.BatchNorm1d(8), nn.Dropout(0.2)), loss, overlap=overlap
+    )
+    on_cpus = train(step, optimizer=kit.Adam(0.01))
+
+    with pretended_gpus():
+        run = train(step, optimizer=kit.Adam(0.01), device="gpu")
+
+    assert run.loss == on_cpus.loss
+    for name, value in on_cpus.params.items():
+        assert value.tobytes() == run.params[name].tobytes()
