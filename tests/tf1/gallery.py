@@ -7,8 +7,7 @@ data, or raises.
 
 What came out under the original lies in `tests/tf1/recorded/<topic>.json`, a case a
 line: `"name": outcome` if its last release 1.15 and the `compat.v1` of its successor
-gave the same, else `"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it. A
-record of the older layout, `{"v1": {"name": outcome, ...}, "v2": {...}}`, is read too.
+gave the same, else `"name": {"v1": outcome, "v2": outcome}`. `record.py` writes it.
 
 This file, the cases and `outcome` run under Python 3.7 too, for the sake of 1.15.
 """
@@ -53,19 +52,12 @@ def recorded(topic: str) -> dict[str, dict[str, Plain]]:
 
 
 def read(text: str) -> dict[str, dict[str, Plain]]:
-    """Read what `written` gives, or an object of each version's cases."""
-    book = json.loads(text)
-    if not book.keys() <= {*VERSIONS}:
-        outcomes = {name: _by_version(outcome) for name, outcome in book.items()}
-        book = {
-            version: {
-                name: outcome[version]
-                for name, outcome in outcomes.items()
-                if version in outcome
-            }
-            for version in VERSIONS
-        }
-    return {version: book.get(version, {}) for version in VERSIONS}
+    """Read what `written` gives."""
+    book = {name: _by_version(outcome) for name, outcome in json.loads(text).items()}
+    return {
+        version: {name: book[name][version] for name in book if version in book[name]}
+        for version in VERSIONS
+    }
 
 
 def _by_version(outcome: Plain) -> Plain:

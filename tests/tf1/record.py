@@ -2,11 +2,9 @@
 
     python tests/tf1/record.py v1 [topic ...]           with a Python that has 1.15
     python tests/tf1/record.py v2 [topic ...] --check   one that has a 2.x
-    python tests/tf1/record.py layout [topic ...]       any; runs no case
 
 The topics named, or all, are recorded anew; what the other version gave stays as it is.
 With `--check` nothing is written, and the exit status tells whether it would change.
-With `layout` the outcomes stay, and a record of the older layout gets the one of today.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def main(arguments: list[str]) -> int:
     version, *chosen = [
         argument for argument in arguments if not argument.startswith("--")
     ]
-    tf = None if version == "layout" else load(version)
+    tf = load(version)
     sys.path.insert(0, str(ROOT))
     from tests.tf1 import gallery
 
@@ -78,8 +76,7 @@ def main(arguments: list[str]) -> int:
         book: Any = gallery.recorded(topic)
         before = json.dumps(book, sort_keys=True)
         cases = gallery.cases_of(topic)
-        if tf is not None:
-            book[version] = {name: record(tf, case) for name, case in cases.items()}
+        book[version] = {name: record(tf, case) for name, case in cases.items()}
         changed = json.dumps(book, sort_keys=True) != before
         n_changed += changed
         print(f"{topic}: {len(cases)} cases{', changed' if changed else ''}")
