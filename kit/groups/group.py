@@ -30,7 +30,6 @@ from kit.groups.values import (
     Array,
     Form,
     Value,
-    as_float,
     check_room,
     fill,
     leaves,
@@ -129,7 +128,8 @@ class TaskGroup:
         value : array, number, dict or list
             The same kind, shapes and dtypes on all tasks.
         op : {"sum", "mean", "max", "min", "prod"}
-            What is made of them. The mean is the sum divided by the size.
+            What is made of them. The mean is the sum divided by the size; whole numbers
+            are added as float64 for it.
         out : numpy.ndarray or list of them, optional
             Where the result of an array, or of a list of them, is put; it is returned
             then, and nothing is made anew. May be the value itself. A call that fails
@@ -146,10 +146,10 @@ class TaskGroup:
             A task is lost, has failed, was interrupted or has left the cell.
         """
         topology = topology_of(algorithm)
-        taken_value = taken(value, "all_reduce")
+        taken_value = taken(value, "all_reduce", op)
         ufunc = ufunc_of("all_reduce", op, taken_value, self.size)
         room = room_of(out, "all_reduce")
-        check_room(room, leaves(taken_value.form), "all_reduce", op)
+        check_room(room, leaves(taken_value.form), "all_reduce")
         options = [("op", op)] if op != "sum" else []
         options += [("algorithm", topology.name)] if algorithm else []
         signature = signature_of("all_reduce", taken_value.text, tuple(options))
@@ -182,13 +182,13 @@ class TaskGroup:
             As in `all_reduce`; on the root alone.
         """
         root = self._rank("reduce", "root", root)
-        taken_value = taken(value, "reduce")
+        taken_value = taken(value, "reduce", op)
         ufunc = ufunc_of("reduce", op, taken_value, self.size)
         signature = signature_of(
             "reduce", taken_value.text, (("root", root), ("op", op))
         )
         room = room_of(out if self.rank == root else None, "reduce")
-        check_room(room, leaves(taken_value.form), "reduce", op)
+        check_room(room, leaves(taken_value.form), "reduce")
 
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce(taken_value.form, root, ufunc)
@@ -212,7 +212,8 @@ class TaskGroup:
         out : numpy.ndarray or list of them, optional
             As in `all_reduce`.
         """
-        taken_value = taken(self._one_each("reduce_scatter", values), "reduce_scatter")
+        each = self._one_each("reduce_scatter", values)
+        taken_value = taken(each, "reduce_scatter", op)
         ufunc = ufunc_of("reduce_scatter", op, taken_value, self.size)
         signature = signature_of("reduce_scatter", taken_value.text, (("op", op),))
         forms = taken_value.form["list"]
@@ -220,9 +221,9 @@ class TaskGroup:
         def recipe(_: Forms) -> Recipe:
             return self._recipes.reduce_scatter(forms, ufunc)
 
-        mine = taken(values[self.rank], "reduce_scatter")
+        mine = taken(each[self.rank], "reduce_scatter", op)
         room = room_of(out, "reduce_scatter")
-        check_room(room, leaves(mine.form), "reduce_scatter", op)
+        check_room(room, leaves(mine.form), "reduce_scatter")
         arrays, _ = self._collective(signature, taken_value, recipe, room=room, op=op)
         return out if room else self._rebuilt(mine.form, arrays, mine, op)
 
@@ -600,7 +601,7 @@ class TaskGroup:
             if room is None:
                 arrays = [array if is_lent else array.copy() for array in results]
             elif results or room:
-                fill(room, results, self._divisor(op))
+                fill(room, results, self._divisor(op), signature.what)
             state.completed(call, note, met, waited)
             return arrays, forms
 
@@ -652,7 +653,6 @@ class TaskGroup:
         shaped = shaped_as(form, arrays)
         if op == "mean":
             shaped = [np.asarray(array / self.size) for array in shaped]
-            form = as_float(form)
         return rebuilt(form, shaped, value.originals if value is not None else ())
 
     def _gathered(

@@ -53,24 +53,28 @@ class Value:
             np.copyto(target.reshape(array.shape), array)
 
 
-def taken(value: Any, what: str) -> Value:
-    """Take a value apart; `InvalidArgumentError` for what has no fixed bytes."""
+def taken(value: Any, what: str, op: str = "") -> Value:
+    """Take a value apart; `InvalidArgumentError` for what has no fixed bytes.
+
+    For means whole numbers become float64, as in numpy: their sum might wrap.
+    """
     value_taken = Value([], None, [])
-    value_taken.form = _take(value, what, value_taken)
+    value_taken.form = _take(value, what, op, value_taken)
     return value_taken
 
 
-def _take(value: Any, what: str, into: Value) -> Form:
+def _take(value: Any, what: str, op: str, into: Value) -> Form:
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise InvalidArgumentError(
                 f"{what}() got a dict with the keys {[*value][:5]!r}; give names as "
                 f"keys: {{'w': array}}."
             )
-        return {"dict": {name: _take(part, what, into) for name, part in value.items()}}
+        parts = {name: _take(part, what, op, into) for name, part in value.items()}
+        return {"dict": parts}
     if isinstance(value, list | tuple):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_take(part, what, into) for part in value]}
+        return {kind: [_take(part, what, op, into) for part in value]}
     if value is None or isinstance(value, str | bytes):
         raise InvalidArgumentError(
             f"{what}() got {value!r:.40}; give an array, a number, or a dict or list "
@@ -88,6 +92,9 @@ def _take(value: Any, what: str, into: Value) -> Form:
             f"x.filled(0), and x.mask beside it."
         )
     array = to_numpy(value)
+    if op == "mean" and array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+        number = "float" if number == "int" else number
     into.arrays.append(array)
     into.originals.append(value)
     return {"a": [name_of(array.dtype), list(array.shape), number]}
@@ -209,23 +216,12 @@ def shaped_as(form: Form, arrays: Sequence[Array]) -> list[Array]:
     return [array.reshape(shape) for (_, shape), array in pairs]
 
 
-def as_float(form: Form) -> Form:
-    """Return the form of means: those of whole numbers are floats."""
-    ((kind, rest),) = form.items()
-    if kind == "a":
-        number = "float" if rest[2] in ("int", "bool") else rest[2]
-        return {"a": [rest[0], rest[1], number]}
-    if kind == "dict":
-        return {kind: {name: as_float(part) for name, part in rest.items()}}
-    return {kind: [as_float(part) for part in rest]}
-
-
 # --------------------------------------------------------------------------------------
 # What the arguments of a group's calls mean; bad ones are refused before anybody asks.
 #
 # Pure.
 
-_EXACT = {"sum": "sum", "mean": "statistics.mean", "prod": "math.prod"}
+_EXACT = {"sum": "sum", "prod": "math.prod"}  # what does not wrap, by op
 OPS = {
     "sum": np.add,
     "mean": np.add,
@@ -258,9 +254,12 @@ def ufunc_of(what: str, op: str, value: Value, n: int) -> np.ufunc:
         )
     for array in value.arrays:
         if not _suits(op, array.dtype):
+            line = "np.int64(x)"
+            if not array.dtype.isnative:
+                line = f"x.astype({array.dtype.newbyteorder('=').name!r})"
             raise InvalidArgumentError(
                 f"{what}() cannot make the {op} of {array.dtype}; convert it first, "
-                f"for example x.astype(np.int64)."
+                f"for example {line}."
             )
     for number in value.originals:
         if type(number) is int and _may_wrap(number, op, n):
@@ -319,7 +318,6 @@ def check_room(
     room: Sequence[Array] | None,
     results: Sequence[tuple[str, Sequence[int]]],
     what: str,
-    op: str = "",
 ) -> None:
     """Refuse room that does not fit results of these dtypes and shapes."""
     if room is None:
@@ -330,18 +328,22 @@ def check_room(
             f"one for each."
         )
     for array, (name, shape) in zip(room, results, strict=True):
-        dtype = np.dtype(name)
-        if op == "mean" and dtype.kind in "iu":
-            dtype = np.dtype(np.float64)
-        fits = array.shape == tuple(shape)
-        if not fits or not np.can_cast(dtype, array.dtype, "same_kind"):
-            raise InvalidArgumentError(
-                f"{what}() got out={array.dtype}{list(array.shape)} for a result of "
-                f"{dtype}{list(shape)}; give an array of this shape and dtype."
-            )
+        _check_fit(array, np.dtype(name), tuple(shape), what)
 
 
-def fill(room: Sequence[Array], results: Sequence[Array], divisor: int) -> None:
+def _check_fit(
+    array: Array, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
+) -> None:
+    if array.shape != shape or not np.can_cast(dtype, array.dtype, "same_kind"):
+        raise InvalidArgumentError(
+            f"{what}() got out={array.dtype}{list(array.shape)} for a result of "
+            f"{dtype}{list(shape)}; give an array of this shape and dtype."
+        )
+
+
+def fill(
+    room: Sequence[Array], results: Sequence[Array], divisor: int, what: str
+) -> None:
     """Put flat results into their places, divided by a number."""
     if [item.size for item in room] != [result.size for result in results]:
         raise InvalidArgumentError(
@@ -349,6 +351,8 @@ def fill(room: Sequence[Array], results: Sequence[Array], divisor: int) -> None:
             f"results have {[result.size for result in results]}; give an array for "
             f"each result, of its shape."
         )
+    for array, result in zip(room, results, strict=True):
+        _check_fit(array, result.dtype, array.shape, what)
     for array, result in zip(room, results, strict=True):
         shaped = result.reshape(array.shape)
         if divisor == 1 and array is result:

@@ -78,6 +78,8 @@ def value(step: Step, rank: int, more: int = 0) -> Any:
 def summed(step: Step, values: Sequence[Any], first: int | None = None) -> Any:
     """Add as a training does: piece c begins with task c."""
     n, ufunc = len(values), UFUNCS[step.op]
+    if step.op == "mean" and values[0].dtype.kind in "iu":
+        values = [value.astype(float) for value in values]
     if step.what == "all_reduce" and step.algorithm in ORDERS:
         whole = _bracketed(ORDERS[step.algorithm][n - 1], values, ufunc)
         return whole / n if step.op == "mean" else whole
@@ -185,6 +187,9 @@ def _results(step: Step, n: int) -> list[Any]:
 
 def _bytes(step: Step, n: int) -> int:
     size = np.dtype(step.dtype).itemsize
+    is_summed = step.what in ("all_reduce", "reduce", "reduce_scatter")
+    if is_summed and step.op == "mean" and np.dtype(step.dtype).kind in "iu":
+        size = 8  # added as float64
     whole, root, everyone = step.size * size, step.root, range(n)
     owns = [(step.size + rank) * size for rank in everyone]
     others = sum(own for rank, own in enumerate(owns) if rank != root)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, KitError
 from kit.testing.cluster import local_cluster
 from tests.group.scene import scene
 
@@ -44,6 +45,24 @@ def test_room_that_does_not_fit_is_refused() -> None:
 
         assert all(isinstance(error, InvalidArgumentError) for error in errors)
         assert "room for [3] numbers, and the results have [1]" in str(errors[0])
+
+
+def test_room_of_a_dtype_that_loses_numbers_is_refused_in_all_calls() -> None:
+    x, room = np.ones(3), np.zeros(3, int)
+    calls: list[Callable[[kit.Group], Any]] = [
+        lambda group: group.broadcast(x, out=room),
+        lambda group: group.all_gather(x, out=[room, room]),
+        lambda group: group.scatter([x, x] if group.rank == 0 else None, out=room),
+        lambda group: group.all_to_all([x, x], out=[room, room]),
+    ]
+    with scene(2) as stage:
+        for call in calls:
+            errors = stage.errors(call)
+
+            said = "out=int64[3] for a result of float64[3]"
+            assert any(said in str(error) for error in errors), errors
+            assert all(isinstance(error, KitError) for error in errors), errors
+            assert not room.any()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def test_mask_of_an_array_is_not_dropped_in_silence() -> None:
     ("number", "op", "exact"),
     [
         (2**62, "sum", "sum"),
-        (-(2**62) - 1, "mean", "statistics.mean"),
+        (-(2**62) - 1, "sum", "sum"),
         (2**32, "prod", "math.prod"),
     ],
 )
@@ -148,3 +149,48 @@ def test_whole_numbers_that_fit_have_their_exact_sum_product_and_maximum() -> No
         results = stage.play(program)
 
     assert results == [[4, 2**62, 2**63 - 1, 2**63]] * 2
+
+
+@pytest.mark.slow
+def test_means_of_whole_numbers_do_not_wrap() -> None:
+    def program(group: kit.Group) -> Any:
+        pixels, room = np.array([100, 250], np.uint8), np.zeros(2)
+        group.all_reduce(pixels, "mean", out=room)
+        return [
+            *(group.all_reduce(pixels, "mean"), room),
+            group.reduce_scatter([pixels, pixels], "mean"),
+            group.all_reduce({"n": 2**62, "m": np.int16(30_000)}, "mean"),
+        ]
+
+    with scene(2) as stage:
+        for *arrays, numbers in stage.play(program):
+            assert all(same(array, np.array([100.0, 250.0])) for array in arrays)
+            assert same(numbers, {"n": 2.0**62, "m": np.float64(30_000)})
+
+
+@for_each(
+    ("value", "line"),
+    [
+        (True, r"np\.int64\(x\)"),
+        (np.array([True]), r"np\.int64\(x\)"),
+        (np.ones(2, ">f8"), r"x\.astype\('float64'\)"),
+    ],
+)
+def test_line_to_write_for_what_has_no_sum_keeps_the_numbers(
+    value: Any, line: str
+) -> None:
+    with scene(2) as stage, pytest.raises(InvalidArgumentError, match=line):
+        stage.groups[0].all_reduce(value)
+
+
+@pytest.mark.slow
+def test_nan_is_the_maximum_and_the_minimum_whoever_has_it() -> None:
+    def program(group: kit.Group) -> Any:
+        x = np.array([1.0, 2.0, np.nan, 4.0])
+        x[group.rank] = np.nan
+        pairs = product(("max", "min"), ("ring", "mesh", "recursive-doubling", "tree"))
+        return [group.all_reduce(x, op, algorithm=name) for op, name in pairs]
+
+    with scene(2) as stage:
+        for result in np.concatenate(stage.play(program)):
+            assert np.isnan(result).tolist() == [True, True, True, False]
