@@ -1,7 +1,7 @@
 """One browser and one JupyterLab for all tests here, as each takes seconds to start.
 
-A test has a page of its own, which shares nothing with others, and a folder of its own
-in JupyterLab, and leaves no kernel and no setting to the next one.
+A test has a page of its own, which shares nothing with others, or `desk`, and a folder
+of its own in JupyterLab. It leaves no kernel, notebook or setting to the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.lab import Lab, headless_browser, jupyter_lab, page_of
+from tests.browser.lab import (
+    SIZE,
+    Lab,
+    close_all,
+    command,
+    headless_browser,
+    jupyter_lab,
+    page_of,
+)
 
 
 @pytest.fixture(scope="package")
@@ -37,3 +45,20 @@ def lab(server: Lab, tmp_path: Path) -> Iterator[Lab]:
 def page(browser: Browser) -> Iterator[Page]:
     with page_of(browser) as page:
         yield page
+
+
+@pytest.fixture(scope="package")
+def loaded(server: Lab, browser: Browser) -> Iterator[Page]:
+    with page_of(browser) as page:
+        page.goto(server.address.replace("/lab/tree?", "/lab?"))
+        page.wait_for_selector(".jp-Launcher")
+        command(page, "application:toggle-left-area")
+        yield page
+
+
+@pytest.fixture
+def desk(lab: Lab, loaded: Page) -> Iterator[Page]:
+    """Give a page with JupyterLab to a test that loads none: it takes as long again."""
+    loaded.set_viewport_size(SIZE)
+    yield loaded
+    close_all(loaded)

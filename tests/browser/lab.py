@@ -36,6 +36,7 @@ READY_MS = 120_000
 KERNEL_IS_IDLE = """() =>
     jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'
 """
+IS_SHOWN = "path => jupyterapp.shell.currentWidget?.context?.path === path"
 HIDE = """() => {
     Object.defineProperty(document, 'hidden', {value: true, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'));
@@ -189,10 +190,22 @@ def browser_page() -> Iterator[Page]:
 
 def open_notebook(page: Page, lab: Lab, name: str) -> None:
     """Show a notebook, and return when its kernel is ready."""
-    page.goto(lab.address.replace("?", f"/{name}?"))
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    path = (lab.folder / name).relative_to(lab.home.parent)
+    if page.url == "about:blank":
+        page.goto(lab.address.replace("?", f"/{name}?"))
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        command(page, "application:toggle-left-area")
+    else:  # JupyterLab
+        command(page, "docmanager:open", path=str(path))
+    page.wait_for_function(IS_SHOWN, arg=str(path))
     page.wait_for_function(KERNEL_IS_IDLE)
-    command(page, "application:toggle-left-area")
+
+
+def close_all(page: Page) -> None:
+    """Close what is open in JupyterLab, unasked; the theme is as at first."""
+    page.evaluate("() => [...jupyterapp.shell.widgets('main')].map(it => it.dispose())")
+    if page.locator("body[data-jp-theme-light=false]").count():
+        change_theme(page, "JupyterLab Light")
 
 
 def load_again(page: Page) -> None:

@@ -72,12 +72,12 @@ LAST_LINE = """pre => {
 
 
 def test_lines_of_a_step_take_little_room_and_the_newest_is_in_sight(
-    lab: Lab, page: Page
+    lab: Lab, desk: Page
 ) -> None:
     lesson = Lesson.of(lab.folder, {"printed": PRINTED})
-    open_notebook(page, lab, lesson.path.name)
-    lesson.run(page, "printed")
-    lines = page.locator(".jp-OutputArea-output pre:has-text('worker:0 │ 299')")
+    open_notebook(desk, lab, lesson.path.name)
+    lesson.run(desk, "printed")
+    lines = desk.locator(".jp-OutputArea-output pre:has-text('worker:0 │ 299')")
 
     end, room, height = lines.evaluate(LAST_LINE)
 

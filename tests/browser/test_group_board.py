@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.browser.board import LIVE, cut_off, live_board, small_texts, text_of
 from tests.browser.lab import (
@@ -11,6 +11,7 @@ from tests.browser.lab import (
     Lab,
     complaints,
     open_notebook,
+    page_of,
     resize,
     run_all,
 )
@@ -34,19 +35,19 @@ RING = 2 * (3 - 1) * 6 * 8
 
 @pytest.mark.timeout(200)
 def test_cell_with_a_group_has_its_board_with_messages_and_a_stepper(
-    lab: Lab, page: Page
+    lab: Lab, desk: Page, browser: Browser
 ) -> None:
     cells = {f"cell-{number}": code for number, code in enumerate(CELLS)}
     lesson = Lesson.of(lab.folder, cells)
-    wrong = complaints(page)
-    resize(page, 1024, 3600)
-    open_notebook(page, lab, lesson.path.name)
-    run_all(page)
-    page.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
-    first, second = live_board(page), live_board(page, 1)
+    wrong = complaints(desk)
+    resize(desk, 1024, 3600)
+    open_notebook(desk, lab, lesson.path.name)
+    run_all(desk)
+    desk.wait_for_selector(".jp-OutputArea-output:has-text('Cluster stopped')")
+    first, second = live_board(desk), live_board(desk, 1)
     second.locator(".ps-head").first.wait_for()
 
-    assert page.locator(LIVE).count() == 2
+    assert desk.locator(LIVE).count() == 2
     assert "1 call; the newest is all_reduce(float64[6])" in text_of(first)
     row = text_of(first.locator(".ps-calls tbody tr"))
     assert row.count(str(RING)) == 2, row
@@ -63,6 +64,7 @@ def test_cell_with_a_group_has_its_board_with_messages_and_a_stepper(
     assert "all_reduce(float64[6])" in (lab.folder / "mine.html").read_text()
     assert wrong == []
 
-    address = page.locator("text=at http").inner_text().split()[1]
-    page.goto(address)
-    page.locator(".ps-calls tbody tr:has-text('all_reduce')").wait_for()
+    address = desk.locator("text=at http").inner_text().split()[1]
+    with page_of(browser) as page:
+        page.goto(address)
+        page.locator(".ps-calls tbody tr:has-text('all_reduce')").wait_for()

@@ -48,7 +48,10 @@ def nothing_runs(page: Page) -> Iterator[None]:
         dialog.dismiss()
 
     page.on("dialog", dismiss)
-    yield
+    try:
+        yield
+    finally:
+        page.remove_listener("dialog", dismiss)
     assert page.evaluate(RAN) == [None, 0]
     assert dialogs == []
     assert errors == []
@@ -132,7 +135,7 @@ LIVE = {
 }
 
 
-def test_what_lives_in_jupyterlab_has_the_names_as_text(lab: Lab, page: Page) -> None:
+def test_what_lives_in_jupyterlab_has_the_names_as_text(lab: Lab, desk: Page) -> None:
     lesson = Lesson.of(lab.folder, LIVE)
     parts = (
         ".ps-live",
@@ -141,12 +144,12 @@ def test_what_lives_in_jupyterlab_has_the_names_as_text(lab: Lab, page: Page) ->
         ".jp-RenderedText",
         "[role=status]",
     )
-    with nothing_runs(page):
-        resize(page, 1024, ALL_HIGH)
-        open_notebook(page, lab, lesson.path.name)
-        run_all(page)
-        page.wait_for_selector(".jp-OutputArea-output:has-text('KitError')")
-        page.locator(".ps-live .bk-Figure:visible").first.wait_for()
+    with nothing_runs(desk):
+        resize(desk, 1024, ALL_HIGH)
+        open_notebook(desk, lab, lesson.path.name)
+        run_all(desk)
+        desk.wait_for_selector(".jp-OutputArea-output:has-text('KitError')")
+        desk.locator(".ps-live .bk-Figure:visible").first.wait_for()
 
         for part in parts:
-            assert says(page, part), part
+            assert says(desk, part), part

@@ -30,41 +30,41 @@ AT_ONCE_MS = 2000
 
 
 def test_learner_is_told_of_a_mistake_and_a_deadlock_and_that_a_program_is_right(
-    lab: Lab, page: Page
+    lab: Lab, desk: Page
 ) -> None:
     lesson = Lesson(lab.folder, "puzzles/1_first_messages.ipynb")
     wrong_name = next(
         mistake for mistake in mistakes() if "another name" in mistake.mistake
     )
-    errors = complaints(page)
-    resize(page, 1024, 768)
-    open_notebook(page, lab, lesson.path.name)
-    lesson.run(page, "start")
-    lesson.run(page, "broadcast-predict")
-    predict(page, "3")
+    errors = complaints(desk)
+    resize(desk, 1024, 768)
+    open_notebook(desk, lab, lesson.path.name)
+    lesson.run(desk, "start")
+    lesson.run(desk, "broadcast-predict")
+    predict(desk, "3")
 
-    write(page, lesson, mistaken(wrong_name))
-    wrong = result(page, wrong_name.says)
+    write(desk, lesson, mistaken(wrong_name))
+    wrong = result(desk, wrong_name.says)
     assert wrong.locator(".stuck-text").all_text_contents() == [
         f"waits for X from worker:{source}" for source in (0, 0, 2)
     ]
-    look(page, wrong, "mistake")
+    look(desk, wrong, "mistake")
 
-    write(page, lesson, IN_A_CIRCLE)
-    stuck = result(page, "Not yet: a deadlock: ", timeout=AT_ONCE_MS)
+    write(desk, lesson, IN_A_CIRCLE)
+    stuck = result(desk, "Not yet: a deadlock: ", timeout=AT_ONCE_MS)
     assert stuck.locator(".stuck-text").all_text_contents() == [
         f"waits for x from worker:{source}" for source in (1, 2, 3, 0)
     ]
-    look(page, stuck, "deadlock")
+    look(desk, stuck, "deadlock")
 
-    write(page, lesson, solutions()["broadcast"])
-    right = result(page, "Right. Known programs do better: chain")
+    write(desk, lesson, solutions()["broadcast"])
+    right = result(desk, "Right. Known programs do better: chain")
     assert right.locator("thead th").all_text_contents()[1:] == [
         "yours",
         "target",
     ]
     assert right.locator(".stuck-text").count() == 0
-    look(page, right, "right")
+    look(desk, right, "right")
     assert errors == []
 
 

@@ -48,18 +48,24 @@ NOTEBOOK = {
 }
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "ring.html"
+    RingStepper(n=4, size=8).save(path)
+    return path
+
+
 @pytest.fixture
-def ring(page: Any, tmp_path: Path) -> Iterator[Any]:  # playwright's Page
+def ring(page: Any, saved: Path) -> Iterator[Any]:  # playwright's Page
     """Open a saved page at 1024 pixels, and find no error and no request at the end."""
-    RingStepper(n=4, size=8).save(tmp_path / "ring.html")
     errors, asked = [], []
     page.set_viewport_size({"width": 1024, "height": 900})
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"file://{tmp_path}/ring.html#light")
+    page.goto(f"file://{saved}#light")
     yield page
     assert errors == []
-    assert [url.split("#")[0] for url in asked] == [f"file://{tmp_path}/ring.html"]
+    assert [url.split("#")[0] for url in asked] == [f"file://{saved}"]
 
 
 def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
@@ -117,17 +123,17 @@ def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:
 
 
 def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(
-    lab: Lab, page: Page
+    lab: Lab, desk: Page
 ) -> None:
     (lab.folder / "ring.ipynb").write_text(json.dumps(NOTEBOOK))
-    open_notebook(page, lab, "ring.ipynb")
-    run_all(page)
-    live = page.locator(".ps-live")
+    open_notebook(desk, lab, "ring.ipynb")
+    run_all(desk)
+    live = desk.locator(".ps-live")
     live.get_by_text("Before the first message").wait_for()
     live.get_by_role("button", name="Next", exact=True).click()
     live.get_by_text("Message 1 of 24").wait_for()
     live.get_by_role("slider", name="messages arrived", exact=True).focus()
-    page.keyboard.press("ArrowRight")
+    desk.keyboard.press("ArrowRight")
     live.get_by_text("Message 2 of 24").wait_for()
     live.locator("[role=slider][aria-valuetext='2 of 24']").wait_for()
 
@@ -140,6 +146,6 @@ def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(
     assert said == ["Back", "Next", "Play or pause", stop]
 
     # What the notebook keeps is hidden beside it; the sentence is read aloud.
-    assert page.locator(".ps-snapshot").count() == 1
-    assert page.locator(".ps-snapshot:visible").count() == 0
-    page.locator(".ps-saying [aria-live=polite]").wait_for()
+    assert desk.locator(".ps-snapshot").count() == 1
+    assert desk.locator(".ps-snapshot:visible").count() == 0
+    desk.locator(".ps-saying [aria-live=polite]").wait_for()
