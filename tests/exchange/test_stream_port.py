@@ -19,11 +19,13 @@ from kit.exchange.plan import GRAD, NEXT, Group
 from kit.exchange.ports.port import Expected
 from kit.exchange.topologies.parameter_placement import place
 from kit.exchange.topologies.topology import by_name
+from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.testing.streams import memory_pair, sliced
 from kit.wire.frame import SIZE, Buffer
 from kit.wire.stream import Stream
 from tests.cases import for_each
+from tests.exchange.pumped import pumped_group
 
 LAYOUT = lay_out([Spec("x", (25,), "float32")], n_workers=2)
 WHOLE = Range(0, 100)
@@ -114,7 +116,10 @@ def test_what_is_final_lies_in_the_receivers_own_memory(region: int) -> None:
 
 @pytest.mark.parametrize("topology", ["ring", "mesh"])
 @pytest.mark.parametrize("n", [2, 3])
-def test_sums_in_place_are_the_same_on_all_members(n: int, topology: str) -> None:
+@for_each("make", [partial(local_group, in_place=False), pumped_group])
+def test_sums_in_place_are_the_same_on_all_members(
+    n: int, topology: str, make: MakePorts
+) -> None:
     layout = lay_out([Spec("x", (25,), "float32")], n, bucket_bytes=16 * n)
     group = Group((), tuple(range(n)), place(layout, 0))
     fresh = threading.Barrier(n)
@@ -133,5 +138,5 @@ def test_sums_in_place_are_the_same_on_all_members(n: int, topology: str) -> Non
             whole = np.arange(25) * sum(10**number for number in range(n)) + n * step
             np.testing.assert_array_equal(array, whole)
 
-    with local_group(layout, n, in_place=False) as members:
+    with make(layout, n) as members:
         run_together(members, sum_up)
