@@ -2,8 +2,9 @@
 
 A port does four things: it announces our ranges (`post`), lets us read the other's
 memory (`window`), says whether the next message has arrived (`has_arrived`), and takes
-it (`take`). There are two kinds: `SharedPort` reads a neighbour's arena in place,
-`StreamPort` carries bytes over a socket. A plan means the same over both.
+it (`take`). There are three kinds: `SharedPort` reads a neighbour's arena in place,
+`StreamPort` carries bytes over a socket, and `PumpedPort` has threads that do so. A
+plan means the same over all.
 """
 
 from __future__ import annotations
