@@ -44,7 +44,12 @@ from typing import Any
 
 NAME = "tests/zygote.py"
 KERNEL = "ipykernel_launcher"
-FORKED = ("controller.py", "kit.cluster.processes.fork_server", KERNEL)
+FORKED = (
+    "controller.py",
+    "kit.cluster.processes.fork_server",
+    "kit.cluster.processes.host",
+    KERNEL,
+)
 OWN = ("benchmarks.", "tests.")  # modules that are programs, and no user's
 PRELOADED = (
     "bokeh.embed",
@@ -73,6 +78,11 @@ READ_LATER = (
     *("PYTHONPATH", UNBUFFERED, "KIT_LESSONS", "KIT_REQUIRE_HOSTS"),
     *BLAS_THREADS,
 )
+# What BLAS and numpy read when they were imported, which decides their last bits.
+KERNELS = {
+    name: os.environ.get(name)
+    for name in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
+}
 # A start in another way than this one is no matter of a zygote.
 USUAL = {
     "executable": None,
@@ -92,11 +102,13 @@ IGNORABLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _MOST_BYTES, _MOST_FILES = 1 << 16, 64
 _HIGH = 500  # and above it
 _CLONE = {"x86_64": 56, "aarch64": 220}
+IS_USED = platform.machine() in _CLONE and "PSRING_NO_ZYGOTE" not in os.environ
 _CLONE_PARENT, _CLONE_SETTID, _CLONE_CLEARTID = 0x8000, 0x1000000, 0x200000
 _CLONE_NEWNET = 0x40000000
 _SET_MM, _SET_MM_MAP = 35, 14  # prctl(2)
 
 started: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+replaced = os.execve
 _parameters = list(inspect.signature(started).parameters)[1:]
 
 
@@ -213,7 +225,7 @@ def forking() -> Iterator[None]:
 
 def install() -> None:
     """Fork such programs from now on, wherever this machine can do so."""
-    if platform.machine() in _CLONE and "PSRING_NO_ZYGOTE" not in os.environ:
+    if IS_USED:
         subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]
 
 
@@ -437,6 +449,7 @@ def begin(order: Order) -> None:
     if now["stdout"].write_through != is_unbuffered:
         for file, name in enumerate(("stdout", "stderr"), 1):
             now[name] = now[f"__{name}__"] = reopened(now[name], file, is_unbuffered)
+    os.execve = execve  # type: ignore[assignment]
     wanted = [order.env[name] for name in BLAS_THREADS if order.env.get(name)]
     n_threads = min([*map(int, wanted), len(order.cores)][0], len(order.cores))
     if n_threads > 1:
@@ -497,20 +510,46 @@ def main_module(words: Sequence[str], *, is_safe: bool) -> tuple[ModuleType, Any
     return main, code
 
 
-def run(orders: socket.socket, path: Sequence[str]) -> None:
-    """Be a zygote; each of its forks runs its program and returns."""
-    order: Order | None = serve(orders, path)
+def carry_out(ordered: Order, path: Sequence[str]) -> None:
+    """Run the program of this fork, which has become what it is to be."""
+    order: Order | None = ordered
     while order is not None:
         current = order
         is_asked = current.has_zygote
         order = bear(path, forks_all=current.forks_all) if is_asked else None
     begin(current)
-    main, code = main_module(current.words, is_safe=current.is_safe)
+    execute(current)
+
+
+def execute(order: Order) -> None:
+    """Run a program in this process."""
+    main, code = main_module(order.words, is_safe=order.is_safe)
     sys.modules["__main__"] = main
     exec(code, vars(main))
 
 
+def execve(program: str, args: list[str], env: Mapping[str, str]) -> None:
+    """Replace `os.execve` in a fork: go on as a program for which that has imported."""
+    start = {"args": args, "env": env, "cwd": None, "pass_fds": ()}
+    order = order_of(USUAL | start | {"start_new_session": False})
+    if order is None or any(env.get(k) != value for k, value in KERNELS.items()):
+        replaced(program, args, env)
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        with suppress(OSError):  # the one that lists the folder is gone
+            if fcntl.fcntl(int(name), fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
+                os.close(int(name))
+    os.environ.clear()
+    os.environ.update(env)
+    show(args, env)
+    sys.orig_argv = args
+    begin(order)
+    execute(order)
+    # An interpreter that has imported all takes long to take itself apart.
+    sys.modules["kit.forking"].leave()
+
+
 if __name__ == "__main__":
+    sys.modules["tests.zygote"] = sys.modules[__name__]  # for forks that import it
     own = python_path(os.environ)
     leave_out_what_is_slow()
     for module in PRELOADED:
@@ -518,7 +557,5 @@ if __name__ == "__main__":
     show(sys.orig_argv, os.environ)  # fails here where the system does not allow it
     gc.collect()
     gc.freeze()  # else the first collection in each fork would copy all pages
-    run(
-        socket.socket(fileno=int(sys.argv[1])),
-        [folder for folder in sys.path if folder not in own],
-    )
+    folders = [folder for folder in sys.path if folder not in own]
+    carry_out(serve(socket.socket(fileno=int(sys.argv[1])), folders), folders)

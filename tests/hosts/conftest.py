@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import zygote
 from tests.hosts.two_hosts import TwoHosts, missing
 
 
@@ -28,7 +29,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoHosts]:
         pytest.skip(f"no two hosts: {reason}")
     folder: Path = tmp_path_factory.mktemp("hosts")
     try:
-        pair = TwoHosts(folder).__enter__()
+        pair = TwoHosts(folder, is_forking=zygote.IS_USED).__enter__()
     except (OSError, psutil.Error) as error:
         pytest.skip(f"no two hosts: {error}")
     try:

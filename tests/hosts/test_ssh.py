@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -43,7 +44,7 @@ STEPS = 240
 
 
 def launcher(hosts: TwoHosts, *, slots: int = 2, **changes: Any) -> kit.launchers.SSH:
-    options = {"ssh_args": hosts.ssh_args, "python": sys.executable} | changes
+    options = {"ssh_args": hosts.ssh_args, "python": hosts.python} | changes
     return kit.launchers.SSH(dict.fromkeys(hosts.address.values(), slots), **options)
 
 
@@ -328,6 +329,7 @@ def still(params: dict[str, Any], batch: Any) -> tuple[float, dict[str, Any]]:
 
 def files_in_memory(kind: str) -> set[int]:
     """Return which of them a task has mapped, by inode; `kind` begins their names."""
+    gc.collect()  # a training that is over may hold some for a while
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {int(line.split()[4]) for line in lines if f"/memfd:{kind}" in line}
 

@@ -32,6 +32,7 @@ from kit.errors import (
 )
 from kit.testing.task_process import until
 from tests.cluster.engine_training import begin
+from tests.hosts.ready_python import STANDS_FOR
 from tests.hosts.test_ssh import folder_of, launcher, left_of
 from tests.hosts.two_hosts import TwoHosts, run
 
@@ -108,7 +109,7 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
     script.write_text(
         "import sys, time, kit\n"
         f"launcher = kit.launchers.SSH({launcher(hosts, slots=1).hosts!r},\n"
-        f"    ssh_args={hosts.ssh_args!r}, python=sys.executable)\n"
+        f"    ssh_args={hosts.ssh_args!r}, python={hosts.python!r})\n"
         "cluster = kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher).start()\n"
         "print(cluster.log_path('worker:0').parents[1].name, flush=True)\n"
         "time.sleep(600)\n"
@@ -135,7 +136,7 @@ def python_of(hosts: TwoHosts, folder: Path, on_nodeb: str) -> str:
     python = folder / "python"
     python.write_text(
         f'#!/bin/sh\nif [ "$(uname -n)" = nodeb ]; then {on_nodeb}; fi\n'
-        f'exec {sys.executable} "$@"\n'
+        f'{STANDS_FOR}="$0" exec {hosts.python} "$@"\n'
     )
     python.chmod(0o755)
     return str(python)
@@ -235,7 +236,7 @@ def test_wrong_key_is_told_in_the_words_of_ssh(hosts: TwoHosts, tmp_path: Path) 
 
 def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
     first = f"{hosts.address['nodea']}:2299"
-    far = kit.launchers.SSH({first: 2}, ssh_args=hosts.ssh_args, python=sys.executable)
+    far = kit.launchers.SSH({first: 2}, ssh_args=hosts.ssh_args, python=hosts.python)
 
     with pytest.raises(StartFailed, match="Connection refused") as caught:
         kit.Cluster(ps=0, worker=2, launcher=far).start()

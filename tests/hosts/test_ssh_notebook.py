@@ -33,7 +33,7 @@ def site_file(hosts: TwoHosts, folder: Path, names: dict[str, int]) -> Path:
     slots = ", ".join(f"{words(name)} = {n}" for name, n in names.items())
     path.write_text(
         f"[ssh]\nhosts = {{{slots}}}\nssh_args = {words(hosts.ssh_args)}\n"
-        f"python = {words(sys.executable)}\n"
+        f"python = {words(hosts.python)}\n"
     )
     return path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import kit
 from kit import machine
 from kit.testing.task_process import until
+from tests.hosts.ready_python import STANDS_FOR
 from tests.hosts.two_hosts import TwoHosts
 from tests.training import products
 
@@ -33,7 +33,7 @@ def slowly(params: Any, batch: Any) -> Any:
 def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
     """Two tasks on one host and one, with as many cores, on the other."""
     slots = dict(zip(hosts.address.values(), (2, 1), strict=True))
-    far = kit.launchers.SSH(slots, ssh_args=hosts.ssh_args, python=sys.executable)
+    far = kit.launchers.SSH(slots, ssh_args=hosts.ssh_args, python=hosts.python)
     with kit.Cluster(ps=1, worker=2, launcher=far) as running:
         yield running
 
@@ -108,6 +108,7 @@ def test_the_threads_of_a_checkpoint_hold_on_all_hosts_and_after_the_coordinator
 
 
 ONE_CORE_ON_NODEB = """#!/bin/sh
+export {stands_for}="$0"
 case $(uname -n) in
 nodeb) exec taskset -c {cpu} {python} "$@" ;;
 *) exec {python} "$@" ;;
@@ -122,7 +123,8 @@ def test_hosts_of_unequal_cores_compute_with_the_share_of_the_smallest(
 ) -> None:
     python = tmp_path / "python"
     cpu = min(os.sched_getaffinity(0))
-    python.write_text(ONE_CORE_ON_NODEB.format(cpu=cpu, python=sys.executable))
+    words = {"cpu": cpu, "python": hosts.python, "stands_for": STANDS_FOR}
+    python.write_text(ONE_CORE_ON_NODEB.format(**words))
     python.chmod(0o755)
     slots = dict.fromkeys(hosts.address.values(), 1)
     far = kit.launchers.SSH(slots, ssh_args=hosts.ssh_args, python=str(python))

@@ -14,6 +14,7 @@ import platform
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from types import TracebackType
 from typing import Self
 
 import psutil
+
+from tests.hosts import ready_python
 
 _SSHD = "/usr/sbin/sshd"
 _NEEDED = ("ip", "unshare", "nsenter", "ssh", "scp", "ssh-keygen")
@@ -51,8 +54,10 @@ def run(*command: str) -> str:
 class TwoHosts:
     """Both hosts, from `with` to its end; `address` is by name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_forking: bool = False) -> None:
+        """Take a folder; whether `python` is forked at the hosts, or started."""
         self.folder = folder
+        self.python = str(folder / "python") if is_forking else sys.executable
         number = os.getpid() % 250
         self._link = f"ps{os.getpid() % 100_000}"
         self.here = f"10.86.{number}.254"
@@ -60,6 +65,7 @@ class TwoHosts:
             name: f"10.86.{number}.{i}" for i, name in enumerate(("nodea", "nodeb"), 1)
         }
         self._init: dict[str, subprocess.Popen[str]] = {}
+        self._zygotes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def ssh_args(self) -> list[str]:
@@ -87,6 +93,8 @@ class TwoHosts:
     def _start(self) -> None:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self._make_key("key")
+        if self.python != sys.executable:
+            ready_python.write(Path(self.python))
         keys = self.folder / "authorized"
         keys.write_text((self.folder / "key.pub").read_text())
         expected = {"localhost": "127.0.0.1", platform.node(): self.here} | self.address
@@ -119,6 +127,7 @@ class TwoHosts:
             f"PidFile none\nAuthorizedKeysFile {self.folder}/authorized\n"
             "AuthenticationMethods publickey\nPermitRootLogin prohibit-password\n"
             "StrictModes no\nUsePAM no\nMaxStartups 100\nMaxSessions 100\n"
+            "SetEnv SHLVL=1\n"  # or bash would read what this machine has for its user
             "Subsystem sftp internal-sftp\n"
         )
 
@@ -183,13 +192,15 @@ class TwoHosts:
         while True:
             done = subprocess.run(soon, capture_output=True, text=True, check=False)
             if done.returncode == 0:
-                return
+                break
             if time.monotonic() > deadline:
                 raise OSError(f"no login to {name}: {done.stderr}")
             if self._init[name].poll() is not None:  # unshare itself fails at times
                 self._unlink(name)
                 self._start_host(name)
             time.sleep(0.05)
+        if self.python != sys.executable:
+            self._zygotes[name] = ready_python.begin(self.pid(name))
 
     def cut(self, name: str) -> None:
         """Let nothing through between a host and all others."""
@@ -204,6 +215,7 @@ class TwoHosts:
         self.cut(name)
         psutil.Process(self.pid(name)).kill()
         self._init[name].wait()
+        self._end_zygote(name)
         self._unlink(name)
 
     def _unlink(self, name: str) -> None:
@@ -268,10 +280,16 @@ class TwoHosts:
                     result.append(command)
         return result
 
+    def _end_zygote(self, name: str) -> None:
+        """Wait for the end of a zygote, which ends with its host."""
+        if name in self._zygotes:
+            self._zygotes.pop(name).wait()
+
     def _end(self) -> None:
-        for init in self._init.values():
+        for name, init in self._init.items():
             init.kill()
             init.wait()
+            self._end_zygote(name)
         links: Sequence[str] = [*(f"{self._link}{n[-1]}" for n in self._init)]
         for link in [*links, self._link]:
             with contextlib.suppress(OSError):
