@@ -16,9 +16,11 @@ if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Case = Callable[[Any], Any]
 
 
-def run(tf: Any, fetches: Any, feeds: Any = None) -> Any:
-    """Run `fetches` once in a local session of the default graph."""
-    with tf.Session() as session:
+def run(
+    tf: Any, fetches: Any, feeds: Any = None, target: Any = "", config: Any = None
+) -> Any:
+    """Run `fetches` once in a session of the default graph, by default a local one."""
+    with tf.Session(target, config=config) as session:
         return session.run(fetches, feeds)
 
 

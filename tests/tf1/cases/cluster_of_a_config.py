@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
+
 
 def local(tf: Any, n: int) -> list[Any]:
     """Return servers that know of no other task, and so none of the others."""
@@ -37,8 +39,7 @@ def cpus(session: Any) -> list[str]:
 def case_a_target_that_is_in_it_twice_is_refused(tf: Any) -> Any:
     servers = local(tf, 1)
     options = config(tf, {"worker": places(servers) * 2})
-    with tf.Session(servers[0].target, config=options) as session:
-        return session.run(tf.constant(1))
+    return run(tf, tf.constant(1), target=servers[0].target, config=options)
 
 
 def case_filters_leave_tasks_out(tf: Any) -> Any:

@@ -65,8 +65,7 @@ def filtered(tf: Any, *filters: str) -> Any:
     with tf.device("/job:worker/task:1"):
         y = tf.multiply(x, 2.0, name="y")
     config = tf.ConfigProto(device_filters=list(filters))
-    with tf.Session(servers["worker"][0].target, config=config) as session:
-        return session.run(y, {x: 1.0})
+    return run(tf, y, {x: 1.0}, target=servers["worker"][0].target, config=config)
 
 
 @makes_case
@@ -111,8 +110,7 @@ def there_and_back(tf: Any, value: Any) -> Any:
         there = tf.stack([x, x])
     with tf.device("/job:worker"):
         back = there[1]
-    with tf.Session(servers["worker"][0].target) as session:
-        return session.run(back, {x: value})
+    return run(tf, back, {x: value}, target=servers["worker"][0].target)
 
 
 @makes_case
@@ -177,8 +175,7 @@ def placed_here(tf: Any, request: str, soft: bool) -> Any:
     with tf.device(request):
         y = tf.multiply(x, 2.0, name="y")
     config = tf.ConfigProto(allow_soft_placement=soft)
-    with tf.Session(config=config) as session:
-        return session.run(y, {x: 3.0})
+    return run(tf, y, {x: 3.0}, config=config)
 
 
 def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:

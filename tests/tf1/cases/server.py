@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.tf1.look import run
 from tests.tf1.servers import addresses, cluster
 
 
@@ -132,8 +133,7 @@ def case_a_local_server_takes_a_config(tf: Any) -> Any:
 def case_a_local_server_may_start_later(tf: Any) -> Any:
     server = tf.train.Server.create_local_server(start=False)
     server.start()
-    with tf.Session(server.target) as session:
-        return session.run(tf.constant(7))
+    return run(tf, tf.constant(7), target=server.target)
 
 
 def case_join_returns_at_once_on_a_server_that_was_not_started(tf: Any) -> Any:

@@ -118,5 +118,4 @@ def case_two_targets_of_two_clusters_do_not_share(tf: Any) -> Any:
     count = tf.Variable(3)
     with tf.Session(first.target) as session:
         session.run(count.initializer)
-    with tf.Session(two.target) as session:
-        return session.run(tf.is_variable_initialized(count))
+    return run(tf, tf.is_variable_initialized(count), target=two.target)

@@ -27,8 +27,7 @@ def case_a_value_outlives_the_session_and_its_graph(tf: Any) -> Any:
     target = cluster(tf, ps=1)["ps"][0].target
     initialised(tf, 5, target)
     variable = count(tf)
-    with tf.Session(target) as session:
-        return session.run(variable)
+    return run(tf, variable, target=target)
 
 
 def case_another_master_sees_the_value(tf: Any) -> Any:
@@ -46,8 +45,7 @@ def case_one_name_on_two_tasks_is_two_variables(tf: Any) -> Any:
     target = cluster(tf, ps=2)["ps"][0].target
     initialised(tf, 5, target)
     variable = count(tf, task="ps/task:1")
-    with tf.Session(target) as session:
-        return session.run(tf.is_variable_initialized(variable))
+    return run(tf, tf.is_variable_initialized(variable), target=target)
 
 
 def case_another_name_is_another_variable(tf: Any) -> Any:
@@ -55,16 +53,14 @@ def case_another_name_is_another_variable(tf: Any) -> Any:
     initialised(tf, 5, target)
     with tf.device("/job:ps/task:0"):
         other = tf.Variable(0, name="other")
-    with tf.Session(target) as session:
-        return session.run(other)
+    return run(tf, other, target=target)
 
 
 def case_a_value_of_another_shape_is_read_with_its_own(tf: Any) -> Any:
     target = cluster(tf, ps=1)["ps"][0].target
     initialised(tf, [1.0, 2.0, 3.0], target)
     variable = count(tf, [0.0, 0.0])
-    with tf.Session(target) as session:
-        return session.run(variable)
+    return run(tf, variable, target=target)
 
 
 def case_initialising_with_another_shape_is_refused(tf: Any) -> Any:
@@ -80,8 +76,7 @@ def case_reading_with_another_dtype_is_refused(tf: Any) -> Any:
     target = cluster(tf, ps=1)["ps"][0].target
     initialised(tf, 5.0, target)
     variable = count(tf, 0)
-    with tf.Session(target) as session:
-        return session.run(variable)
+    return run(tf, variable, target=target)
 
 
 def case_local_sessions_share_nothing(tf: Any) -> Any:
@@ -105,8 +100,7 @@ def case_a_variable_on_a_worker_is_shared_as_well(tf: Any) -> Any:
     servers = cluster(tf, ps=1, worker=1)
     initialised(tf, 5, servers["worker"][0].target, task="worker/task:0")
     variable = count(tf, task="worker/task:0")
-    with tf.Session(servers["ps"][0].target) as session:
-        return session.run(variable)
+    return run(tf, variable, target=servers["ps"][0].target)
 
 
 def case_a_change_on_the_ps_is_seen_by_all_workers(tf: Any) -> Any:
@@ -140,8 +134,7 @@ def case_two_clients_count_together(tf: Any) -> Any:
                 for _ in range(5):
                     session.run(more)
     variable = count(tf)
-    with tf.Session(target) as session:
-        return session.run(variable)
+    return run(tf, variable, target=target)
 
 
 def case_an_isolated_session_keeps_its_values_to_itself(tf: Any) -> Any:
@@ -160,8 +153,7 @@ def case_an_isolated_session_does_not_see_shared_values(tf: Any) -> Any:
     initialised(tf, 5, target)
     variable = count(tf)
     config = tf.ConfigProto(isolate_session_state=True)
-    with tf.Session(target, config=config) as session:
-        return session.run(variable)
+    return run(tf, variable, target=target, config=config)
 
 
 def case_one_name_in_two_containers_is_two_variables(tf: Any) -> Any:
@@ -172,8 +164,7 @@ def case_one_name_in_two_containers_is_two_variables(tf: Any) -> Any:
         session.run(first.initializer)
     with tf.Graph().as_default():
         two = count(tf, 2)
-        with tf.Session(target) as session:
-            return session.run(tf.is_variable_initialized(two))
+        return run(tf, tf.is_variable_initialized(two), target=target)
 
 
 def case_a_container_is_left_after_its_block(tf: Any) -> Any:
