@@ -117,7 +117,7 @@ FEATURES: Final = (
     Feature(
         "training on GPUs",
         "kit.training.features.on_gpu",
-        "training/test_on_gpu.py",
+        "training/test_on_gpu.py training/test_fused.py",
     ),
     Feature(
         "checkpoints",

@@ -10,6 +10,7 @@ import pytest
 
 from kit import arrays
 from tests.strict_arrays import StrictArray, StrictGpu, strict
+from tests.training.compiled_kernels import COMPILER, CompiledKernel
 
 
 @contextmanager
@@ -20,6 +21,8 @@ def pretended_gpus(*, can_be_opened: bool = True) -> Iterator[list[StrictGpu]]:
         patch.setattr(arrays, "all_gpus", lambda: gpus)
         patch.setitem(sys.modules, "cupy", strict)
         patch.setattr(StrictArray, "__module__", "cupy")
+        if COMPILER is not None:
+            patch.setattr(strict, "ElementwiseKernel", CompiledKernel, raising=False)
         if not can_be_opened:
             patch.setattr(StrictGpu, "open", _refuse)
         yield gpus

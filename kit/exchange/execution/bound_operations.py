@@ -237,12 +237,15 @@ class Binder:
         layout = self.layout
         return array if layout is None else array.view(layout.dtype_at(part.lo))
 
-    def _change(self, part: Range, parity: int) -> BoundUpdate | Descend:
-        update, stamp = self.update, self.endpoint.stamp
-        if update is None:
+    def _update_of(self, part: Range) -> Update:
+        if self.update is None:
             raise ValueError("this plan updates parameters: give `update`.")
-        if isinstance(update, UpdateByRange):
-            update = update.over(self.memory.layout, part)
+        if isinstance(self.update, UpdateByRange):
+            return self.update.over(self.memory.layout, part)
+        return self.update
+
+    def _change(self, part: Range, parity: int) -> BoundUpdate | Descend:
+        update, stamp = self._update_of(part), self.endpoint.stamp
         now, out, total = (
             self._own(region, part, parity) for region in (NOW, NEXT, GRAD)
         )

@@ -377,30 +377,34 @@ class Around:
 
 
 class MeanUpdate:
-    """The `Update` of an exchange: an optimizer fed with the sum over `n` workers."""
+    """The `Update` of an exchange: an optimizer fed with the sum over `n` workers.
+
+    Attributes:
+        rule: the optimizer, if it is a rule that updates as all rules do.
+    """
 
     def __init__(self, optimizer: Optimizer, n: int) -> None:
         """Divide by `n`; asynchronous training, one gradient at a time, by 1."""
-        self._optimizer, self._n = optimizer, n
-        self._rule: Rule | None = None
+        self._optimizer, self.n = optimizer, n
+        self.rule: Rule | None = None
         if isinstance(optimizer, Rule) and type(optimizer).apply is Rule.apply:
-            self._rule = optimizer
+            self.rule = optimizer
 
     def over(self, layout: Layout, part: Range) -> MeanUpdate:
         """Return the update of a range, by the optimizer of its parameters."""
         optimizer = over(self._optimizer, layout, part)
-        return self if optimizer is self._optimizer else MeanUpdate(optimizer, self._n)
+        return self if optimizer is self._optimizer else MeanUpdate(optimizer, self.n)
 
     def descent(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
         """Return weight and rate, if this is gradient descent and nothing else."""
-        rate = None if self._rule is None else self._rule.descent(dtype)
-        return None if rate is None else (dtype.type(1 / self._n), rate)
+        rate = None if self.rule is None else self.rule.descent(dtype)
+        return None if rate is None else (dtype.type(1 / self.n), rate)
 
     @property
     def spends(self) -> bool:
         """Whether the next parameters may be written over the sum itself."""
         # A rule that was derived from one may do otherwise: each has to say so itself.
-        rule = self._rule
+        rule = self.rule
         return rule is not None and bool(vars(type(rule)).get("spends", False))
 
     def __call__(
@@ -410,10 +414,10 @@ class MeanUpdate:
 
         `out` may be `total` where the optimizer `spends` its gradient.
         """
-        if self._n > 1:
-            np.multiply(total, total.dtype.type(1 / self._n), out=total)
-        if self._rule is None:
+        if self.n > 1:
+            np.multiply(total, total.dtype.type(1 / self.n), out=total)
+        if self.rule is None:
             self._optimizer.apply(now, total, slots, out, step)
             return
         # The exchange cut these arrays alike: what `apply` checks holds.
-        self._rule.update(now, total, slots, out, self._rule.rate_at(now.dtype, step))
+        self.rule.update(now, total, slots, out, self.rule.rate_at(now.dtype, step))

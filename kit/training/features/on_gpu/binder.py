@@ -23,11 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from kit.exchange.execution.bound_operations import Binder, BoundOp, BoundUpdate, Post
+from kit.exchange.execution.bound_operations import (
+    Binder,
+    BoundOp,
+    BoundUpdate,
+    Post,
+    Update,
+)
 from kit.exchange.layout import Range
 from kit.exchange.plan import NEXT, SELF, Op, Receive, Send, Term
 from kit.exchange.ports.memory import Array, is_apart
 from kit.trace.traffic import Phase
+from kit.training.features.on_gpu.fused import fused
 from kit.training.features.on_gpu.memory import GpuMemory
 
 
@@ -62,6 +69,10 @@ class GpuBinder(Binder):
         else:
             yield BoundUpdate(memory.gpu.wait, Phase.SEND)
         yield Post(self.endpoint.ports[op.to], region, part)
+
+    def _update_of(self, part: Range) -> Update:
+        dtype = np.dtype(self.memory.layout.dtype_at(part.lo))
+        return fused(super()._update_of(part), dtype, self._gpu_memory.gpu.module)
 
     def _is_placed(self, source: Term, into: int, part: Range) -> bool:
         return False  # what need not be copied is at its place: the view shows that
