@@ -39,8 +39,7 @@ class Counts:
         return len(self._book.read_text().splitlines())
 
 
-@pytest.mark.parametrize("n_ps", [1, 2])
-@pytest.mark.parametrize("logical", [None, 5])
+@pytest.mark.parametrize(("n_ps", "logical"), [(1, 5), (2, None)])
 def test_what_other_workers_have_pushed_stays(
     tmp_path: Path, n_ps: int, logical: int | None
 ) -> None:

@@ -17,6 +17,7 @@ from tests.cases import for_each
 from tests.seeds.conftest import collect_ignore
 from tests.seeds.numpy_twin import losses_and_variables
 from tests.server.ports import free_ports
+from tests.zygote import forking
 
 HERE = Path(__file__).parent
 BOUND_S = 60.0
@@ -33,13 +34,14 @@ def command(program: str, *arguments: str) -> list[str]:
 
 def printed(program: str, *arguments: str) -> list[str]:
     """Run a program to its end and return the lines that it printed."""
-    done = subprocess.run(
-        command(program, *arguments),
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    with forking():
+        done = subprocess.run(
+            command(program, *arguments),
+            capture_output=True,
+            text=True,
+            timeout=BOUND_S,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -47,9 +49,10 @@ def printed(program: str, *arguments: str) -> list[str]:
 @contextmanager
 def serving(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run a program that serves until it is stopped; ready at its first line."""
-    process = subprocess.Popen(
-        command(program, *arguments), stdout=subprocess.PIPE, text=True
-    )
+    with forking():
+        process = subprocess.Popen(
+            command(program, *arguments), stdout=subprocess.PIPE, text=True
+        )
     try:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("grpc://")

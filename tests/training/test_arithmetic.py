@@ -287,15 +287,16 @@ def test_programs_with_other_settings_compute_with_the_threads_of_the_first_work
     tmp_path: Path, two: Params
 ) -> None:
     spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-c", SERVE, json.dumps(spec), str(index)],
-            env={**products.environment(tmp_path), "OPENBLAS_NUM_THREADS": str(n)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for index, n in enumerate((2, 1))
-    ]
+    with forking():
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-c", SERVE, json.dumps(spec), str(index)],
+                env={**products.environment(tmp_path), "OPENBLAS_NUM_THREADS": str(n)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for index, n in enumerate((2, 1))
+        ]
     (first, *_), (second, n_after, reply) = (
         json.loads(program.communicate(timeout=90)[0]) for program in programs
     )
@@ -313,12 +314,14 @@ def test_programs_with_other_settings_compute_with_the_threads_of_the_first_work
 def served(spec: Spec, index: int, n: int, folder: Path) -> Iterator[None]:
     """Serve a worker in a program with so many BLAS threads, until the end."""
     command = [sys.executable, "-m", "kit", "serve", "--job", "worker"]
-    with subprocess.Popen(
-        [*command, "--index", str(index), "--cluster", json.dumps(spec)],
-        env={**products.environment(folder), "OPENBLAS_NUM_THREADS": str(n)},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
+    with forking():
+        server = subprocess.Popen(
+            [*command, "--index", str(index), "--cluster", json.dumps(spec)],
+            env={**products.environment(folder), "OPENBLAS_NUM_THREADS": str(n)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    with server:
         try:
             assert server.stdout is not None
             server.stdout.readline()  # it listens

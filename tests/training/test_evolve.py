@@ -218,28 +218,3 @@ def test_network_that_cannot_be_judged_ends_the_training_and_names_the_worker(
     assert words in str(caught.value)
     assert "/job:worker/task:" in str(caught.value)
     assert same_bits(run.params, initial())
-
-
-def play(params: Params) -> float:
-    """Return how far a ball of this kick lands from the hole; of the tests' engines."""
-    flight = 2 * params["kick"][0] * params["kick"][1]
-    return abs(float(flight) - 10.0)
-
-
-@pytest.mark.engines
-@pytest.mark.timeout(120)
-def test_engines_evolve_as_a_cluster_in_one_process_does() -> None:
-    options: dict[str, Any] = {
-        "population": 10,
-        "steps": 80,
-        "optimizer": kit.Adam(0.1),
-    }
-    start = {"kick": np.array([1.0, 1.0])}
-    with quick_cluster(1, 2) as cluster:
-        here = kit.evolve(play, start, cluster=cluster, **options).wait(20)
-
-    with kit.Cluster(ps=1, worker=2) as engines:
-        run = kit.evolve(play, start, cluster=engines, **options).wait(30)
-
-    assert same_bits(run.params, here.params)
-    assert play(run.params) < 1 < play(start)

@@ -1,10 +1,12 @@
-"""Graphs that train on engines, as a notebook's user sees them."""
+"""Graphs that train on engines, and an evolution, as a notebook's user sees them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 import kit
@@ -23,7 +25,7 @@ from tests.training.graph_models import (
     whole_batch,
 )
 from tests.training.replicas import Replica, client, towers
-from tests.training.toy import same_bits
+from tests.training.toy import Params, quick_cluster, same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 
@@ -85,3 +87,26 @@ def look() -> list[float]:
         return [
             float(number) for number in session.run([replica.parameter, replica.step])
         ]
+
+
+def play(params: Params) -> float:
+    """Return how far a ball of this kick lands from the hole; of the tests' engines."""
+    flight = 2 * params["kick"][0] * params["kick"][1]
+    return abs(float(flight) - 10.0)
+
+
+@pytest.mark.lasting("descriptor", "thread")
+def test_engines_evolve_as_a_cluster_in_one_process_does(cluster: kit.Cluster) -> None:
+    options: dict[str, Any] = {
+        "population": 10,
+        "steps": 80,
+        "optimizer": kit.Adam(0.1),
+    }
+    start = {"kick": np.array([1.0, 1.0])}
+    with quick_cluster(1, 2) as local:
+        here = kit.evolve(play, start, cluster=local, **options).wait(20)
+
+    run = kit.evolve(play, start, cluster=cluster, **options).wait(30)
+
+    assert same_bits(run.params, here.params)
+    assert play(run.params) < 1 < play(start)
