@@ -27,6 +27,7 @@ from kit.errors import (
     FailedPreconditionError,
     GradientMismatch,
     InvalidArgumentError,
+    NotEnoughMemory,
 )
 
 # Elements at a time in the slow check of `is_finite`, so that its mask stays small.
@@ -122,10 +123,19 @@ class _CupyGpu(Gpu):
             return np.asarray(x.get())
 
     def empty(self, n_bytes: int) -> Any:
+        cuda = self.module.cuda
         with self.entered():
             # Not of the pool: another process can be shown a whole allocation alone.
-            cuda = self.module.cuda
-            start = cuda.MemoryPointer(cuda.Memory(max(1, n_bytes)), 0)
+            try:
+                start = cuda.MemoryPointer(cuda.Memory(max(1, n_bytes)), 0)
+            except (cuda.runtime.CUDARuntimeError, cuda.memory.OutOfMemoryError) as exc:
+                free, total = cuda.runtime.memGetInfo()
+                raise NotEnoughMemory(
+                    f"GPU {self._number} has {free} of {total} bytes free, and "
+                    f"{n_bytes} are needed for the parameters, gradients or slots of a "
+                    f"worker: {exc}. Train a smaller model there, or with fewer "
+                    f"workers on one GPU."
+                ) from exc
             return self.module.ndarray((n_bytes,), np.uint8, start)
 
     def fill(self, x: Any, values: npt.NDArray[Any]) -> None:

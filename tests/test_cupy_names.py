@@ -29,6 +29,7 @@ def arguments(function: Any) -> list[str]:
     ("path", "wanted"),
     [
         ("runtime.getDeviceCount", []),
+        ("runtime.memGetInfo", []),
         ("runtime.ipcGetMemHandle", ["devPtr"]),
         ("runtime.ipcOpenMemHandle", ["handle", "flags"]),
         ("runtime.ipcCloseMemHandle", ["devPtr"]),

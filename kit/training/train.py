@@ -259,7 +259,9 @@ def train(
         Where workers compute. With "gpu" the parameters, gradients and slots of each
         worker are on a GPU of its host, the next one for each worker there, and shared
         where there are fewer. The step function gets arrays of cupy, and returns
-        gradients of cupy or torch from there, or others that are copied.
+        gradients of cupy or torch from there, or others that are copied. What of the
+        other options keeps more than that stays on the host, and the parameters are
+        brought to the GPU for each step.
     checkpoint : str, PathLike or Checkpoints, optional
         The folder in which to save. If it holds a good checkpoint, the training
         resumes from it, on any number of tasks and with any topology.

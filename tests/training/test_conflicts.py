@@ -80,7 +80,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**LOCAL, **SAVED}, {"topology": "gossip"}, "have no place for them"),
     ({**LOCAL, **ELASTIC}, {"topology": "gossip"}, "between 'ps' and 'gossip'"),
     ({"device": "tpu"}, {}, "device is 'tpu'; give one of 'cpu', 'gpu'"),
-    ({"device": "gpu"}, {"synchronous": False}, "sync=False works in the memory of"),
+    ({"device": "gpu"}, {"synchronous": False}, "are on GPUs, and those of asyn"),
     ({**SAVED, "specs": NAMED, "keeps_state": True}, {}, "are called state/worker:1"),
 ]
 

@@ -23,12 +23,11 @@ from kit.exchange.topologies.topology import (
     steps_to_all,
 )
 from kit.features import load
-from kit.training.core.workplace import CPU, WORKPLACES
+from kit.training.core.workplace import WORKPLACES
 from kit.training.optimizers.rule import by_layer
 from kit.wire.shaping import LinkSettings
 
 if TYPE_CHECKING:
-    from kit.training.core.axes import Schedule
     from kit.training.core.job import Job
     from kit.training.core.log import Epoch
 
@@ -180,11 +179,10 @@ def conflicts_of(
         job.device not in WORKPLACES,
         f"device is {job.device!r}; give one of {', '.join(map(repr, WORKPLACES))}.",
     )
-    on_cpus = _only_on_cpus(job, schedule) if job.device != CPU else ""
     yield (
-        on_cpus,
-        f"{on_cpus} works in the memory of the host, and with device={job.device!r} "
-        f"the parameters are elsewhere; leave out one of the two.",
+        job.stays_on_host(schedule) and not job.stays_on_host(job.schedule),
+        f"with device={job.device!r} the parameters of this training are on GPUs, and "
+        f"those of asynchronous steps on hosts; begin it with sync=False.",
     )
     named = {*tensors_of(job.specs, job.slots)} if job.checkpoints else set()
     kept = sorted(named & {*job.states})
@@ -193,19 +191,6 @@ def conflicts_of(
         f"parameters are called {', '.join(kept)}, and so is what workers keep "
         f"in a checkpoint; rename the parameters.",
     )
-
-
-def _only_on_cpus(job: Job, schedule: Schedule) -> str:
-    """Return what of a configuration works on no other device; "" if nothing."""
-    reasons = {
-        repr(job.optimizer): by_layer(job.optimizer),
-        f"local_steps={job.local_steps}": job.local_steps,
-        f"compress={job.compress}": job.stage_specs,
-        "sync=False": not schedule.in_step,
-        f"aggregate={job.aggregate}": schedule.is_served,
-        "elastic=True": job.is_elastic,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def check(

@@ -72,7 +72,7 @@ class EpochRunner:
                 *(context.workplace.memory, context.endpoint, context.state),
                 context.own_part,
                 context.compression,
-                context.workplace.take_in,
+                context.workplace,
             )
             context.data_reports = self._worker.reports
             callbacks = (MeasuresToMeter(context, self._worker), *callbacks)

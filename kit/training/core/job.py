@@ -136,6 +136,12 @@ class Job:
                 f"from 0 to {self.steps}."
             )
 
+    def stays_on_host(self, schedule: Schedule) -> bool:
+        """Whether parameters, sums and slots stay in the memory of hosts."""
+        keeps_more = self.local_steps or self.stage_specs or self.is_elastic
+        is_plain = schedule.in_step and not schedule.is_served and not keeps_more
+        return self.device == CPU or not is_plain
+
     @property
     def schedule(self) -> Schedule:
         """Which gradients make a step, as the training begins."""

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kit.arrays import gpu
+from kit.arrays import Gpu, gpu
 from kit.exchange.plan import SLOT
 from kit.training.core.workplace import Workplace
 from kit.training.features.on_gpu.binder import GpuBinder
 from kit.training.features.on_gpu.memory import GpuMemory
 from kit.training.features.on_gpu.neighbours import Neighbours
+from kit.training.features.on_gpu.own_steps import StepsOnGpu, taken_in
 
 if TYPE_CHECKING:
     from kit.training.core.context import MemberContext
@@ -31,15 +30,10 @@ class GpuWorkplace(Workplace):
     may_overlap = False  # all work goes into one stream, in one order
     memory: GpuMemory
 
-    def __init__(self, context: MemberContext) -> None:
-        """Take the GPU of this worker's number on its host.
-
-        Raises `FailedPreconditionError` where there is none.
-        """
+    def __init__(self, context: MemberContext, gpu: Gpu) -> None:
         super().__init__(context)
         self._has_met = False  # its neighbours of this epoch
-        self._gpu = gpu(number_on_host(context))
-        self.memory = GpuMemory(self._gpu, context.memory)
+        self._gpu, self.memory = gpu, GpuMemory(gpu, context.memory)
 
     @contextmanager
     def at_work(self, context: MemberContext) -> Iterator[None]:
@@ -65,12 +59,17 @@ class GpuWorkplace(Workplace):
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """See `Workplace`: arrays of numbers come to the GPU."""
-        return tuple(
-            self._gpu.put(part)
-            if isinstance(part, np.ndarray) and part.dtype.kind in "biufc"
-            else part
-            for part in batch
-        )
+        return taken_in(self._gpu, batch)
+
+
+def workplace_of(context: MemberContext) -> Workplace:
+    """Return a worker's place on the GPU of its number on its host.
+
+    Raises `FailedPreconditionError` where there is none.
+    """
+    job, own = context.job, gpu(number_on_host(context))
+    is_host = job.stays_on_host(job.schedule)
+    return (StepsOnGpu if is_host else GpuWorkplace)(context, own)
 
 
 def number_on_host(context: MemberContext) -> int:
