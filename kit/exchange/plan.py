@@ -41,7 +41,7 @@ MAX_SLOTS = 5
 SPARE = SLOT + MAX_SLOTS  # and the next ones, one a worker: gradients kept or copies
 # In a group, which has no optimizer: its caller's summand and room for the result. They
 # are not in our memory: a `Program` is lent them.
-GIVEN, RESULT = SLOT, SLOT + 1
+LENT, RESULT = SLOT, SLOT + 1
 
 SELF = -1
 

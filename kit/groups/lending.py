@@ -24,8 +24,8 @@ import numpy as np
 
 from kit.exchange.layout import Range
 from kit.exchange.plan import (
-    GIVEN,
     GRAD,
+    LENT,
     NEXT,
     RESULT,
     SELF,
@@ -46,33 +46,33 @@ _LEAST = 1 << 20  # bytes; what stays in the cache is copied as fast
 class Lent(NamedTuple):
     """A caller's array of summands, and its room for the result: the same, or apart."""
 
-    given: Array
+    value: Array
     result: Array
 
     @property
     def into(self) -> int:
         """The region of the result."""
-        is_same = self.given.ctypes.data == self.result.ctypes.data
-        return GIVEN if is_same else RESULT
+        is_same = self.value.ctypes.data == self.result.ctypes.data
+        return LENT if is_same else RESULT
 
     @property
     def regions(self) -> dict[int, Array]:
         """The arrays by region."""
-        return {GIVEN: self.given, self.into: self.result}
+        return {LENT: self.value, self.into: self.result}
 
 
-def maybe_lent(given: Array, room: Array | None) -> Lent | None:
+def maybe_lent(value: Array, room: Array | None) -> Lent | None:
     """Return an array to be summed and the room for it, where both can be lent.
 
     That is a large one whose numbers lie one behind the other, as those of `room` do,
     which is made if it is None.
     """
-    if given.nbytes < _LEAST or not _is_plain(given):
+    if value.nbytes < _LEAST or not _is_plain(value):
         return None
-    result = np.empty_like(given) if room is None else room
-    is_alike = result.dtype == given.dtype and _is_plain(result)
-    lent = Lent(given, result)
-    is_shifted = lent.into != GIVEN and np.may_share_memory(given, result)
+    result = np.empty_like(value) if room is None else room
+    is_alike = result.dtype == value.dtype and _is_plain(result)
+    lent = Lent(value, result)
+    is_shifted = lent.into != LENT and np.may_share_memory(value, result)
     return lent if is_alike and not is_shifted else None
 
 
@@ -81,9 +81,9 @@ def _is_plain(array: Array) -> bool:
 
 
 def lending(plan: Plan, into: int) -> Plan | None:
-    """Return a plan of sums whose summand is in GIVEN and whose result goes to `into`.
+    """Return a plan of sums whose summand is in LENT and whose result goes to `into`.
 
-    `into` may be GIVEN too. Returns None where the plan does not write all of the
+    `into` may be LENT too. Returns None where the plan does not write all of the
     result, or reads a summand again after that.
     """
     return _Lending(plan, into).plan()
@@ -142,7 +142,7 @@ class _Lending:
             parts = [part]
         for piece in parts:
             self._read(piece)
-            self._ops.append(Copy(Term(SELF, GIVEN), GRAD, piece))
+            self._ops.append(Copy(Term(SELF, LENT), GRAD, piece))
         self._mark(self._is_shared, part)
 
     def _term(self, term: Term, part: Range) -> Term:
@@ -153,7 +153,7 @@ class _Lending:
             self._share(part)
             return term
         self._read(part)
-        return Term(SELF, GIVEN)
+        return Term(SELF, LENT)
 
     def _write(self, number: int, op: Add | Copy, into: int) -> None:
         """Write a sum or a copy: what is finished goes to the result."""
@@ -172,7 +172,7 @@ class _Lending:
         self._mark(self._is_done, part)
 
     def _read(self, part: Range) -> None:
-        if self._into == GIVEN and any(self._is_done[at] for at in self._span(part)):
+        if self._into == LENT and any(self._is_done[at] for at in self._span(part)):
             self._is_wrong = True
 
     def _mark(self, marks: bytearray, part: Range) -> None:

@@ -36,6 +36,7 @@ class Value:
     arrays: list[Array]
     form: Form
     originals: list[Any]  # the arrays as they were given, for results of their library
+    compared: Form = None  # its form before the arrays were converted
 
     @property
     def n_bytes(self) -> int:
@@ -45,7 +46,7 @@ class Value:
     @property
     def text(self) -> str:
         """What it is like: `float32[3, 4]`, `int`, `dict of 'w': float32[3]`."""
-        return said(self.form)
+        return said(self.compared or self.form)
 
     def put_into(self, places: Sequence[Array]) -> None:
         """Copy the arrays to flat arrays of their dtype."""
@@ -59,22 +60,27 @@ def taken(value: Any, what: str, op: str = "") -> Value:
     For means whole numbers become float64, as in numpy: their sum might wrap.
     """
     value_taken = Value([], None, [])
-    value_taken.form = _take(value, what, op, value_taken)
+    value_taken.form = _take(value, what, value_taken)
+    if op == "mean":
+        value_taken.compared = value_taken.form
+        value_taken.form = _as_float(value_taken.form)
+        dtypes = [np.dtype(name) for name, _ in leaves(value_taken.form)]
+        pairs = zip(value_taken.arrays, dtypes, strict=True)
+        value_taken.arrays = [array.astype(dtype, copy=False) for array, dtype in pairs]
     return value_taken
 
 
-def _take(value: Any, what: str, op: str, into: Value) -> Form:
+def _take(value: Any, what: str, into: Value) -> Form:
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise InvalidArgumentError(
                 f"{what}() got a dict with the keys {[*value][:5]!r}; give names as "
                 f"keys: {{'w': array}}."
             )
-        parts = {name: _take(part, what, op, into) for name, part in value.items()}
-        return {"dict": parts}
+        return {"dict": {name: _take(part, what, into) for name, part in value.items()}}
     if isinstance(value, list | tuple):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_take(part, what, op, into) for part in value]}
+        return {kind: [_take(part, what, into) for part in value]}
     if value is None or isinstance(value, str | bytes):
         raise InvalidArgumentError(
             f"{what}() got {value!r:.40}; give an array, a number, or a dict or list "
@@ -92,9 +98,6 @@ def _take(value: Any, what: str, op: str, into: Value) -> Form:
             f"x.filled(0), and x.mask beside it."
         )
     array = to_numpy(value)
-    if op == "mean" and array.dtype.kind in "iu":
-        array = array.astype(np.float64)
-        number = "float" if number == "int" else number
     into.arrays.append(array)
     into.originals.append(value)
     return {"a": [name_of(array.dtype), list(array.shape), number]}
@@ -192,6 +195,19 @@ def _rebuild(form: Form, arrays: Any, originals: Any) -> Any:
     if rest[2] == "scalar":
         return array[()]
     return array if original is None else like(array, original)
+
+
+def _as_float(form: Form) -> Form:
+    """Return a form in which all whole numbers are float64."""
+    ((kind, rest),) = form.items()
+    if kind == "dict":
+        return {kind: {name: _as_float(part) for name, part in rest.items()}}
+    if kind != "a":
+        return {kind: [_as_float(part) for part in rest]}
+    name, shape, number = rest
+    if np.dtype(name).kind not in "iu":
+        return form
+    return {kind: ["float64", shape, "float" if number == "int" else number]}
 
 
 def packed(form: Form) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, MemberMismatch
 from tests.cases import for_each
 from tests.group.scene import scene
 
@@ -194,3 +194,17 @@ def test_nan_is_the_maximum_and_the_minimum_whoever_has_it() -> None:
     with scene(2) as stage:
         for result in np.concatenate(stage.play(program)):
             assert np.isnan(result).tolist() == [True, True, True, False]
+
+
+def test_mean_of_whole_numbers_and_of_floats_are_different_calls() -> None:
+    with scene(2) as stage:
+        errors = stage.errors(
+            lambda group: group.all_reduce(
+                np.ones(3, "i2" if group.rank else "f8"), "mean"
+            )
+        )
+
+    for error in errors:
+        assert isinstance(error, MemberMismatch)
+        assert "float64[3], op='mean'" in str(error)
+        assert "int16[3], op='mean'" in str(error)

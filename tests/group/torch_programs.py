@@ -69,6 +69,10 @@ def collectives() -> Any:
     x = torch.tensor(rank + 1)
     dist.all_reduce(x)
     keep("all_reduce of a number", x)
+    for dtype in (torch.float32, torch.bfloat16):  # the first is summed where it lies
+        x = (torch.arange(600_001) % 7 + rank).to(dtype)
+        dist.all_reduce(x)
+        keep(f"all_reduce of much {dtype}", x[::50_000], x.double().sum())
     x = torch.arange(5.0) * (rank + 1)
     dist.reduce(x, dst=1)
     if rank == 1:
