@@ -36,9 +36,6 @@ def fed(tf: Any, make: Made) -> Any:
     return [shapes, result]
 
 
-CASES = {name: fed(make) for name, make in MADE.items()}
-
-
 def case_two_axes_are_turned(tf: Any) -> Any:
     axes = tf.placeholder(tf.int32, [2])
     turned = tf.reverse(tf.constant(X), axes)
@@ -55,3 +52,6 @@ def case_two_axes_for_one_join(tf: Any) -> Any:
 
 def case_tensors_that_cannot_be_joined(tf: Any) -> Any:
     return tf.concat([X, X[0]], tf.placeholder(tf.int32))
+
+
+CASES = {name: fed(make) for name, make in MADE.items()}

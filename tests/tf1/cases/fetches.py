@@ -80,11 +80,11 @@ def fetched(tf: Any, fetch: Callable[[Any, Any], Fetch]) -> Any:
     return run(tf, fetch(a, b))
 
 
-CASES = {f"fetch_{name}": fetched(fetch) for name, fetch in {**GOOD, **BAD}.items()}
-
-
 def case_fetch_a_tensor_of_another_graph(tf: Any) -> Any:
     nodes(tf)
     with tf.Graph().as_default():
         stranger = tf.constant(1)
     return run(tf, stranger)
+
+
+CASES = {f"fetch_{name}": fetched(fetch) for name, fetch in {**GOOD, **BAD}.items()}

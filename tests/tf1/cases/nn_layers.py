@@ -56,6 +56,12 @@ def over_shards(tf: Any, strategy: str) -> Any:
     return [result.get_shape().as_list(), run(tf, result)]
 
 
+def case_dropout_by_a_rate_without_a_shape(tf: Any) -> Any:
+    x, kept = tf.ones([2, 3]), tf.placeholder(tf.float32)
+    made = [tf.nn.dropout(x, kept), tf.layers.dropout(x, kept, training=True)]
+    return [tensor.shape.as_list() for tensor in made]
+
+
 CASES = {
     "bias_add_of_an_image": lambda tf: told(tf, tf.nn.bias_add(IMAGE, [100.0, 200.0])),
     "bias_add_takes_a_name": lambda tf: static(
@@ -114,9 +120,3 @@ CASES = {
         TABLE, [0.5]
     ),
 }
-
-
-def case_dropout_by_a_rate_without_a_shape(tf: Any) -> Any:
-    x, kept = tf.ones([2, 3]), tf.placeholder(tf.float32)
-    made = [tf.nn.dropout(x, kept), tf.layers.dropout(x, kept, training=True)]
-    return [tensor.shape.as_list() for tensor in made]

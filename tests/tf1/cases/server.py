@@ -62,8 +62,6 @@ BUILT: dict[str, Callable[[Any], Any]] = {
     ),
 }
 
-CASES = {f"a_server_from_{name}": built(make) for name, make in BUILT.items()}
-
 
 def case_a_port_in_use_is_refused(tf: Any) -> Any:
     (address,) = addresses(1)
@@ -147,3 +145,6 @@ def case_a_job_may_have_any_name(tf: Any) -> Any:
     with tf.Session(servers["sun"][0].target) as session:
         session.run(variable.initializer)
         return session.run(variable.assign_add(1))
+
+
+CASES = {f"a_server_from_{name}": built(make) for name, make in BUILT.items()}

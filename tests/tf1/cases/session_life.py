@@ -52,25 +52,6 @@ def case_config_proto_holds_gpu_options(tf: Any) -> Any:
     ]
 
 
-CASES: dict[str, Any] = {
-    **{
-        f"a_closed_session_{where}_and_{name}": closed(use, is_remote)
-        for name, use in USES.items()
-        for where, is_remote in WHERE.items()
-    },
-    "config_proto_refuses_an_unknown_field": lambda tf: tf.ConfigProto(unknown=1),
-    "config_proto_refuses_to_set_an_unknown_field": lambda tf: setattr(
-        tf.ConfigProto(), "unknown", 1
-    ),
-    "gpu_options_refuse_an_unknown_field": lambda tf: tf.GPUOptions(unknown=1),
-    "session_refuses_a_config_of_another_type": lambda tf: tf.Session(config={}),
-    "session_refuses_a_graph_of_another_type": lambda tf: tf.Session(graph="graph"),
-    "an_empty_graph_runs_nothing": lambda tf: run(tf, []),
-    "closing_cancels_what_runs": lambda tf: closed_while_running(tf, ""),
-    "a_config_refuses_an_unknown_field": lambda tf: tf.ConfigProto(moon=True),
-}
-
-
 def case_a_session_cannot_be_entered_twice_at_once(tf: Any) -> Any:
     with tf.Session() as session, session:
         return "entered"
@@ -136,3 +117,22 @@ def closed_while_running(tf: Any, target: str) -> Any:
 
 def case_a_config_refuses_text_for_a_bool(tf: Any) -> Any:
     return tf.ConfigProto(allow_soft_placement="yes")
+
+
+CASES: dict[str, Any] = {
+    **{
+        f"a_closed_session_{where}_and_{name}": closed(use, is_remote)
+        for name, use in USES.items()
+        for where, is_remote in WHERE.items()
+    },
+    "config_proto_refuses_an_unknown_field": lambda tf: tf.ConfigProto(unknown=1),
+    "config_proto_refuses_to_set_an_unknown_field": lambda tf: setattr(
+        tf.ConfigProto(), "unknown", 1
+    ),
+    "gpu_options_refuse_an_unknown_field": lambda tf: tf.GPUOptions(unknown=1),
+    "session_refuses_a_config_of_another_type": lambda tf: tf.Session(config={}),
+    "session_refuses_a_graph_of_another_type": lambda tf: tf.Session(graph="graph"),
+    "an_empty_graph_runs_nothing": lambda tf: run(tf, []),
+    "closing_cancels_what_runs": lambda tf: closed_while_running(tf, ""),
+    "a_config_refuses_an_unknown_field": lambda tf: tf.ConfigProto(moon=True),
+}

@@ -197,27 +197,6 @@ def after_reset(tf: Any, containers: Any, container: str, is_same: bool) -> Any:
                 session.close()
 
 
-CASES = {
-    "a_reset_closes_the_sessions_of_its_master": after_reset([["mine"]], "mine", True),
-    "a_reset_clears_the_container_for_other_masters": after_reset(
-        [["mine"]], "mine", False
-    ),
-    "a_reset_of_the_default_container": after_reset([], "", False),
-    "a_reset_of_another_container_clears_nothing": after_reset(
-        [["moon"]], "mine", False
-    ),
-    "a_reset_of_an_unknown_container_closes_the_sessions": after_reset(
-        [["moon"]], "mine", True
-    ),
-    "a_reset_of_the_default_container_spares_the_named": after_reset([], "mine", False),
-    "a_reset_of_a_named_container_spares_the_default": after_reset(
-        [["mine"]], "", False
-    ),
-    "a_reset_here_does_nothing": lambda tf: tf.Session.reset(""),
-    "a_reset_of_an_unknown_target_is_refused": lambda tf: tf.Session.reset("moon"),
-}
-
-
 def case_a_new_session_works_after_a_reset(tf: Any) -> Any:
     target = cluster(tf, ps=1)["ps"][0].target
     variable = count(tf, 5)
@@ -241,3 +220,24 @@ def case_closing_a_session_that_was_reset(tf: Any) -> Any:
     session.run(tf.constant(7))
     tf.Session.reset(target)
     return session.close()
+
+
+CASES = {
+    "a_reset_closes_the_sessions_of_its_master": after_reset([["mine"]], "mine", True),
+    "a_reset_clears_the_container_for_other_masters": after_reset(
+        [["mine"]], "mine", False
+    ),
+    "a_reset_of_the_default_container": after_reset([], "", False),
+    "a_reset_of_another_container_clears_nothing": after_reset(
+        [["moon"]], "mine", False
+    ),
+    "a_reset_of_an_unknown_container_closes_the_sessions": after_reset(
+        [["moon"]], "mine", True
+    ),
+    "a_reset_of_the_default_container_spares_the_named": after_reset([], "mine", False),
+    "a_reset_of_a_named_container_spares_the_default": after_reset(
+        [["mine"]], "", False
+    ),
+    "a_reset_here_does_nothing": lambda tf: tf.Session.reset(""),
+    "a_reset_of_an_unknown_target_is_refused": lambda tf: tf.Session.reset("moon"),
+}
