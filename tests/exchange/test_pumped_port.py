@@ -478,7 +478,8 @@ def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool) -> type:
     [
         (clear_pair, 1 << 20, True, PumpedPort),
         (clear_pair, 1 << 20, False, StreamPort),
-        (clear_pair, 1 << 19, True, StreamPort),
+        (clear_pair, 1 << 12, True, PumpedPort),
+        (sealed_pair, 1 << 19, True, StreamPort),
         (sealed_pair, 1 << 20, True, PumpedPort),
         (sealed_pair, 1 << 20, False, StreamPort),
         (memory_pair, 1 << 20, True, StreamPort),

@@ -52,9 +52,9 @@ from kit.system import Bell, ring
 from kit.wire import frame
 from kit.wire.stream import AES_GCM, PatientStream, Stream, read_some, write_all
 
-# Of a layout, in bytes. For less, to hand messages to other threads costs more than it
-# gains.
-_LEAST: Final = 1 << 20
+# Of a layout, in bytes. For less, to hand messages to threads of Python costs more than
+# it gains.
+_LEAST_SEALED: Final = 1 << 20
 FORM: Final = 1  # as in pump.c
 _DATA: Final = int(frame.FrameKind.DATA)
 _PLACE: Final = Struct("4Q")
@@ -84,8 +84,8 @@ def can_pump(stream: Stream, n_bytes: int) -> bool:
     """Whether threads can carry a stream, and gain something for a layout's bytes."""
     # A patient stream is a plain socket; the loops in C can have no other.
     is_plain = stream.kind == "tcp" and isinstance(stream, PatientStream)
-    fits = is_plain or stream.kind == AES_GCM
-    return fits and n_bytes >= _LEAST and _loops() is not None
+    is_sealed = stream.kind == AES_GCM and n_bytes >= _LEAST_SEALED
+    return (is_plain or is_sealed) and _loops() is not None
 
 
 class _Script(ctypes.Structure):
