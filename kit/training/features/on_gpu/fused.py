@@ -145,7 +145,6 @@ class _Fused:
         self._kernel = _compiled(
             *(module, str(dtype), tuple(names), tuple(self._changed)),
             " ".join([*text.lines, *ends]),
-            f"kit_{type(rule).__name__.lower()}",
         )
 
     def __call__(
@@ -167,12 +166,11 @@ def _compiled(
     names: tuple[str, ...],
     changed: tuple[int, ...],
     body: str,
-    name: str,
 ) -> Callable[..., Any]:
     kernel: Callable[..., Any] = module.ElementwiseKernel(
         ", ".join(f"{dtype} {item}" for item in names),
         ", ".join(f"{dtype} {item}" for item in ("out", *(f"o{k}" for k in changed))),
-        *(body, name),
+        *(body, "kit_update"),
         options=("--fmad=false",),
     )
     return kernel

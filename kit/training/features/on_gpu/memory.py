@@ -13,6 +13,9 @@ from kit.exchange.layout import Range, merge
 from kit.exchange.plan import SLOT, SPARE
 from kit.exchange.ports.memory import Array, Memory, region_bytes
 
+# CUDA shows another process memory in multiples of this: smaller allocations may share
+# one with what is no business of that process.
+_EXPORTED = 1 << 21
 _NOBODY: Mapping[int, Sequence[Any]] = MappingProxyType({})
 
 
@@ -44,11 +47,12 @@ class GpuMemory(Memory):
 
     def flat(self, region: int, part: Range) -> Any:
         """See `Memory`: an array of the GPU."""
-        whole = self.whole
+        whole, step = self.whole, _EXPORTED
         if SLOT <= region < SPARE:
             whole = next(r for r in self._own if r.lo <= part.lo and part.hi <= r.hi)
+            step = 1
         if (region, whole) not in self._parts:
-            new = self.gpu.empty(whole.size)
+            new = self.gpu.empty(-(-whole.size // step) * step)[: whole.size]
             self.gpu.fill(new, self.host.flat(region, whole))
             self._parts[region, whole] = new
         lo = whole.lo
