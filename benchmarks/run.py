@@ -46,6 +46,7 @@ ALONE = {  # run only where they are named, and why
     "cuts": "needs root, and cuts lines for many minutes",
     "reloads": "needs JupyterLab and a browser",
     "ddp": "needs torch",
+    "on_gpu": "needs a GPU and cupy",
 }
 
 
