@@ -18,7 +18,8 @@ from kit.arrays import all_gpus
 from kit.testing.cluster import local_cluster
 from tests.cases import for_each
 
-pytestmark = pytest.mark.gpu
+# CUDA keeps descriptors of what it shares with other processes.
+pytestmark = [pytest.mark.gpu, pytest.mark.lasting("descriptor")]
 N, STEPS = 300_007, 7
 ROWS = np.random.default_rng(1).normal(size=(24, N)).astype("f4")
 OPTIMIZERS = [
