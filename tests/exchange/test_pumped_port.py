@@ -220,6 +220,16 @@ def test_a_message_waits_for_the_script_that_has_it(to: int) -> None:
         assert own.tolist() == numbers(sender, final)
 
 
+@for_each(("epoch", "error"), [(1, Fenced), (3, ProtocolError)])
+def test_a_frame_of_another_epoch_is_refused(epoch: int, error: type) -> None:
+    with two(SMALL, clear_pair()) as (near, far):
+        near.endpoint.stamp.epoch, far.endpoint.stamp.epoch = epoch, 2
+        post(near, DUE)
+
+        with pytest.raises(error, match=f"a frame of epoch {epoch}; .* epoch 2"):
+            received(far, DUE)
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 def test_what_is_on_a_slow_line_is_held_back_by_the_receiver(pair: Pair) -> None:
     line = LineOut(LinkSettings.parse("8kbit"), lambda: 0.0)  # 1 byte in 1 ms
