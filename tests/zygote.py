@@ -158,6 +158,12 @@ class Zygote:
         """Use a zygote that is there already."""
         self._orders, self._early = orders, read_early(os.environ)
 
+    def leave(self) -> None:
+        """Let this process start all that it starts."""
+        subprocess.Popen._execute_child = started  # type: ignore[attr-defined]
+        if self._orders is not None:
+            self._orders.close()
+
     def fork(self, order: Order, files: Sequence[int]) -> int | None:
         """Return the number of the new process; None if it has to be started."""
         text = json.dumps(asdict(order)).encode()
@@ -534,6 +540,7 @@ def execve(program: str, args: list[str], env: Mapping[str, str]) -> None:
     order = order_of(USUAL | start | {"start_new_session": False})
     if order is None or any(env.get(k) != value for k, value in KERNELS.items()):
         replaced(program, args, env)
+    zygote.leave()
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         with suppress(OSError):  # the one that lists the folder is gone
             if fcntl.fcntl(int(name), fcntl.F_GETFD) & fcntl.FD_CLOEXEC:

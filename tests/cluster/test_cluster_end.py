@@ -23,6 +23,7 @@ from kit.errors import (
     PeerLost,
 )
 from kit.testing.task_process import until
+from tests.zygote import forking
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
 
@@ -155,11 +156,12 @@ if sys.argv[1] == "wait":
 
 def start_kernel(action: str) -> tuple[subprocess.Popen[bytes], set[Process]]:
     environment: Mapping[str, str] = os.environ | {"PYTHONPATH": str(ROOT)}
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL, action],
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
+    with forking():
+        kernel = subprocess.Popen(
+            [sys.executable, "-c", KERNEL, action],
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
     assert kernel.stdout is not None
     result = {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
     return kernel, result

@@ -15,6 +15,7 @@ import pytest
 import kit
 from kit.errors import StartFailed
 from kit.testing.task_process import until
+from tests.zygote import forking
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 
@@ -172,9 +173,11 @@ with kit.Cluster(ps=0, worker=2, launcher=launcher, lease_s=1) as cluster:
 def test_job_of_a_kernel_that_is_killed_is_cancelled(
     stand: Stand, tmp_path: Path
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True
-    ) as kernel:
+    with forking():
+        kernel = subprocess.Popen(
+            [sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True
+        )
+    with kernel:
         assert kernel.stdout is not None
         assert kernel.stdout.readline() == "ready\n"
         assert stand.read("cancelled") == ""

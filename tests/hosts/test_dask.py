@@ -17,6 +17,7 @@ from distributed import Security
 from kit.testing.task_process import until
 from tests.hosts.test_slurm import ROOT, Slurm, slurm
 from tests.hosts.two_hosts import TwoHosts
+from tests.zygote import forking
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
@@ -161,14 +162,16 @@ def test_tasks_beside_workers_that_dask_has_started_by_ssh(
         file.write_text((hosts.folder / name).read_text())
     write_certificates(tmp_path)
 
-    done = subprocess.run(
-        [sys.executable, "-c", BY_SSH, hosts.here, tmp_path, *hosts.address.values()],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    command = [sys.executable, "-c", BY_SSH, hosts.here, str(tmp_path)]
+    with forking():
+        done = subprocess.run(
+            [*command, *hosts.address.values()],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
 
     told = done.stdout + done.stderr
     check(told)

@@ -21,6 +21,7 @@ from kit.testing.task_process import until
 from tests.cluster.engine_training import begin, replayed
 from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
+from tests.zygote import forking
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
@@ -150,13 +151,14 @@ sys.stdin.read()
 
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(hosts: TwoHosts) -> None:
     plain = cloudpickle.dumps(launcher(hosts, slots=1)).hex()
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL, plain],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with forking():
+        kernel = subprocess.Popen(
+            [sys.executable, "-c", KERNEL, plain],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     with kernel:
         assert kernel.stdout is not None
         folders = [Path(name) for name in kernel.stdout.readline().split()]

@@ -35,6 +35,7 @@ from tests.cluster.engine_training import begin
 from tests.hosts.ready_python import STANDS_FOR
 from tests.hosts.test_ssh import folder_of, launcher, left_of
 from tests.hosts.two_hosts import TwoHosts, run
+from tests.zygote import forking
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
@@ -114,9 +115,10 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(
         "print(cluster.log_path('worker:0').parents[1].name, flush=True)\n"
         "time.sleep(600)\n"
     )
-    kernel = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, text=True
-    )
+    with forking():
+        kernel = subprocess.Popen(
+            [sys.executable, script], stdout=subprocess.PIPE, text=True
+        )
     assert kernel.stdout is not None
     folder = Path("/tmp", kernel.stdout.readline().strip().rsplit("-10-", 1)[0])
     assert left_of(folder, hosts)
