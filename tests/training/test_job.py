@@ -153,6 +153,7 @@ def test_terms_leave_out_what_may_differ() -> None:
     ("changes", "words"),
     [
         ({"steps": 11}, "steps is 11 instead of 10"),
+        ({"device": "gpu"}, "device is gpu instead of cpu"),
         (
             {"specs": (Spec("b", (), "float64"), Spec("w", (3, 2), "float32"))},
             "order of parameters is b, w instead of w, b",

@@ -40,6 +40,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "aggregate": str(job.aggregate or len(job.workers)),
         "link": job.link or "none",
         "placement": job.placement,
+        "device": job.device,
         "state": str(job.keeps_state),
         "compress": job.compress or "none",
         "compressed bytes": str([stage.payload_bytes for stage in job.layout.stages]),
