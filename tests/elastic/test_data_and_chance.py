@@ -19,6 +19,7 @@ from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
+from kit.testing.task_process import until
 from kit.training.optimizers.rule import Slot
 from tests.elastic.scene import LEADER, OTHER, awaits_its_end, kill, losses, train
 from tests.training import compressed
@@ -26,7 +27,8 @@ from tests.training.toy import BATCH, X, Y, fit, replayed, same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
 PROCESSES = {"ps": 1, "worker": 3}
-STEPS, AT = 60, 20
+STEPS = 80
+PACE_S = 0.012  # of a step: there is a copy long before a victim stops
 FIVE = kit.Elastic(logical_workers=5)
 
 
@@ -35,19 +37,19 @@ def begin(cluster: Any, step: Any, **given: Any) -> kit.Run:
 
 
 def slow_fit(params: Any, batch: Any) -> Any:
-    time.sleep(0.002)
+    time.sleep(PACE_S)
     return fit(params, batch)
 
 
 def drawing(params: Any, batch: Any, rng: np.random.Generator) -> Any:
-    time.sleep(0.002)
+    time.sleep(PACE_S)
     x, y = batch
     return fit(params, (x + rng.normal(size=x.shape).astype(x.dtype), y))
 
 
 def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
     """Do a step that depends on all mini-batches before, and on their number."""
-    time.sleep(0.002)
+    time.sleep(PACE_S)
     x, y = batch
     state["n"] = state.get("n", 0) + 1
     state["mean"] = 0.9 * state.get("mean", np.zeros(3, x.dtype)) + x.mean(0)
@@ -55,7 +57,7 @@ def carrying(params: Any, batch: Any, state: dict[str, Any]) -> Any:
 
 
 def carrying_little(params: Any, batch: Any, state: dict[str, Any]) -> Any:
-    time.sleep(0.002)
+    time.sleep(PACE_S)
     state["n"] = state.get("n", 0) + 1
     loss, gradients = compressed.fit(params, batch)
     return loss, gradients | {"b": gradients["b"] / state["n"]}
@@ -87,11 +89,19 @@ def of_a_graph(cluster: Any) -> kit.Run:
         noise = random.uniform((3, 1), dtype="float32")
         loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
     how: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "elastic": True}
+    how |= {"topology": "ring", "link": "1gbit,3ms"}
     return kit.train(loss, {x: X, y: Y}, cluster=cluster, **how)
 
 
+def lose(cluster: ProcessCluster, run: kit.Run, victim: Task) -> None:
+    """Lose a task when there is a copy of a later state than the first one."""
+    until(lambda: run.copied > 0)
+    kill(cluster, run, victim, 0)
+    run.wait(30)
+
+
 def fitness(params: Any) -> float:
-    time.sleep(0.0005)
+    time.sleep(PACE_S / 2)  # two of them a step
     return float((params["w"] ** 2).sum())
 
 
@@ -137,8 +147,7 @@ def test_what_is_done_again_is_the_same(cluster: ProcessCluster, name: str) -> N
         plain = make(undisturbed).wait(30)
     with awaits_its_end(victim, STEPS):
         run = make(cluster)
-    kill(cluster, run, victim, AT)
-    run.wait(30)
+    lose(cluster, run, victim)
 
     assert [loss.lost for loss in run.losses] == [(victim.short,)]
     assert losses(run) == losses(plain)
@@ -182,8 +191,7 @@ def test_what_is_kept_is_resumed_and_survives_a_loss(
         cluster.restart_dead()
         shutil.copytree(tmp_path / "half", tmp_path / victim.short)
         run = begin(cluster, carrying, victim=victim, **saved(victim.short))
-        kill(cluster, run, victim, 35)
-        run.wait(30)
+        lose(cluster, run, victim)
 
         assert run.resumed_from is not None
         assert (run.resumed_from.step, len(run.losses)) == (25, 1)
@@ -200,7 +208,7 @@ def test_what_is_kept_is_resumed_and_survives_a_loss(
 
 def test_a_step_that_depends_on_its_process_is_named(cluster: ProcessCluster) -> None:
     def counting(params: Any, batch: Any, count: list[int] = [0]) -> Any:  # noqa: B006
-        time.sleep(0.002)
+        time.sleep(PACE_S)
         count[0] += 1
         loss, gradients = fit(params, batch)
         return loss + count[0], gradients
@@ -209,8 +217,7 @@ def test_a_step_that_depends_on_its_process_is_named(cluster: ProcessCluster) ->
         cluster.restart_dead()
         run = begin(cluster, counting, victim=OTHER)
         assert run.unrepeatable == {}
-        kill(cluster, run, OTHER, AT)
-        run.wait(30)
+        lose(cluster, run, OTHER)
         # If not, what was lost had been copied just before.
         return run if run.losses[0].repeated else with_a_loss()
 
