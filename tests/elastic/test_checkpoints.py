@@ -13,16 +13,7 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
-from tests.elastic.scene import (
-    ENDLESS,
-    LEADER,
-    OTHER,
-    end,
-    idly,
-    kill,
-    losses,
-    train,
-)
+from tests.elastic.scene import ENDLESS, LEADER, OTHER, end, idly, kill, losses, train
 from tests.training.saved import names
 from tests.training.toy import fit, same_bits
 

@@ -14,12 +14,7 @@ from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Op, Receive, Send
 from kit.exchange.topologies.parameter_placement import place
-from kit.exchange.topologies.topology import (
-    Topology,
-    by_name,
-    names,
-    per_member,
-)
+from kit.exchange.topologies.topology import Topology, by_name, names, per_member
 from kit.testing import check_topology
 from tests.cases import for_each
 from tests.exchange.models import models

@@ -200,10 +200,7 @@ class Deaf(Delivered):
         (Muddled, "n_arrived is 2 where 1 are not taken yet"),
         (Blind, r"the window on bytes 0 to 16 of region 0 shows 0, 0, 0, 0, where 0.5"),
         (Careless, "the receiver's own gradient is overwritten"),
-        (
-            Unstamped,
-            r"step 7 with halt 8 says \(step, halt\) \(7, 46116",
-        ),
+        (Unstamped, r"step 7 with halt 8 says \(step, halt\) \(7, 46116"),
         (Fixed, "of region 2 shows"),
         (Doubling, "n_arrived is 2, and 1 were posted"),
         (

@@ -46,10 +46,7 @@ def grid(topology: str) -> list[Case]:
 
 # As far apart as on real machines: microseconds, and nanoseconds for a byte.
 KNOWN = st.builds(
-    Rates,
-    st.floats(1e-6, 1e-4),
-    st.floats(1e-6, 1e-4),
-    *[st.floats(1e-11, 1e-8)] * 3,
+    Rates, st.floats(1e-6, 1e-4), st.floats(1e-6, 1e-4), *[st.floats(1e-11, 1e-8)] * 3
 )
 
 

@@ -10,16 +10,7 @@ import pytest
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.plan import (
-    GRAD,
-    Add,
-    Apply,
-    Group,
-    Op,
-    Owned,
-    Plan,
-    Send,
-)
+from kit.exchange.plan import GRAD, Add, Apply, Group, Op, Owned, Plan, Send
 from kit.exchange.topologies.counting import ExchangeCost, Loads, Traffic
 from kit.exchange.topologies.gossip import Gossip
 from kit.exchange.topologies.mesh import Mesh

@@ -86,9 +86,7 @@ def test_the_table_has_a_row_for_each_run_however_it_went(
 
 
 @pytest.mark.slow
-def test_a_comparison_is_readable_as_text_and_as_html(
-    runs: dict[str, kit.Run],
-) -> None:
+def test_a_comparison_is_readable_as_text_and_as_html(runs: dict[str, kit.Run]) -> None:
     result = kit.compare(runs["ps"], runs["failed"], names=["<a>", "b"])
 
     lines = [line.split()[0] for line in repr(result).splitlines()]

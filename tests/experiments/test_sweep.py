@@ -199,9 +199,7 @@ def test_the_stop_button_ends_the_run_between_two_steps_and_keeps_the_rest(
 
 
 @pytest.mark.slow
-def test_a_sweep_can_be_awaited_with_an_async_function(
-    cluster: LocalCluster,
-) -> None:
+def test_a_sweep_can_be_awaited_with_an_async_function(cluster: LocalCluster) -> None:
     async def train(batch: int) -> kit.Run:
         return await begin(cluster, batch=batch, steps=STEPS)
 

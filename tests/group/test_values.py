@@ -110,11 +110,7 @@ def test_mask_of_an_array_is_not_dropped_in_silence() -> None:
 
 @for_each(
     ("number", "op", "exact"),
-    [
-        (2**62, "sum", "sum"),
-        (-(2**62) - 1, "sum", "sum"),
-        (2**32, "prod", "math.prod"),
-    ],
+    [(2**62, "sum", "sum"), (-(2**62) - 1, "sum", "sum"), (2**32, "prod", "math.prod")],
 )
 def test_whole_numbers_that_might_wrap_are_named_before_anything_moves(
     number: int, op: str, exact: str

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.progress import (
-    NotebookLine,
-    PlainLines,
-    TerminalLine,
-    output_for,
-)
+from kit.progress import NotebookLine, PlainLines, TerminalLine, output_for
 
 
 def test_terminal_line_covers_a_longer_one_before_it() -> None:

@@ -341,10 +341,7 @@ def test_a_variable_holds_what_was_freed(processes: PuzzleProcesses) -> None:
     [
         (lambda t: t.keep("sum", t["x"] * 0), "it is 0 times what it should be"),
         (lambda t: t.keep("sum", t["x"]), "that of b is missing"),
-        (
-            lambda t: t.keep("sum", t["x"][:3]),
-            "it should be (1000,)",
-        ),
+        (lambda t: t.keep("sum", t["x"][:3]), "it should be (1000,)"),
         (lambda t: t.keep("x", t["x"]), "worker:0 holds no 'sum' at the end"),
     ],
 )

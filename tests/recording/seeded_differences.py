@@ -21,16 +21,7 @@ import numpy as np
 
 import kit
 from tests.recording.toy_training import begin
-from tests.training.toy import (
-    DATA,
-    Array,
-    X,
-    Y,
-    fit,
-    initial,
-    quick_cluster,
-    rows,
-)
+from tests.training.toy import DATA, Array, X, Y, fit, initial, quick_cluster, rows
 
 STEPS = 40
 COMPRESSORS = (None, None, "float16", "int8", kit.TopK(0.25))

@@ -12,10 +12,7 @@ import kit
 from kit.errors import UnimplementedError
 from kit.exchange.layout import Spec
 from kit.recording.folder import PUSH, rows_of
-from kit.recording.recomputing.pushes import (
-    check_losses,
-    orders_with_losses,
-)
+from kit.recording.recomputing.pushes import check_losses, orders_with_losses
 from kit.recording.recomputing.stretches import stretches
 from kit.task import Task
 from kit.testing.processes import process_cluster
@@ -28,10 +25,7 @@ from tests.elastic.scene import kill, slowly
 from tests.elastic.scene import train as train_elastic
 from tests.training.toy import DATA, same_bits
 
-EPOCHS = (
-    EpochRow(1, "ps-async", 0, 0, ""),
-    EpochRow(2, "ps-async", 4, 0, "", "", 1),
-)
+EPOCHS = (EpochRow(1, "ps-async", 0, 0, ""), EpochRow(2, "ps-async", 4, 0, "", "", 1))
 LOST = Change(("worker:1",), (), (), 4, 0, 0.1, "its links closed")
 
 

@@ -25,14 +25,7 @@ from kit.training.optimizers.rule import MeanUpdate
 from tests.elastic.scene import LEADER, kill, slowly
 from tests.elastic.scene import train as train_elastic
 from tests.recording.toy_training import begin, train
-from tests.training.toy import (
-    BATCH,
-    DATA,
-    fit,
-    quick_cluster,
-    replayed,
-    same_bits,
-)
+from tests.training.toy import BATCH, DATA, fit, quick_cluster, replayed, same_bits
 
 
 class FullDisk(Files):

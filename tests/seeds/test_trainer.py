@@ -31,9 +31,7 @@ class Trainer:
 
     def start(self, name: str, *options: str) -> None:
         self.shells.start(
-            name,
-            f"--checkpoint_dir={self._checkpoints}",
-            *("--log_every=1", *options),
+            name, f"--checkpoint_dir={self._checkpoints}", *("--log_every=1", *options)
         )
 
     def start_all(self, *options: str) -> None:

@@ -86,10 +86,7 @@ def test_stages_that_cannot_be_laid_out_are_refused(stages: Any, words: str) -> 
 @for_each(
     ("more", "words"),
     [
-        (
-            {"sync": False},
-            "compress=int8 .* workers have no step in common",
-        ),
+        ({"sync": False}, "compress=int8 .* workers have no step in common"),
         ({"aggregate": 1}, "compress=int8 .* aggregate=1 leaves some out"),
     ],
 )
@@ -174,16 +171,8 @@ class Own(Compressor):
     [
         ("raise", StepFailed, "raised KeyError: 'no such table'"),
         ("name", GradientMismatch, r"gave .*'other'.* in stage 0, where .*'w'\] were"),
-        (
-            "shape",
-            GradientMismatch,
-            r"float32\[6, 8\] for 'w' .*\[8, 6\] was due",
-        ),
-        (
-            "dtype",
-            GradientMismatch,
-            r"float16\[8, 6\] for 'w' in stage 0, .*float32",
-        ),
+        ("shape", GradientMismatch, r"float32\[6, 8\] for 'w' .*\[8, 6\] was due"),
+        ("dtype", GradientMismatch, r"float16\[8, 6\] for 'w' in stage 0, .*float32"),
         ("nan", NotFinite, "48 NaN or infinite values of 48 for 'w' in stage 0"),
         ("early", GradientMismatch, "returned after 0 of 2 stages"),
         ("late", GradientMismatch, "one more stage than the 2"),

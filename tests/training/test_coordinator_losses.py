@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit
-from kit.errors import (
-    LinkLost,
-    PeerLost,
-    StepFailed,
-)
+from kit.errors import LinkLost, PeerLost, StepFailed
 from kit.exchange.layout import Spec
 from kit.task import Task
 from kit.training.core.agreement import Verdict

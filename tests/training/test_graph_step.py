@@ -17,10 +17,7 @@ from kit.graph.variable import Variable
 from kit.task import Task
 from kit.training.features.graph_step.loss import work_of
 from kit.training.features.graph_step.step import GraphStep
-from tests.training.graph_models import (
-    Array,
-    Params,
-)
+from tests.training.graph_models import Array, Params
 from tests.training.toy import same_bits
 
 

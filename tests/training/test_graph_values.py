@@ -12,14 +12,7 @@ from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 from kit.training.features.graph_step.loss import load_variables
-from tests.training.graph_models import (
-    START,
-    Model,
-    X,
-    Y,
-    train,
-    trained,
-)
+from tests.training.graph_models import START, Model, X, Y, train, trained
 from tests.training.toy import same_bits
 
 

@@ -110,11 +110,7 @@ def test_at_the_end_nobody_is_needed() -> None:
     assert quorum.is_over
 
 
-@given(
-    n=st.integers(1, 6),
-    data=st.data(),
-    halt_at=st.none() | st.integers(0, END),
-)
+@given(n=st.integers(1, 6), data=st.data(), halt_at=st.none() | st.integers(0, END))
 def test_any_order_of_arrivals_makes_every_step_of_r_different_workers(
     n: int, data: st.DataObject, halt_at: int | None
 ) -> None:

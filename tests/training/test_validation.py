@@ -56,9 +56,7 @@ def test_what_is_measured_is_of_the_parameters_after_that_step(
     assert same_bits(run.params, after[-1])
 
 
-def test_a_training_that_is_measured_moves_no_more_bytes(
-    cluster: LocalCluster,
-) -> None:
+def test_a_training_that_is_measured_moves_no_more_bytes(cluster: LocalCluster) -> None:
     plain = begin(cluster).wait(30)
     measured = begin(cluster, ValidationHook(fit, HELD_OUT, every=1)).wait(30)
 
