@@ -30,12 +30,12 @@ def sent(ops: list[Op]) -> list[Any]:
     return from_plain(json.loads(json.dumps(plain)), arrays)
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray):
-        if one.dtype.kind != "f":
-            return one.dtype == other.dtype and np.array_equal(one, other)
-        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
-    return type(one) is type(other) and bool(one == other)
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        if left.dtype.kind != "f":
+            return left.dtype == right.dtype and np.array_equal(left, right)
+        return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=True)
+    return type(left) is type(right) and bool(left == right)
 
 
 def test_a_model_with_scopes_and_gradients_comes_back_whole(graph: Graph) -> None:

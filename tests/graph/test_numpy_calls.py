@@ -216,9 +216,9 @@ def test_a_program_of_numpy_is_the_same_on_tensors(program: Any) -> None:
         xs = [placeholder(array.dtype, array.shape) for array in arrays]
         results = code(*xs)
         with np.errstate(all="ignore"):
-            found = evaluate(np, results, dict(zip(xs, arrays, strict=True)))
+            outputs = evaluate(np, results, dict(zip(xs, arrays, strict=True)))
 
-    for value, wanted, result in zip(found, expected, results, strict=True):
+    for value, wanted, result in zip(outputs, expected, results, strict=True):
         assert value.dtype == wanted.dtype == result.static.dtype
         assert value.shape == wanted.shape == result.static.shape
         loose = 2e-2 if value.dtype == np.float16 else 1e-4

@@ -55,10 +55,10 @@ def name_of(case: Case) -> str:
     return f"{case.op}-{'-'.join(str(list(array.shape)) for array in case.arrays)}"
 
 
-def placeholders(case: Case, *, known: bool = True) -> list[Tensor]:
+def placeholders(case: Case, *, has_shape: bool = True) -> list[Tensor]:
     """Return a placeholder for each input, with all sizes or with none."""
     return [
-        placeholder(array.dtype, array.shape if known else (None,) * array.ndim)
+        placeholder(array.dtype, array.shape if has_shape else (None,) * array.ndim)
         for array in case.arrays
     ]
 
@@ -71,10 +71,10 @@ def test_an_op_gives_what_plain_numpy_gives(case: Case) -> None:
     expected = listed(case.expect(*case.arrays))
 
     with Session() as session:
-        found = session.run(results, dict(zip(xs, case.arrays, strict=True)))
+        outputs = session.run(results, dict(zip(xs, case.arrays, strict=True)))
 
     assert case.op in {op.type for op in default_graph().ops}
-    for value, wanted, result in zip(found, expected, results, strict=True):
+    for value, wanted, result in zip(outputs, expected, results, strict=True):
         assert value.dtype == np.asarray(wanted).dtype == result.static.dtype
         assert np.shape(value) == np.shape(wanted)
         np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
@@ -94,7 +94,7 @@ def test_a_shape_is_known_when_the_line_is_written(case: Case) -> None:
 @for_each("case", CASES, name_of)
 @in_a_new_graph()
 def test_unknown_sizes_change_nothing_in_a_value(case: Case) -> None:
-    xs = placeholders(case, known=False)
+    xs = placeholders(case, has_shape=False)
     if case.needs_shape:
         with pytest.raises(ValueError, match="known"):
             case.build(*xs)
@@ -102,9 +102,9 @@ def test_unknown_sizes_change_nothing_in_a_value(case: Case) -> None:
     results = listed(case.build(*xs))
     expected = listed(case.expect(*case.arrays))
 
-    found = evaluate(np, results, dict(zip(xs, case.arrays, strict=True)))
+    outputs = evaluate(np, results, dict(zip(xs, case.arrays, strict=True)))
 
-    for value, wanted, result in zip(found, expected, results, strict=True):
+    for value, wanted, result in zip(outputs, expected, results, strict=True):
         assert agrees(result.static.shape, np.shape(value))
         np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
 
@@ -139,13 +139,13 @@ def gradients_of(case: Case, xs: list[Tensor]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("has_shape", [True, False], ids=["known", "unknown"])
 @for_each("case", SLOPED, name_of)
 @in_a_new_graph()
-def test_a_gradient_is_the_slope(case: Case, known: bool) -> None:
-    if case.needs_shape and not known:
+def test_a_gradient_is_the_slope(case: Case, has_shape: bool) -> None:
+    if case.needs_shape and not has_shape:
         return
-    xs = placeholders(case, known=known)
+    xs = placeholders(case, has_shape=has_shape)
     result = gradients_of(case, xs)
     feeds = dict(zip(xs, case.arrays, strict=True))
 

@@ -183,7 +183,7 @@ def test_closing_while_the_session_is_being_made_leaves_none(
 def test_closing_while_a_plan_is_being_made_leaves_no_segment(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, told, n_plans = Gate(), 0, 0
+    gate, n_calls, n_plans = Gate(), 0, 0
     to_plain, tell = Segment.to_plain, ClusterTasks.tell
 
     def second_later(segment: Any) -> Any:
@@ -194,9 +194,9 @@ def test_closing_while_a_plan_is_being_made_leaves_no_segment(
         return to_plain(segment)
 
     def slowly(self: ClusterTasks, *about: Any) -> None:
-        nonlocal told
-        told += 1
-        if told == 1:  # who is told is being looked through; then one more comes
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 1:  # who is told is being looked through; then one more comes
             gate.open()
             run.exception(10)
         tell(self, *about)

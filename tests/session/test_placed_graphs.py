@@ -124,10 +124,10 @@ def test_each_tensor_goes_once_to_each_task_that_needs_it(
             assert [item.number for item in sent] == [move.number]
 
 
-def needed(known: dict[str, Node], name: str, fed: set[Edge]) -> set[str]:
+def needed(nodes: dict[str, Node], name: str, fed: set[Edge]) -> set[str]:
     """Return all that a node needs, itself included, by recursion."""
-    before = {edge[0] for edge in edges_into(known[name])} - {edge[0] for edge in fed}
-    return {name}.union(*(needed(known, item, fed) for item in before))
+    before = {edge[0] for edge in edges_into(nodes[name])} - {edge[0] for edge in fed}
+    return {name}.union(*(needed(nodes, item, fed) for item in before))
 
 
 def edges_into(node: Node) -> list[Edge]:

@@ -44,8 +44,8 @@ def elements(*numbers: int) -> list[Element]:
     return [(np.array(number, INT),) for number in numbers]
 
 
-def numbers(found: list[Element]) -> list[int]:
-    return [int(number) for (number,) in found]
+def numbers(items: list[Element]) -> list[int]:
+    return [int(number) for (number,) in items]
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def static(tensor: Any) -> dict[str, Any]:
     }
 
 
-def told(tf: Any, tensor: Any, feeds: Any = None) -> dict[str, Any]:
+def facts(tf: Any, tensor: Any, feeds: Any = None) -> dict[str, Any]:
     """Tell name, dtype, static shape and value of `tensor`."""
     return {**static(tensor), "value": run(tf, tensor, feeds)}
 

@@ -97,9 +97,9 @@ def replicas(
         yield made
 
 
-def all_train(together: Sequence[tuple[Replica, Any]]) -> list[int]:
+def all_train(pairs: Sequence[tuple[Replica, Any]]) -> list[int]:
     """Run one step of each replica at the same time; returns their tokens."""
-    begun = [in_thread(partial(item.train, x)) for item, x in together]
+    begun = [in_thread(partial(item.train, x)) for item, x in pairs]
     return [future.result(END_S) for future in begun]
 
 

@@ -117,12 +117,12 @@ def test_stop_can_be_taken_back() -> None:
     coord.join()
 
 
-@pytest.mark.parametrize("given", [KeyError("made here"), "text", (None, None, None)])
-def test_what_is_no_error_being_handled_is_refused(given: object) -> None:
+@pytest.mark.parametrize("reason", [KeyError("made here"), "text", (None, None, None)])
+def test_what_is_no_error_being_handled_is_refused(reason: object) -> None:
     coord = tf.train.Coordinator()
 
     with pytest.raises(TypeError, match="current exception"):
-        coord.request_stop(given)
+        coord.request_stop(reason)
 
     assert not coord.should_stop()
 

@@ -33,9 +33,9 @@ def two_owners(**options: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
             yield v, w, saver, sess
 
 
-def flip(path: Path, place: int) -> None:
+def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
-    data[place] ^= 1
+    data[offset] ^= 1
     path.write_bytes(data)
 
 

@@ -41,7 +41,7 @@ OUTSIDE = [
 ]
 
 
-def found(path: str) -> object:
+def attribute(path: str) -> object:
     value: object = tf
     for name in path.split("."):
         value = getattr(value, name)
@@ -51,7 +51,7 @@ def found(path: str) -> object:
 @for_each("path", OUTSIDE)
 def test_name_of_the_original_that_is_not_offered_names_a_way(path: str) -> None:
     with pytest.raises(OutsideScopeError, match=r"outside the scope.*Instead: \w+"):
-        found(path)
+        attribute(path)
 
 
 @pytest.mark.parametrize("path", ["moon", "train.moon", "app.flags.moon"])
@@ -59,7 +59,7 @@ def test_name_that_the_original_does_not_have_is_a_plain_attribute_error(
     path: str,
 ) -> None:
     with pytest.raises(AttributeError, match="has no 'moon'") as caught:
-        found(path)
+        attribute(path)
 
     assert not isinstance(caught.value, OutsideScopeError)
 
@@ -92,7 +92,7 @@ PLUMBING = {
 def test_no_helper_becomes_a_name_of_tf_because_its_module_is_offered() -> None:
     extra = []
     for part in ("", "data", "layers", "math", "nn", "saved_model", "train"):
-        module: Any = found(part) if part else tf
+        module: Any = attribute(part) if part else tf
         for name, value in vars(module).items():
             home = getattr(value, "__module__", "") or ""
             is_plumbing = home in PLUMBING
@@ -111,7 +111,7 @@ def test_a_function_that_is_one_op_has_the_arguments_that_the_table_says() -> No
 
     for op in calls:
         path, _, arguments = op.call.rstrip(")").partition("(")
-        function: Any = found(path)
+        function: Any = attribute(path)
         assert [*inspect.signature(function).parameters] == [
             *arguments.split(", "),
             "name",

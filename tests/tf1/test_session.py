@@ -209,7 +209,7 @@ def test_servers_at_ipv6_addresses_are_targets_and_tasks() -> None:
     with tf.Session(servers[0].target, config=config) as session:
         result = session.run(three)
 
-    assert all(place.startswith("[::1]:") for place in places)
+    assert all(address.startswith("[::1]:") for address in places)
     assert result == 3.0
 
 

@@ -57,9 +57,9 @@ def positive(seed: int, *shape: int) -> Host:
     return np.random.default_rng(seed).uniform(0.5, 2.0, shape)
 
 
-def listed(found: Any) -> list[Any]:
+def listed(result: Any) -> list[Any]:
     """Return one result, or several, as a list."""
-    return list(found) if isinstance(found, list | tuple) else [found]
+    return list(result) if isinstance(result, list | tuple) else [result]
 
 
 def all_cases() -> list[Case]:

@@ -15,7 +15,7 @@ all_model_checkpoint_paths: "m-2"
 """
 
 
-def told(state: Any) -> Any:
+def contents(state: Any) -> Any:
     """Tell what is in a state that was read."""
     if state is None:
         return None
@@ -29,7 +29,7 @@ def read(tf: Any, folder: Path, text: str) -> Any:
     (folder / "checkpoint").write_text(text)
     result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
     latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
-    return [result if isinstance(result, str) else told(result), latest]
+    return [result if isinstance(result, str) else contents(result), latest]
 
 
 def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
@@ -39,7 +39,7 @@ def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
         tf.train.get_checkpoint_state(str(folder), "state"),
         tf.train.get_checkpoint_state(str(folder), latest_filename="state"),
     ]
-    return [told(state) for state in states]
+    return [contents(state) for state in states]
 
 
 @makes_case
@@ -49,7 +49,7 @@ def updated(tf: Any, folder: Path, *arguments: Any, **named: Any) -> Any:
     tf.train.update_checkpoint_state(str(folder), *paths, **named)
     name = named.get("latest_filename", "checkpoint")
     state = tf.train.get_checkpoint_state(str(folder), name)
-    return [(folder / name).read_text(), told(state), files(folder)]
+    return [(folder / name).read_text(), contents(state), files(folder)]
 
 
 def _below(folder: Path, value: Any) -> Any:
@@ -73,7 +73,7 @@ def case_written_with_times(tf: Any, folder: Path) -> Any:
     state = tf.train.get_checkpoint_state(str(folder))
     text = (folder / "checkpoint").read_text().splitlines()
     times = list(state.all_model_checkpoint_timestamps)
-    return [text, times, state.last_preserved_timestamp, told(state)]
+    return [text, times, state.last_preserved_timestamp, contents(state)]
 
 
 @makes_case

@@ -42,17 +42,17 @@ def signs(tf: Any, session: Any, name: str) -> Any:
 
 
 @makes_case
-def ranks(tf: Any, name: str, known: Any, wanted: Any) -> Any:
+def ranks(tf: Any, name: str, shapes: Any, wanted: Any) -> Any:
     """Return a case: what an assertion of ranks says to known ones, and in a run."""
     check = getattr(tf, name)
     made = []
-    for shape in known:
+    for shape in shapes:
         result = attempt(tf, check, tf.zeros(shape), wanted)
         made.append(result if isinstance(result, str) else result.name)
     x = tf.placeholder(tf.float32)
     op = check(x, wanted)
     with tf.Session() as session:
-        made += [attempt(tf, session.run, op, {x: np.zeros(item)}) for item in known]
+        made += [attempt(tf, session.run, op, {x: np.zeros(item)}) for item in shapes]
     return made
 
 

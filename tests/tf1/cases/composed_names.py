@@ -24,7 +24,7 @@ def pair(tf: Any, path: str, x: Any = X, y: Any = Y) -> Any:
 
 
 @makes_case
-def one(tf: Any, path: str, *more: Any, x: Any = X, **how: Any) -> Any:
+def unary(tf: Any, path: str, *more: Any, x: Any = X, **how: Any) -> Any:
     tensor = tf.constant(x)
     made = named(tf, path)(tensor, *more, **how)
     slopes = tf.gradients(made, tensor) if x.dtype.kind == "f" else []
@@ -244,16 +244,16 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "rests_of_fractions": lambda tf: run(tf, tf.truncatemod([-7.5, 7.5], [2.0, -2.0])),
     "polynomial": lambda tf: run(tf, tf.math.polyval([1.0, 2.0, 3.0], 2.0)),
     "polynomial_of_nothing": lambda tf: run(tf, tf.math.polyval([], 2.0)),
-    "variance": one("math.reduce_variance", 1),
-    "deviation_of_all": one("math.reduce_std"),
-    "euclidean_norm": one("math.reduce_euclidean_norm", [0], keepdims=True),
-    "norm": one("norm"),
-    "norm_of_absolute_values": one("norm", 1, 1, x=X + 0.1),
-    "norm_of_the_greatest": one("norm", np.inf, 1, x=X + 0.1),
-    "norm_that_is_none": one("norm", "moon"),
-    "crelu": one("nn.crelu", x=X + 0.1),
-    "selu": one("nn.selu", x=X + 0.1),
-    "swish": one("nn.swish"),
+    "variance": unary("math.reduce_variance", 1),
+    "deviation_of_all": unary("math.reduce_std"),
+    "euclidean_norm": unary("math.reduce_euclidean_norm", [0], keepdims=True),
+    "norm": unary("norm"),
+    "norm_of_absolute_values": unary("norm", 1, 1, x=X + 0.1),
+    "norm_of_the_greatest": unary("norm", np.inf, 1, x=X + 0.1),
+    "norm_that_is_none": unary("norm", "moon"),
+    "crelu": unary("nn.crelu", x=X + 0.1),
+    "selu": unary("nn.selu", x=X + 0.1),
+    "swish": unary("nn.swish"),
     "poisson": pair("nn.log_poisson_loss", np.abs(X) + 0.1, Y),
     "poisson_in_full": lambda tf: run(
         tf, tf.nn.log_poisson_loss(np.abs(X) + 0.1, Y, compute_full_loss=True)

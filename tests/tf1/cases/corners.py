@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, started, static, told
+from tests.tf1.look import facts, run, started, static
 
 
 def case_exclusive_or_by_name(tf: Any) -> Any:
-    return told(tf, tf.logical_xor([True, False], [True, True], name="either"))
+    return facts(tf, tf.logical_xor([True, False], [True, True], name="either"))
 
 
 def case_old_division_of_two_dtypes(tf: Any) -> Any:

@@ -20,7 +20,7 @@ def message(tf: Any, values: Any, **how: Any) -> Any:
 
 
 @makes_case
-def known(tf: Any, make: Callable[[Any], Any], **how: Any) -> Any:
+def static_value(tf: Any, make: Callable[[Any], Any], **how: Any) -> Any:
     value = tf.get_static_value(make(tf), **how)
     return None if value is None else np.asarray(value)
 
@@ -98,11 +98,13 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "message_of_another_shape": message([1, 2], shape=[1, 2], verify_shape=True),
     "message_of_nothing": message(None),
     "message_of_unequal_rows": message([[1, 2], [3]]),
-    "known_constant": known(lambda tf: tf.constant([1.0, 2.0])),
-    "known_large_cast": known(lambda tf: tf.cast(np.ones((30, 30), "f"), tf.int32)),
-    "known_shape": known(lambda tf: tf.shape(fed(tf))),
-    "known_fill": known(lambda tf: tf.fill([3], 2.0)),
-    "unknown_value": known(fed),
-    "unknown_variable": known(lambda tf: tf.Variable(1.0)),
-    "known_number": known(lambda tf: 3),
+    "known_constant": static_value(lambda tf: tf.constant([1.0, 2.0])),
+    "known_large_cast": static_value(
+        lambda tf: tf.cast(np.ones((30, 30), "f"), tf.int32)
+    ),
+    "known_shape": static_value(lambda tf: tf.shape(fed(tf))),
+    "known_fill": static_value(lambda tf: tf.fill([3], 2.0)),
+    "unknown_value": static_value(fed),
+    "unknown_variable": static_value(lambda tf: tf.Variable(1.0)),
+    "known_number": static_value(lambda tf: 3),
 }

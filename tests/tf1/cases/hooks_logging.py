@@ -10,7 +10,7 @@ from tests.tf1.look import makes_case
 
 
 @makes_case
-def told(
+def logged(
     tf: Any, make: Callable[[Any, Any], Any], n_runs: int = 5, **named: Any
 ) -> Any:
     """Return a case: what a formatter was given, and at which run."""
@@ -119,23 +119,23 @@ def made(**named: Any) -> Callable[[Any], Any]:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "at_every_run": told(values, every_n_iter=1),
-    "at_runs_two_and_a_half_apart": told(values, 8, every_n_iter=2.5),
-    "at_every_third_run": told(values, 8, every_n_iter=3),
-    "at_every_third_run_and_the_end": told(values, 5, every_n_iter=3, at_end=True),
-    "at_the_end_only": told(values, 3, at_end=True),
-    "at_the_end_just_told": told(values, 4, every_n_iter=3, at_end=True),
-    "at_the_end_without_a_run": told(values, 0, every_n_iter=3, at_end=True),
-    "every_many_seconds": told(values, 4, every_n_secs=1000),
-    "every_instant": told(values, 3, every_n_secs=0),
-    "of_a_dict": told(keys_of_a_dict, 1, every_n_iter=1),
-    "of_a_list": told(list_of_tensors, 1, every_n_iter=1),
-    "of_names": told(list_of_names, 1, every_n_iter=1),
-    "of_names_in_a_dict": told(names_in_a_dict, 1, every_n_iter=1),
-    "of_a_missing_name": told(lambda tf, v: ["nowhere:0"], 1, every_n_iter=1),
-    "of_a_number": told(lambda tf, v: [7], 1, every_n_iter=1),
-    "of_an_operation": told(lambda tf, v: [v.initializer], 1, every_n_iter=1),
-    "of_a_variable": told(lambda tf, v: {"w": tf.Variable(4)}, 1, every_n_iter=1),
+    "at_every_run": logged(values, every_n_iter=1),
+    "at_runs_two_and_a_half_apart": logged(values, 8, every_n_iter=2.5),
+    "at_every_third_run": logged(values, 8, every_n_iter=3),
+    "at_every_third_run_and_the_end": logged(values, 5, every_n_iter=3, at_end=True),
+    "at_the_end_only": logged(values, 3, at_end=True),
+    "at_the_end_just_told": logged(values, 4, every_n_iter=3, at_end=True),
+    "at_the_end_without_a_run": logged(values, 0, every_n_iter=3, at_end=True),
+    "every_many_seconds": logged(values, 4, every_n_secs=1000),
+    "every_instant": logged(values, 3, every_n_secs=0),
+    "of_a_dict": logged(keys_of_a_dict, 1, every_n_iter=1),
+    "of_a_list": logged(list_of_tensors, 1, every_n_iter=1),
+    "of_names": logged(list_of_names, 1, every_n_iter=1),
+    "of_names_in_a_dict": logged(names_in_a_dict, 1, every_n_iter=1),
+    "of_a_missing_name": logged(lambda tf, v: ["nowhere:0"], 1, every_n_iter=1),
+    "of_a_number": logged(lambda tf, v: [7], 1, every_n_iter=1),
+    "of_an_operation": logged(lambda tf, v: [v.initializer], 1, every_n_iter=1),
+    "of_a_variable": logged(lambda tf, v: {"w": tf.Variable(4)}, 1, every_n_iter=1),
     "lines_of_two": lines(3, every_n_iter=2),
     "a_loss_of_nan": nan(float("nan")),
     "a_loss_of_nan_that_stops": nan(float("nan"), fail_on_nan_loss=False),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, told
+from tests.tf1.look import facts, run
 
 IMAGE = np.random.RandomState(0).uniform(size=(4, 5, 3)).astype(np.float32)
 BYTES = (IMAGE * 255).astype(np.uint8)
@@ -46,9 +46,9 @@ def png(pixels: Any) -> bytes:
 def case_hue_and_saturation(tf: Any) -> Any:
     image, whole = tf.constant(IMAGE), tf.constant(BYTES)
     return [
-        told(tf, tf.image.rgb_to_hsv(image)),
-        told(tf, tf.image.hsv_to_rgb(image)),
-        told(
+        facts(tf, tf.image.rgb_to_hsv(image)),
+        facts(tf, tf.image.hsv_to_rgb(image)),
+        facts(
             tf, tf.image.rgb_to_hsv(tf.constant([[[0.5, 0.5, 0.5], [0.0, 0.0, 0.0]]]))
         ),
         run(tf, tf.image.adjust_hue(image, 0.3)),
@@ -150,13 +150,13 @@ def case_png(tf: Any) -> Any:
     decode = tf.image.decode_png
     both = np.concatenate([BYTES, BYTES[:, :, :1]], axis=2)
     return [
-        told(tf, decode(tf.constant(png(BYTES)), channels=3)),
-        told(tf, decode(png(BYTES[:, :, :1]))),
-        told(tf, decode(png(both))),
-        told(tf, decode(png(both), channels=3)),
+        facts(tf, decode(tf.constant(png(BYTES)), channels=3)),
+        facts(tf, decode(png(BYTES[:, :, :1]))),
+        facts(tf, decode(png(both))),
+        facts(tf, decode(png(both), channels=3)),
         run(tf, tf.image.decode_image(png(BYTES))),
         run(tf, tf.image.decode_image(png(BYTES), dtype=tf.float32)),
-        told(tf, tf.image.decode_jpeg(png(BYTES), channels=3)),
+        facts(tf, tf.image.decode_jpeg(png(BYTES), channels=3)),
     ]
 
 

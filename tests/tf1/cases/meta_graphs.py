@@ -37,8 +37,8 @@ def written(tf: Any, folder: Path) -> str:
     return prefix
 
 
-def names(found: Any) -> list[str]:
-    return sorted(item.name for item in found)
+def names(items: Any) -> list[str]:
+    return sorted(item.name for item in items)
 
 
 def case_goes_on(tf: Any, folder: Path) -> Any:
@@ -144,7 +144,7 @@ def case_queue_runners(tf: Any) -> Any:
             return [len(threads), taken]
 
 
-def imported(tf: Any, *given: Any, **options: Any) -> Any:
+def imported(tf: Any, *args: Any, **options: Any) -> Any:
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [2], name="x")
         tf.add(x, x, name="sum")
@@ -152,7 +152,7 @@ def imported(tf: Any, *given: Any, **options: Any) -> Any:
     with tf.Graph().as_default() as graph:
         other = tf.constant([3.0, 4.0], name="other")
         mapped = {name: other for name in options.pop("mapped", ())}
-        result = tf.import_graph_def(made, mapped or None, *given, **options)
+        result = tf.import_graph_def(made, mapped or None, *args, **options)
         all_names = [get_operation.name for get_operation in graph.get_operations()]
         shown = result and [getattr(item, "name", None) for item in result]
         if mapped and result:

@@ -19,7 +19,7 @@ ERRORS: dict[str, Callable[[Any], BaseException]] = {
 }
 
 
-def told(tf: Any, call: Callable[[], Any]) -> Any:
+def outcome(tf: Any, call: Callable[[], Any]) -> Any:
     """Call, and tell the value or the error's name, whatever its kind."""
     try:
         return call()
@@ -37,7 +37,7 @@ def in_the_body(tf: Any, make: Callable[[Any], BaseException]) -> Any:
         with tf.train.MonitoredSession(hooks=[noting(tf, log)]):
             raise make(tf)
 
-    return [told(tf, body), log]
+    return [outcome(tf, body), log]
 
 
 @makes_case
@@ -65,7 +65,7 @@ def in_a_hook(
             result.append(session.run(add))
             result.append(session.run(add))
 
-    return [told(tf, body), result, log]
+    return [outcome(tf, body), result, log]
 
 
 def always_fails(stage: str) -> Callable[[Any], Any]:

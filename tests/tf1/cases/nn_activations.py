@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static, told
+from tests.tf1.look import facts, makes_case, run, static
 
 NAMES = [
     *("relu", "elu", "leaky_relu", "sigmoid", "tanh"),
@@ -26,7 +26,7 @@ INPUTS: dict[str, Callable[[Any], Any]] = {
 
 
 def applied(name: str, kind: str) -> Callable[[Any], Any]:
-    return lambda tf: told(tf, getattr(tf.nn, name)(INPUTS[kind](tf)))
+    return lambda tf: facts(tf, getattr(tf.nn, name)(INPUTS[kind](tf)))
 
 
 def case_activations_take_a_name(tf: Any) -> Any:
@@ -77,14 +77,14 @@ CASES: dict[str, Callable[[Any], Any]] = {
 CASES.update({f"{name}_has_a_gradient": slope(name) for name in NAMES})
 CASES.update(
     {
-        "leaky_relu_takes_a_slope": lambda tf: told(
+        "leaky_relu_takes_a_slope": lambda tf: facts(
             tf, tf.nn.leaky_relu([-2.0, 2.0], alpha=0.5)
         ),
         "softmax_of_a_scalar_is_refused": lambda tf: run(tf, tf.nn.softmax(1.0)),
         "softmax_of_a_bad_axis_is_refused": lambda tf: run(
             tf, tf.nn.softmax([[1.0]], axis=2)
         ),
-        "log_softmax_takes_an_axis": lambda tf: told(
+        "log_softmax_takes_an_axis": lambda tf: facts(
             tf, tf.nn.log_softmax([[1.0, 2.0], [3.0, 9.0]], axis=0)
         ),
         "dropout_keeps_by_probability": lambda tf: dropped(tf, keep_prob=0.8),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static, told
+from tests.tf1.look import facts, makes_case, run, static
 
 IMAGE = np.arange(32.0, dtype=np.float32).reshape(1, 4, 4, 2) / 8.0
 FILTERS = np.arange(24.0, dtype=np.float32).reshape(2, 2, 2, 3) / 12.0 - 1.0
@@ -63,15 +63,15 @@ def case_dropout_by_a_rate_without_a_shape(tf: Any) -> Any:
 
 
 CASES = {
-    "bias_add_of_an_image": lambda tf: told(tf, tf.nn.bias_add(IMAGE, [100.0, 200.0])),
+    "bias_add_of_an_image": lambda tf: facts(tf, tf.nn.bias_add(IMAGE, [100.0, 200.0])),
     "bias_add_takes_a_name": lambda tf: static(
         tf.nn.bias_add([[1.0]], [1.0], name="biased")
     ),
     "bias_add_refuses_another_size": lambda tf: tf.nn.bias_add([[1.0, 2.0]], [1.0]),
     "bias_add_refuses_a_matrix": lambda tf: tf.nn.bias_add([[1.0, 2.0]], [[1.0, 2.0]]),
     "bias_add_refuses_a_vector_of_values": lambda tf: tf.nn.bias_add([1.0], [1.0]),
-    "conv2d_without_padding": lambda tf: told(tf, convolved(tf)),
-    "conv2d_that_keeps_the_size": lambda tf: told(tf, convolved(tf, padding="SAME")),
+    "conv2d_without_padding": lambda tf: facts(tf, convolved(tf)),
+    "conv2d_that_keeps_the_size": lambda tf: facts(tf, convolved(tf, padding="SAME")),
     "conv2d_takes_a_name": lambda tf: static(convolved(tf, name="layer")),
     "conv2d_without_padding_has_a_gradient": slopes_of_convolution("VALID", 1),
     "conv2d_that_keeps_the_size_has_a_gradient": slopes_of_convolution("SAME", 1),
@@ -82,8 +82,8 @@ CASES = {
         tf, image=IMAGE.astype(np.int64), filters=FILTERS.astype(np.int64)
     ),
     "conv2d_refuses_two_strides": lambda tf: convolved(tf, strides=[1, 2, 2]),
-    "max_pool_of_windows": lambda tf: told(tf, pooled(tf)),
-    "max_pool_that_keeps_the_size": lambda tf: told(
+    "max_pool_of_windows": lambda tf: facts(tf, pooled(tf)),
+    "max_pool_that_keeps_the_size": lambda tf: facts(
         tf, pooled(tf, strides=ONES, padding="SAME")
     ),
     "max_pool_takes_a_name": lambda tf: static(pooled(tf, name="pool")),
@@ -106,10 +106,10 @@ CASES = {
         Targmax=tf.float32
     )(tf),
     "max_pool_with_places_refuses_nchw": pooled_with_places(data_format="NCHW"),
-    "embedding_lookup_takes_one_row": lambda tf: told(
+    "embedding_lookup_takes_one_row": lambda tf: facts(
         tf, tf.nn.embedding_lookup(tf.constant(TABLE), 2)
     ),
-    "embedding_lookup_with_a_matrix_of_ids": lambda tf: told(
+    "embedding_lookup_with_a_matrix_of_ids": lambda tf: facts(
         tf, tf.nn.embedding_lookup(TABLE, [[0, 1], [2, 2]], name="rows")
     ),
     "embedding_lookup_over_shards_by_remainder": over_shards("mod"),

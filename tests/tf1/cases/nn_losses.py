@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static, told
+from tests.tf1.look import facts, makes_case, run, static
 
 LOGITS = [[2.0, 1.0, -1.0], [0.0, 0.0, 3.0]]
 LABELS = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -50,9 +50,9 @@ def of_a_fed_batch(tf: Any, loss: Callable[..., Any], labels: list[Any]) -> Any:
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
-    "softmax_cross_entropy_of_rows": lambda tf: told(tf, dense(tf)),
+    "softmax_cross_entropy_of_rows": lambda tf: facts(tf, dense(tf)),
     "softmax_cross_entropy_takes_a_name": lambda tf: static(dense(tf, name="loss")),
-    "softmax_cross_entropy_along_an_axis": lambda tf: told(
+    "softmax_cross_entropy_along_an_axis": lambda tf: facts(
         tf, dense(tf, labels=np.transpose(LABELS), logits=np.transpose(LOGITS), axis=0)
     ),
     "softmax_cross_entropy_has_a_gradient": slopes(dense, LABELS),
@@ -61,8 +61,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "softmax_cross_entropy_refuses_integers": lambda tf: dense(
         tf, logits=tf.constant([[1, 2, 3]]), labels=tf.constant([[1, 0, 0]])
     ),
-    "sparse_softmax_cross_entropy_of_rows": lambda tf: told(tf, sparse(tf)),
-    "sparse_softmax_cross_entropy_of_one_row": lambda tf: told(
+    "sparse_softmax_cross_entropy_of_rows": lambda tf: facts(tf, sparse(tf)),
+    "sparse_softmax_cross_entropy_of_one_row": lambda tf: facts(
         tf, sparse(tf, labels=1, logits=[1.0, 2.0])
     ),
     "sparse_softmax_cross_entropy_takes_a_name": lambda tf: static(
@@ -82,7 +82,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sparse_softmax_cross_entropy_refuses_positions": lambda tf: (
         tf.nn.sparse_softmax_cross_entropy_with_logits(LOGITS, [0, 2])
     ),
-    "sigmoid_cross_entropy_of_each": lambda tf: told(tf, sigmoid(tf)),
+    "sigmoid_cross_entropy_of_each": lambda tf: facts(tf, sigmoid(tf)),
     "sigmoid_cross_entropy_takes_a_name": lambda tf: static(sigmoid(tf, name="loss")),
     "sigmoid_cross_entropy_has_a_gradient": slopes(sigmoid, LABELS),
     "sigmoid_cross_entropy_has_a_gradient_for_labels": slope_of_labels(sigmoid),

@@ -27,12 +27,12 @@ def raised_in_a_function(tf: Any, error: Callable[[Any], BaseException]) -> Any:
 
 
 @makes_case
-def asked_to_stop(tf: Any, given: Any, *, handling: bool) -> Any:
+def asked_to_stop(tf: Any, reason: Any, *, handling: bool) -> Any:
     """Return a case: something is given to a coordinator, while an error is handled."""
     coord = tf.train.Coordinator()
 
     def both() -> Any:
-        coord.request_stop(given)
+        coord.request_stop(reason)
         coord.join([])
         return coord.should_stop()
 

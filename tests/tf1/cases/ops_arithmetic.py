@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import run, told
+from tests.tf1.look import facts, run
 
 # Functions of one number, with an input that each is defined for.
 UNARY: dict[str, list[float]] = {
@@ -76,11 +76,11 @@ MEETINGS: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
 
 
 def of_one(name: str, kind: str) -> Callable[[Any], Any]:
-    return lambda tf: told(tf, getattr(tf, name)(INPUTS[kind](tf, UNARY[name])))
+    return lambda tf: facts(tf, getattr(tf, name)(INPUTS[kind](tf, UNARY[name])))
 
 
 def of_two(name: str, kind: str) -> Callable[[Any], Any]:
-    return lambda tf: told(tf, getattr(tf, name)(*MEETINGS[kind](tf, *PAIRS[name])))
+    return lambda tf: facts(tf, getattr(tf, name)(*MEETINGS[kind](tf, *PAIRS[name])))
 
 
 def case_functions_take_a_name(tf: Any) -> Any:
@@ -91,7 +91,7 @@ def case_functions_take_a_name(tf: Any) -> Any:
 
 def case_add_n_sums(tf: Any) -> Any:
     tensor = tf.constant([1.0, 2.0])
-    return told(tf, tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
+    return facts(tf, tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
@@ -102,31 +102,31 @@ CASES.update(
 )
 CASES.update(
     {
-        "logical_not_of_bools": lambda tf: told(tf, tf.logical_not([True, False])),
+        "logical_not_of_bools": lambda tf: facts(tf, tf.logical_not([True, False])),
         "logical_not_refuses_numbers": lambda tf: tf.logical_not([1]),
-        "add_n_of_one_is_that_tensor": lambda tf: told(tf, tf.add_n([[1.0, 2.0]])),
+        "add_n_of_one_is_that_tensor": lambda tf: facts(tf, tf.add_n([[1.0, 2.0]])),
         "add_n_of_nothing_is_refused": lambda tf: tf.add_n([]),
         "add_n_refuses_other_shapes": lambda tf: tf.add_n([[1.0], [1.0, 2.0]]),
         "add_n_refuses_other_dtypes": lambda tf: tf.add_n(
             [tf.constant([1.0]), tf.constant([1])]
         ),
         "add_n_refuses_what_is_no_list": lambda tf: run(tf, tf.add_n(3.0)),
-        "equal_of_strings": lambda tf: told(tf, tf.equal(["a", "b"], ["a", "c"])),
+        "equal_of_strings": lambda tf: facts(tf, tf.equal(["a", "b"], ["a", "c"])),
         "equal_of_a_number_and_none": lambda tf: tf.equal([1.0], None),
         "divide_of_numbers": lambda tf: run(tf, tf.divide(7, tf.constant(2))),
-        "squared_difference_of_rows": lambda tf: told(
+        "squared_difference_of_rows": lambda tf: facts(
             tf, tf.squared_difference([[1.0, 2.0]], [[3.0], [5.0]])
         ),
-        "log_of_zero_is_minus_infinity": lambda tf: told(tf, tf.log([0.0])),
+        "log_of_zero_is_minus_infinity": lambda tf: facts(tf, tf.log([0.0])),
         "sqrt_of_a_negative_is_nan": lambda tf: bool(np.isnan(run(tf, tf.sqrt(-1.0)))),
         "maximum_with_nan": lambda tf: bool(
             np.isnan(run(tf, tf.maximum(float("nan"), 1.0)))
         ),
-        "exp_of_a_big_number_is_infinite": lambda tf: told(tf, tf.exp([1000.0])),
-        "sigmoid_of_float64_keeps_precision": lambda tf: told(
+        "exp_of_a_big_number_is_infinite": lambda tf: facts(tf, tf.exp([1000.0])),
+        "sigmoid_of_float64_keeps_precision": lambda tf: facts(
             tf, tf.sigmoid(tf.constant([-40.0, 40.0], tf.float64))
         ),
-        "zeros_like_with_another_dtype": lambda tf: told(
+        "zeros_like_with_another_dtype": lambda tf: facts(
             tf, tf.zeros_like([1.5, 2.5], dtype=tf.int32)
         ),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static, told
+from tests.tf1.look import facts, makes_case, run, static
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
 
@@ -39,7 +39,7 @@ VALUES: dict[str, Any] = {
 
 
 def constant_of(value: Any) -> Callable[[Any], Any]:
-    return lambda tf: told(tf, tf.constant(value))
+    return lambda tf: facts(tf, tf.constant(value))
 
 
 @makes_case
@@ -77,47 +77,47 @@ CASES.update(
         "as_dtype_of_a_word": lambda tf: tf.as_dtype("word"),
         "as_dtype_of_none": lambda tf: tf.as_dtype(None),
         "dtype_as_numpy": lambda tf: tf.float32.as_numpy_dtype is np.float32,
-        "constant_with_dtype": lambda tf: told(tf, tf.constant([1, 2], tf.float64)),
-        "constant_with_shape": lambda tf: told(tf, tf.constant(7.0, shape=[2, 2])),
-        "constant_with_dtype_as_text": lambda tf: told(tf, tf.constant(1, "float64")),
+        "constant_with_dtype": lambda tf: facts(tf, tf.constant([1, 2], tf.float64)),
+        "constant_with_shape": lambda tf: facts(tf, tf.constant(7.0, shape=[2, 2])),
+        "constant_with_dtype_as_text": lambda tf: facts(tf, tf.constant(1, "float64")),
         "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
         "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
         "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
-        "zeros_of_a_shape": lambda tf: told(tf, tf.zeros([2, 3])),
-        "zeros_of_integers": lambda tf: told(tf, tf.zeros([2], tf.int32, name="none")),
-        "zeros_of_a_scalar": lambda tf: told(tf, tf.zeros([])),
-        "zeros_of_strings": lambda tf: told(tf, tf.zeros([1], tf.string)),
-        "ones_of_a_shape": lambda tf: told(tf, tf.ones([2, 1])),
-        "ones_of_bools": lambda tf: told(tf, tf.ones([2], tf.bool)),
+        "zeros_of_a_shape": lambda tf: facts(tf, tf.zeros([2, 3])),
+        "zeros_of_integers": lambda tf: facts(tf, tf.zeros([2], tf.int32, name="none")),
+        "zeros_of_a_scalar": lambda tf: facts(tf, tf.zeros([])),
+        "zeros_of_strings": lambda tf: facts(tf, tf.zeros([1], tf.string)),
+        "ones_of_a_shape": lambda tf: facts(tf, tf.ones([2, 1])),
+        "ones_of_bools": lambda tf: facts(tf, tf.ones([2], tf.bool)),
         "ones_of_a_number": lambda tf: run(tf, tf.ones(3)),
-        "fill_repeats_a_value": lambda tf: told(tf, tf.fill([2, 2], 9.0)),
-        "fill_with_an_int": lambda tf: told(tf, tf.fill([3], 9, name="nines")),
+        "fill_repeats_a_value": lambda tf: facts(tf, tf.fill([2, 2], 9.0)),
+        "fill_with_an_int": lambda tf: facts(tf, tf.fill([3], 9, name="nines")),
         "fill_refuses_a_vector": lambda tf: tf.fill([2], [1.0, 2.0]),
         "fill_refuses_a_negative_size": lambda tf: run(tf, tf.fill([-1], 1.0)),
-        "eye_is_the_unit_matrix": lambda tf: told(tf, tf.eye(2)),
-        "eye_with_columns": lambda tf: told(tf, tf.eye(2, 3, dtype=tf.int32)),
-        "range_to_a_limit": lambda tf: told(tf, tf.range(4)),
-        "range_between": lambda tf: told(tf, tf.range(2, 8, 3)),
-        "range_of_floats": lambda tf: told(tf, tf.range(0.0, 1.0, 0.25)),
-        "range_backwards": lambda tf: told(tf, tf.range(3, 0, -1)),
-        "range_that_is_empty": lambda tf: told(tf, tf.range(3, 3)),
+        "eye_is_the_unit_matrix": lambda tf: facts(tf, tf.eye(2)),
+        "eye_with_columns": lambda tf: facts(tf, tf.eye(2, 3, dtype=tf.int32)),
+        "range_to_a_limit": lambda tf: facts(tf, tf.range(4)),
+        "range_between": lambda tf: facts(tf, tf.range(2, 8, 3)),
+        "range_of_floats": lambda tf: facts(tf, tf.range(0.0, 1.0, 0.25)),
+        "range_backwards": lambda tf: facts(tf, tf.range(3, 0, -1)),
+        "range_that_is_empty": lambda tf: facts(tf, tf.range(3, 3)),
         "range_refuses_a_step_of_zero": lambda tf: run(tf, tf.range(0, 3, 0)),
         "range_refuses_the_wrong_direction": lambda tf: run(tf, tf.range(3, 0, 1)),
-        "range_takes_a_dtype": lambda tf: told(tf, tf.range(3, dtype=tf.float32)),
-        "linspace_meets_both_ends": lambda tf: told(tf, tf.linspace(0.0, 1.0, 5)),
-        "linspace_of_one": lambda tf: told(tf, tf.linspace(2.0, 5.0, 1)),
+        "range_takes_a_dtype": lambda tf: facts(tf, tf.range(3, dtype=tf.float32)),
+        "linspace_meets_both_ends": lambda tf: facts(tf, tf.linspace(0.0, 1.0, 5)),
+        "linspace_of_one": lambda tf: facts(tf, tf.linspace(2.0, 5.0, 1)),
         "linspace_of_integers": lambda tf: run(tf, tf.linspace(0, 4, 5)),
         "linspace_of_no_numbers": lambda tf: run(tf, tf.linspace(0.0, 1.0, 0)),
-        "cast_to_int_cuts": lambda tf: told(tf, tf.cast([1.7, -1.7], tf.int32)),
-        "cast_to_bool": lambda tf: told(tf, tf.cast([0.0, 2.0], tf.bool)),
-        "cast_to_a_dtype_by_name": lambda tf: told(tf, tf.cast([1, 2], "float64")),
+        "cast_to_int_cuts": lambda tf: facts(tf, tf.cast([1.7, -1.7], tf.int32)),
+        "cast_to_bool": lambda tf: facts(tf, tf.cast([0.0, 2.0], tf.bool)),
+        "cast_to_a_dtype_by_name": lambda tf: facts(tf, tf.cast([1, 2], "float64")),
         "cast_of_a_string_is_refused": lambda tf: run(tf, tf.cast(["1"], tf.float32)),
         "cast_takes_a_name": lambda tf: static(tf.cast([1], tf.int64, name="longer")),
-        "to_float_of_integers": lambda tf: told(tf, tf.to_float([1, 2])),
-        "convert_to_tensor_with_dtype": lambda tf: told(
+        "to_float_of_integers": lambda tf: facts(tf, tf.to_float([1, 2])),
+        "convert_to_tensor_with_dtype": lambda tf: facts(
             tf, tf.convert_to_tensor([1, 2], dtype=tf.float32, name="made")
         ),
-        "convert_to_tensor_with_preferred_dtype": lambda tf: told(
+        "convert_to_tensor_with_preferred_dtype": lambda tf: facts(
             tf, tf.convert_to_tensor([1], preferred_dtype=tf.float64)
         ),
         "convert_to_tensor_refuses_none": lambda tf: tf.convert_to_tensor(None),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import static, told
+from tests.tf1.look import facts, static
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "plus": operator.add,
@@ -55,7 +55,7 @@ FEW = ("two_float_tensors", "two_int_tensors", "number_and_tensor", "array_and_t
 
 
 def applied(function: Callable[[Any, Any], Any], side: str) -> Callable[[Any], Any]:
-    return lambda tf: told(tf, function(*SIDES[side](tf)))
+    return lambda tf: facts(tf, function(*SIDES[side](tf)))
 
 
 def case_plus_with_unknown_rank_has_unknown_shape(tf: Any) -> Any:
@@ -81,12 +81,12 @@ CASES: dict[str, Callable[[Any], Any]] = {
 CASES.update(
     {
         "at_refuses_vectors": lambda tf: tf.constant([1.0]) @ tf.constant([1.0]),
-        "minus_sign_negates": lambda tf: told(tf, -tf.constant([1.0, -2.0])),
-        "minus_sign_negates_integers": lambda tf: told(tf, -tf.constant([1, -2])),
+        "minus_sign_negates": lambda tf: facts(tf, -tf.constant([1.0, -2.0])),
+        "minus_sign_negates_integers": lambda tf: facts(tf, -tf.constant([1, -2])),
         "minus_sign_refuses_bool": lambda tf: -tf.constant([True]),
-        "abs_of_floats": lambda tf: told(tf, abs(tf.constant([1.0, -2.0]))),
-        "abs_of_integers": lambda tf: told(tf, abs(tf.constant([1, -2]))),
-        "invert_of_bool": lambda tf: told(tf, ~tf.constant([True, False])),
+        "abs_of_floats": lambda tf: facts(tf, abs(tf.constant([1.0, -2.0]))),
+        "abs_of_integers": lambda tf: facts(tf, abs(tf.constant([1, -2]))),
+        "invert_of_bool": lambda tf: facts(tf, ~tf.constant([True, False])),
         "invert_refuses_floats": lambda tf: ~tf.constant([1.0]),
         "or_refuses_floats": lambda tf: tf.constant([1.0]) | tf.constant([1.0]),
         "less_refuses_bool": lambda tf: tf.constant([True]) < tf.constant([False]),
@@ -96,6 +96,6 @@ CASES.update(
         "length_is_refused": lambda tf: len(tf.constant([1, 2])),
         "float_of_a_tensor_is_refused": lambda tf: float(tf.constant(1.0)),
         "int_of_a_tensor_is_refused": lambda tf: int(tf.constant(1)),
-        "plus_of_int_tensor_and_bool": lambda tf: told(tf, tf.constant([1, 2]) + True),
+        "plus_of_int_tensor_and_bool": lambda tf: facts(tf, tf.constant([1, 2]) + True),
     }
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static, told
+from tests.tf1.look import facts, makes_case, run, static
 
 NAMES = ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
 MATRIX = [[1.0, 2.0, 3.0], [6.0, 5.0, -4.0]]
@@ -32,7 +32,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 def reduced(name: str, call: str) -> Callable[[Any], Any]:
     arguments, options = CALLS[call]
-    return lambda tf: told(tf, getattr(tf, name)(*arguments, **options))
+    return lambda tf: facts(tf, getattr(tf, name)(*arguments, **options))
 
 
 @makes_case
@@ -63,24 +63,24 @@ CASES.update({f"{name}_of_a_fed_batch": of_a_fed_batch(name) for name in NAMES})
 CASES.update(
     {
         "reduce_sum_refuses_bool": lambda tf: tf.reduce_sum([True]),
-        "reduce_sum_takes_the_axis_as_a_tensor": lambda tf: told(
+        "reduce_sum_takes_the_axis_as_a_tensor": lambda tf: facts(
             tf, tf.reduce_sum(MATRIX, axis=tf.constant(1))
         ),
-        "argmax_of_a_vector": lambda tf: told(tf, tf.argmax([1.0, 5.0, 5.0])),
-        "argmax_of_rows": lambda tf: told(tf, tf.argmax(MATRIX, axis=1)),
-        "argmax_of_columns": lambda tf: told(tf, tf.argmax(MATRIX, 0)),
-        "argmax_as_int32": lambda tf: told(
+        "argmax_of_a_vector": lambda tf: facts(tf, tf.argmax([1.0, 5.0, 5.0])),
+        "argmax_of_rows": lambda tf: facts(tf, tf.argmax(MATRIX, axis=1)),
+        "argmax_of_columns": lambda tf: facts(tf, tf.argmax(MATRIX, 0)),
+        "argmax_as_int32": lambda tf: facts(
             tf, tf.argmax(MATRIX, 1, output_type=tf.int32)
         ),
         "argmax_of_a_bad_axis": lambda tf: run(tf, tf.argmax(MATRIX, 2)),
-        "argmin_of_a_vector": lambda tf: told(tf, tf.argmin([4, 1, 1])),
-        "argmin_of_rows": lambda tf: told(tf, tf.argmin(MATRIX, axis=-1)),
-        "argmin_as_int32": lambda tf: told(
+        "argmin_of_a_vector": lambda tf: facts(tf, tf.argmin([4, 1, 1])),
+        "argmin_of_rows": lambda tf: facts(tf, tf.argmin(MATRIX, axis=-1)),
+        "argmin_as_int32": lambda tf: facts(
             tf, tf.argmin(MATRIX, 0, name="least", output_type=tf.int32)
         ),
         "argmin_of_strings_is_refused": lambda tf: tf.argmin(["a"]),
-        "matmul_of_integers": lambda tf: told(tf, tf.matmul([[1, 2]], [[3], [4]])),
-        "matmul_transposes_the_left_side": lambda tf: told(
+        "matmul_of_integers": lambda tf: facts(tf, tf.matmul([[1, 2]], [[3], [4]])),
+        "matmul_transposes_the_left_side": lambda tf: facts(
             tf, tf.matmul([[1.0], [2.0]], [[3.0], [4.0]], transpose_a=True)
         ),
         "matmul_of_a_fed_batch": lambda tf: static(
@@ -92,18 +92,18 @@ CASES.update(
         "matmul_refuses_sizes_that_clash": lambda tf: tf.matmul([[1.0, 2.0]], [[1.0]]),
         "matmul_refuses_vectors": lambda tf: tf.matmul([1.0], [1.0]),
         "matmul_refuses_bool": lambda tf: tf.matmul([[True]], [[True]]),
-        "clip_by_value_keeps_within": lambda tf: told(
+        "clip_by_value_keeps_within": lambda tf: facts(
             tf, tf.clip_by_value([-2.0, 0.5, 3.0], -1.0, 1.0)
         ),
-        "clip_by_norm_shortens": lambda tf: told(tf, tf.clip_by_norm([3.0, 4.0], 1.0)),
-        "clip_by_norm_of_zero": lambda tf: told(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
+        "clip_by_norm_shortens": lambda tf: facts(tf, tf.clip_by_norm([3.0, 4.0], 1.0)),
+        "clip_by_norm_of_zero": lambda tf: facts(tf, tf.clip_by_norm([0.0, 0.0], 1.0)),
         "clip_by_global_norm_shortens_all": lambda tf: clipped_together(tf, 1.0),
         "clip_by_global_norm_names_its_results": lambda tf: [
             tensor.name
             for tensor in tf.clip_by_global_norm([tf.ones([1]), tf.ones([1])], 1.0)[0]
         ],
-        "global_norm_of_several": lambda tf: told(tf, tf.global_norm([[3.0], [4.0]])),
-        "global_norm_passes_over_none": lambda tf: told(
+        "global_norm_of_several": lambda tf: facts(tf, tf.global_norm([[3.0], [4.0]])),
+        "global_norm_passes_over_none": lambda tf: facts(
             tf, tf.global_norm([[3.0], None, [[4.0]]])
         ),
         "global_norm_refuses_a_tensor": lambda tf: tf.global_norm(tf.constant([1.0])),

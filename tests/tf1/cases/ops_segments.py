@@ -64,7 +64,7 @@ def case_rows_at_coordinates_have_a_gradient_by_rows(tf: Any) -> Any:
     return run(tf, [slope.values, slope.indices, slope.dense_shape])
 
 
-def found(side: str, rows: Any, values: Any) -> Callable[[Any], Any]:
+def insertions(side: str, rows: Any, values: Any) -> Callable[[Any], Any]:
     return lambda tf: run(tf, tf.searchsorted(rows, values, side=side))
 
 
@@ -197,10 +197,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "batches_of_two_axes": gathered(2, 2),
     "batches_of_two_axes_along_the_last": gathered(-1, 2),
     "batches_of_too_many_axes": gathered(1, 2),
-    "before_equal_ones": found("left", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
-    "after_equal_ones": found("right", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
-    "before_equal_ones_of_a_row": found("left", [1.0, 2.0], [0.5, 2.0, 2.5]),
-    "beside_equal_ones": found("beside", [1, 2], [1]),
+    "before_equal_ones": insertions("left", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
+    "after_equal_ones": insertions("right", [[1, 3, 3], [2, 4, 6]], [[3, 0], [9, 4]]),
+    "before_equal_ones_of_a_row": insertions("left", [1.0, 2.0], [0.5, 2.0, 2.5]),
+    "beside_equal_ones": insertions("beside", [1, 2], [1]),
     "a_row_that_is_set": part(1, [8.0, 9.0]),
     "a_column_that_is_set": part((slice(None), 1), [5.0, 6.0, 7.0, 8.0]),
     "an_element_that_is_set": part((2, 1), 9.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import run, static, told
+from tests.tf1.look import facts, run, static
 
 MATRIX = [[1, 2, 3], [4, 5, 6]]
 
@@ -17,10 +17,10 @@ def case_bits(tf: Any) -> Any:
     x = tf.constant([[1.0, -2.5], [0.0, 3e38]])
     fed = tf.placeholder(tf.uint8, [None, None])
     return [
-        told(tf, tf.bitcast(x, tf.int32)),
-        told(tf, tf.bitcast(x, tf.uint8)),
-        told(tf, tf.bitcast(x, tf.float64, name="wide")),
-        told(tf, tf.bitcast(fed, tf.int32), {fed: [[1, 2, 3, 4], [0, 0, 0, 255]]}),
+        facts(tf, tf.bitcast(x, tf.int32)),
+        facts(tf, tf.bitcast(x, tf.uint8)),
+        facts(tf, tf.bitcast(x, tf.float64, name="wide")),
+        facts(tf, tf.bitcast(fed, tf.int32), {fed: [[1, 2, 3, 4], [0, 0, 0, 255]]}),
     ]
 
 
@@ -73,9 +73,9 @@ def case_extremes_of_nothing(tf: Any) -> Any:
 
 
 CASES = {
-    "reshape_keeps_the_order": lambda tf: told(tf, tf.reshape(MATRIX, [3, 2])),
-    "reshape_flattens": lambda tf: told(tf, tf.reshape(MATRIX, [-1])),
-    "reshape_to_a_scalar": lambda tf: told(tf, tf.reshape([7], [])),
+    "reshape_keeps_the_order": lambda tf: facts(tf, tf.reshape(MATRIX, [3, 2])),
+    "reshape_flattens": lambda tf: facts(tf, tf.reshape(MATRIX, [-1])),
+    "reshape_to_a_scalar": lambda tf: facts(tf, tf.reshape([7], [])),
     "reshape_of_a_fed_batch": lambda tf: static(tf.reshape(batch(tf), [-1, 3, 1])),
     "reshape_of_a_fed_batch_to_a_vector": lambda tf: static(
         tf.reshape(batch(tf), [-1])
@@ -83,59 +83,59 @@ CASES = {
     "reshape_refuses_another_count": lambda tf: tf.reshape(MATRIX, [4, 2]),
     "reshape_of_two_unknown_sizes": lambda tf: run(tf, tf.reshape(MATRIX, [-1, -1])),
     "reshape_refuses_a_shape_of_fractions": lambda tf: tf.reshape(MATRIX, [2.0, 3.0]),
-    "transpose_turns_round": lambda tf: told(tf, tf.transpose(MATRIX)),
+    "transpose_turns_round": lambda tf: facts(tf, tf.transpose(MATRIX)),
     "transpose_takes_a_name": lambda tf: static(tf.transpose(MATRIX, name="turned")),
     "transpose_refuses_a_short_order": lambda tf: tf.transpose(MATRIX, [0]),
     "transpose_refuses_an_order_with_a_repeat": lambda tf: run(
         tf, tf.transpose(MATRIX, [0, 0])
     ),
     "transpose_of_a_fed_batch": lambda tf: static(tf.transpose(batch(tf))),
-    "expand_dims_in_front": lambda tf: told(tf, tf.expand_dims([1, 2], 0)),
-    "expand_dims_at_the_end": lambda tf: told(tf, tf.expand_dims([1, 2], axis=-1)),
+    "expand_dims_in_front": lambda tf: facts(tf, tf.expand_dims([1, 2], 0)),
+    "expand_dims_at_the_end": lambda tf: facts(tf, tf.expand_dims([1, 2], axis=-1)),
     "expand_dims_of_a_bad_axis": lambda tf: tf.expand_dims([1, 2], 3),
-    "squeeze_takes_all_ones_away": lambda tf: told(tf, tf.squeeze([[[1], [2]]])),
-    "squeeze_takes_one_axis_away": lambda tf: told(tf, tf.squeeze([[[1], [2]]], [2])),
+    "squeeze_takes_all_ones_away": lambda tf: facts(tf, tf.squeeze([[[1], [2]]])),
+    "squeeze_takes_one_axis_away": lambda tf: facts(tf, tf.squeeze([[[1], [2]]], [2])),
     "squeeze_refuses_a_size_that_is_not_one": lambda tf: tf.squeeze(MATRIX, [0]),
     "squeeze_of_a_fed_batch": lambda tf: static(
         tf.squeeze(tf.placeholder(tf.float32, [None, 1]), axis=1)
     ),
-    "concat_of_rows": lambda tf: told(tf, tf.concat([[[1, 2]], [[3, 4]]], 0)),
-    "concat_of_columns": lambda tf: told(tf, tf.concat([[[1], [2]], [[3], [4]]], 1)),
-    "concat_along_a_negative_axis": lambda tf: told(
+    "concat_of_rows": lambda tf: facts(tf, tf.concat([[[1, 2]], [[3, 4]]], 0)),
+    "concat_of_columns": lambda tf: facts(tf, tf.concat([[[1], [2]], [[3], [4]]], 1)),
+    "concat_along_a_negative_axis": lambda tf: facts(
         tf, tf.concat([[[1.0]], [[2.0, 3.0]]], axis=-1)
     ),
-    "concat_of_one": lambda tf: told(tf, tf.concat([[1, 2]], 0)),
+    "concat_of_one": lambda tf: facts(tf, tf.concat([[1, 2]], 0)),
     "concat_refuses_scalars": lambda tf: tf.concat([1, 2], 0),
     "concat_refuses_other_sizes": lambda tf: tf.concat([[[1, 2]], [[3]]], 0),
     "concat_refuses_a_bad_axis": lambda tf: tf.concat([[1], [2]], 1),
-    "stack_makes_a_new_first_axis": lambda tf: told(tf, tf.stack([[1, 2], [3, 4]])),
-    "stack_makes_a_new_last_axis": lambda tf: told(
+    "stack_makes_a_new_first_axis": lambda tf: facts(tf, tf.stack([[1, 2], [3, 4]])),
+    "stack_makes_a_new_last_axis": lambda tf: facts(
         tf, tf.stack([[1, 2], [3, 4]], axis=-1)
     ),
     "stack_refuses_other_shapes": lambda tf: tf.stack(
         [tf.constant([1, 2]), tf.constant([3])]
     ),
     "stack_refuses_a_bad_axis": lambda tf: tf.stack([[1], [2]], axis=3),
-    "tile_repeats": lambda tf: told(tf, tf.tile([[1, 2]], [2, 2])),
-    "tile_by_zero_is_empty": lambda tf: told(tf, tf.tile([1, 2], [0])),
+    "tile_repeats": lambda tf: facts(tf, tf.tile([[1, 2]], [2, 2])),
+    "tile_by_zero_is_empty": lambda tf: facts(tf, tf.tile([1, 2], [0])),
     "tile_refuses_too_few_counts": lambda tf: tf.tile(MATRIX, [2]),
     "tile_of_a_fed_batch": lambda tf: static(tf.tile(batch(tf), [1, 2])),
-    "pad_puts_zeros_round": lambda tf: told(tf, tf.pad([[1, 2]], [[1, 0], [0, 2]])),
-    "pad_puts_a_value_round": lambda tf: told(
+    "pad_puts_zeros_round": lambda tf: facts(tf, tf.pad([[1, 2]], [[1, 0], [0, 2]])),
+    "pad_puts_a_value_round": lambda tf: facts(
         tf, tf.pad([1.0], [[1, 1]], constant_values=9.0)
     ),
-    "pad_reflects": lambda tf: told(tf, tf.pad([1, 2, 3], [[2, 1]], "REFLECT")),
+    "pad_reflects": lambda tf: facts(tf, tf.pad([1, 2, 3], [[2, 1]], "REFLECT")),
     "pad_refuses_an_unknown_mode": lambda tf: tf.pad([1], [[1, 1]], "ROUND"),
     "pad_refuses_too_few_rows": lambda tf: tf.pad(MATRIX, [[1, 1]]),
-    "shape_of_a_matrix": lambda tf: told(tf, tf.shape(MATRIX)),
-    "shape_as_int64": lambda tf: told(tf, tf.shape(MATRIX, out_type=tf.int64)),
-    "shape_of_a_scalar": lambda tf: told(tf, tf.shape(1.0)),
+    "shape_of_a_matrix": lambda tf: facts(tf, tf.shape(MATRIX)),
+    "shape_as_int64": lambda tf: facts(tf, tf.shape(MATRIX, out_type=tf.int64)),
+    "shape_of_a_scalar": lambda tf: facts(tf, tf.shape(1.0)),
     "shape_of_unknown_rank": lambda tf: static(tf.shape(tf.placeholder(tf.float32))),
-    "size_counts_elements": lambda tf: told(tf, tf.size(MATRIX)),
-    "size_as_int64": lambda tf: told(tf, tf.size(MATRIX, out_type=tf.int64)),
+    "size_counts_elements": lambda tf: facts(tf, tf.size(MATRIX)),
+    "size_as_int64": lambda tf: facts(tf, tf.size(MATRIX, out_type=tf.int64)),
     "size_of_a_fed_batch": lambda tf: static(tf.size(batch(tf))),
-    "rank_counts_axes": lambda tf: told(tf, tf.rank(MATRIX)),
-    "rank_of_a_scalar": lambda tf: told(tf, tf.rank(3.0)),
+    "rank_counts_axes": lambda tf: facts(tf, tf.rank(MATRIX)),
+    "rank_of_a_scalar": lambda tf: facts(tf, tf.rank(3.0)),
     "rank_of_unknown_rank": lambda tf: static(tf.rank(tf.placeholder(tf.float32))),
     "tensor_shape_of_unknown_rank": lambda tf: [
         str(tf.placeholder(tf.float32).shape),

@@ -19,7 +19,7 @@ def get(tf: Any, name: str = "v", n: int = 3, axis: int = 0, **how: Any) -> Any:
     return tf.get_variable(name, partitioner=partitioner, **how)
 
 
-def told(variable: Any) -> Any:
+def described(variable: Any) -> Any:
     """Tell name, shape and parts of a variable."""
     parts = variable._get_variable_list() if hasattr(variable, "__len__") else []
     shapes = [(part.name, part.shape.as_list()) for part in parts]
@@ -28,7 +28,7 @@ def told(variable: Any) -> Any:
 
 def case_an_initial_array_with_a_shape(tf: Any) -> Any:
     result = get(tf, initializer=VALUE, shape=[5, 2])
-    return told(result), started(tf, result.as_tensor())
+    return described(result), started(tf, result.as_tensor())
 
 
 def case_it_is_the_same_object_again(tf: Any) -> Any:
@@ -70,7 +70,7 @@ def case_again_with_other_parts(tf: Any) -> Any:
 def case_again_as_a_whole(tf: Any) -> Any:
     get(tf)
     with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
-        return told(tf.get_variable("v", [5, 2]))
+        return described(tf.get_variable("v", [5, 2]))
 
 
 def case_a_whole_one_again_in_parts(tf: Any) -> Any:
@@ -85,13 +85,13 @@ def case_a_partitioner_that_is_no_function(tf: Any) -> Any:
 
 def case_a_partitioner_of_one_part(tf: Any) -> Any:
     result = get(tf, n=1)
-    return told(result), result.as_tensor().name, result.as_tensor().op.type
+    return described(result), result.as_tensor().name, result.as_tensor().op.type
 
 
 @makes_case
 def partitioner_that_gives(tf: Any, *counts: Any) -> Any:
     parts = list(counts)
-    return told(tf.get_variable("v", [4, 6], partitioner=lambda **_: parts))
+    return described(tf.get_variable("v", [4, 6], partitioner=lambda **_: parts))
 
 
 def case_assigned_as_a_whole(tf: Any) -> Any:
@@ -145,9 +145,9 @@ def case_axis_sizes_and_bounds(tf: Any) -> Any:
     axis_size = tf.variable_axis_size_partitioner(8)
     bounds = tf.min_max_variable_partitioner(max_partitions=3, min_slice_size=8)
     return [
-        told(tf.get_variable("a", [6, 2], partitioner=axis_size)),
-        told(tf.get_variable("b", [6, 2], partitioner=bounds)),
-        told(tf.get_variable("c", [1, 2], partitioner=bounds)),
+        described(tf.get_variable("a", [6, 2], partitioner=axis_size)),
+        described(tf.get_variable("b", [6, 2], partitioner=bounds)),
+        described(tf.get_variable("c", [1, 2], partitioner=bounds)),
     ]
 
 

@@ -74,14 +74,14 @@ def read(tf: Any, make: Callable[[Any, str], Any], files: Any = None) -> Any:
             counts = session.run(state)
             coord.request_stop()
             coord.join(threads)
-        return [place(item, folder) for item in result], counts
+        return [relative(item, folder) for item in result], counts
 
 
-def place(one: Any, folder: str) -> Any:
+def relative(item: Any, folder: str) -> Any:
     """Return keys and values without the name of the folder."""
-    if isinstance(one, str):
-        return one
-    return [part.replace(folder.encode(), b"") for part in one]
+    if isinstance(item, str):
+        return item
+    return [part.replace(folder.encode(), b"") for part in item]
 
 
 def case_several_records_at_once(tf: Any) -> Any:
@@ -194,10 +194,10 @@ def features(tf: Any) -> dict[str, Any]:
     }
 
 
-def parsed(tf: Any, found: dict[str, Any]) -> Any:
-    shapes = {name: tensor.shape.as_list() for name, tensor in sorted(found.items())}
+def parsed(tf: Any, tensors: dict[str, Any]) -> Any:
+    shapes = {name: tensor.shape.as_list() for name, tensor in sorted(tensors.items())}
     with tf.Session() as session:
-        values = session.run(found)
+        values = session.run(tensors)
     more = values["more"]
     values["more"] = [more.indices, more.values, more.dense_shape]
     return shapes, [values[name] for name in sorted(values)]

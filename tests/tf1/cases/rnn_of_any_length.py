@@ -19,10 +19,10 @@ def load(tf: Any, session: Any) -> None:
         global_variable.load(np.cos(np.arange(np.prod(shape))).reshape(shape), session)
 
 
-def parts(found: Any) -> list[Any]:
-    if isinstance(found, (list, tuple)):
-        return [item for part in found for item in parts(part)]
-    return [found]
+def parts(nested: Any) -> list[Any]:
+    if isinstance(nested, (list, tuple)):
+        return [item for part in nested for item in parts(part)]
+    return [nested]
 
 
 @makes_case

@@ -70,7 +70,7 @@ def case_a_port_in_use_is_refused(tf: Any) -> Any:
     return first.target, second.target
 
 
-def told(server: Any) -> Any:
+def fields_of(server: Any) -> Any:
     result = server.server_def
     return result.job_name, result.task_index, result.protocol
 
@@ -79,7 +79,7 @@ def case_arguments_override_a_server_def(tf: Any) -> Any:
     cluster = tf.train.ClusterSpec(TWO).as_cluster_def()
     inputs = tf.train.ServerDef(cluster=cluster, job_name="ps", task_index=0)
     server = tf.train.Server(inputs, job_name="w", task_index=1, protocol="grpc")
-    return told(server), (inputs.job_name, inputs.task_index, inputs.protocol)
+    return fields_of(server), (inputs.job_name, inputs.task_index, inputs.protocol)
 
 
 def case_the_config_is_merged_into_that_of_the_server_def(tf: Any) -> Any:

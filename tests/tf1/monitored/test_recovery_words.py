@@ -37,7 +37,9 @@ class LosesOnce:
     def close(self) -> None: ...
 
 
-def told(creator: object, seen: int | None, caplog: pytest.LogCaptureFixture) -> str:
+def warning_of(
+    creator: object, seen: int | None, caplog: pytest.LogCaptureFixture
+) -> str:
     recovery = Recovery(creator)
     step = object()
     recovery.watch(session=None, tensor=step)
@@ -50,7 +52,7 @@ def told(creator: object, seen: int | None, caplog: pytest.LogCaptureFixture) ->
 def test_steps_of_others_that_no_hook_has_seen_are_lost_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    line = told(Creator(was_at=313, began_at=300), 305, caplog)
+    line = warning_of(Creator(was_at=313, began_at=300), 305, caplog)
 
     assert line == (
         "ps:1 was lost; restored model.ckpt-300; goes on at step 300; "
@@ -61,8 +63,10 @@ def test_steps_of_others_that_no_hook_has_seen_are_lost_too(
 def test_last_step_that_was_seen_counts_when_the_counter_itself_is_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert "; 5 steps are lost." in told(Creator(None, 300), 305, caplog)
-    assert "lost." not in told(Creator(None, 300), None, caplog).partition("; ")[2]
+    assert "; 5 steps are lost." in warning_of(Creator(None, 300), 305, caplog)
+    assert (
+        "lost." not in warning_of(Creator(None, 300), None, caplog).partition("; ")[2]
+    )
 
 
 def test_worker_that_only_waited_does_not_tell_what_is_lost(
@@ -70,7 +74,7 @@ def test_worker_that_only_waited_does_not_tell_what_is_lost(
 ) -> None:
     waiting = Creator(None, 357, gives_values=False, what_it_did="found all ready")
 
-    line = told(waiting, 340, caplog)
+    line = warning_of(waiting, 340, caplog)
 
     assert line == "ps:1 was lost; found all ready; goes on at step 357."
 

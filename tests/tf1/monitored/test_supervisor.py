@@ -21,11 +21,11 @@ class Writer:
     """Notes what it is told, and nothing else: it has no other method."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, Any]] = []
+        self.summaries: list[tuple[Any, Any]] = []
         self.is_closed = False
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        self.told.append((summary, global_step))
+        self.summaries.append((summary, global_step))
 
     def close(self) -> None:
         self.is_closed = True
@@ -284,7 +284,7 @@ def test_summaries_reach_the_writer_with_their_step(tmp_path: Path) -> None:
     )
     with supervisor.managed_session() as session:
         supervisor.summary_computed(session, "by hand")
-        until(lambda: {("by hand", 4), (40, 4)} <= set(writer.told))
+        until(lambda: {("by hand", 4), (40, 4)} <= set(writer.summaries))
 
     assert writer.is_closed
 
