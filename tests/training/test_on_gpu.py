@@ -6,7 +6,9 @@ as with cupy. The same on a real GPU is in `tests/gpu/test_training.py`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import kit
 from kit import arrays
 from kit.errors import FailedPreconditionError, GradientMismatch, NotFinite
+from kit.exchange.ports.shared_port import SharedPort
 from kit.testing.task_process import until
 from tests.cases import for_each
 from tests.strict_arrays import StrictGpu, strict
@@ -129,6 +132,35 @@ def test_each_optimizer_updates_there_to_the_bits_of_numpy(optimizer: Any) -> No
 
     assert same_bits(run.params, on_cpus.params)
     assert not same_bits(run.params, initial())
+
+
+@for_each(("n_ps", "topology"), WAYS)
+def test_nothing_is_announced_before_the_gpu_has_computed_it(
+    n_ps: int, topology: str
+) -> None:
+    did: dict[int, list[str]] = {}  # by thread
+
+    def noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            did.setdefault(threading.get_ident(), []).append(name)
+            return plain(*args)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch, quick_cluster(n_ps, 3) as cluster:
+        for kind, name in ((StrictGpu, "wait"), (StrictGpu, "read")):
+            patch.setattr(kind, name, noting(name, getattr(kind, name)))
+        patch.setattr(SharedPort, "post", noting("post", SharedPort.post))
+        begin(cluster, noting("step", fit_there), topology=topology).wait(20)
+
+    workers = [
+        calls[calls.index("step") :] for calls in did.values() if "step" in calls
+    ]
+    assert len(workers) == 3
+    for calls in workers:
+        before = [one for one, two in pairwise(calls) if two == "post"]
+        assert before != []
+        assert {*before} <= {"wait", "read"}
 
 
 def test_each_worker_of_a_host_has_the_next_gpu_and_gets_all_arrays_there() -> None:
