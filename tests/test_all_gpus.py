@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from kit import arrays
+from kit.errors import FailedPreconditionError
 from tests.strict_arrays import strict
 
 find = arrays.all_gpus.__wrapped__
@@ -125,3 +127,84 @@ def test_arrays_come_and_go_on_the_devices_own_stream(
     assert cupy.log[len(went) :][:3] == ["device 1", "stream", "wait"]
     assert isinstance(back, np.ndarray)
     assert np.array_equal(back, host)
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(arrays, "all_gpus", find)
+    with pytest.raises(FailedPreconditionError) as caught:
+        arrays.gpu(0)
+    return str(caught.value)
+
+
+def test_without_a_driver_it_is_said_where_to_train(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(arrays, "DRIVERS", ("/dev/no-such-driver",))
+
+    text = refusal(monkeypatch)
+
+    assert "none of /dev/no-such-driver is on this machine" in text
+    assert 'device="cpu"' in text
+
+
+def test_without_cupy_the_line_to_install_it_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(arrays, "DRIVERS", ("/dev/null",))
+    monkeypatch.setattr(arrays, "find_spec", lambda _: None)
+
+    assert f"{sys.executable} -m pip install cupy-cuda12x" in refusal(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("n_devices", "words"),
+    [
+        (None, "RuntimeError: cudaErrorNoDevice: no CUDA-capable device is detected."),
+        (0, "cupy counts 0. CUDA_VISIBLE_DEVICES is '7'. Unset it, or name a card"),
+    ],
+)
+def test_what_cupy_says_is_shown_with_the_cards_that_are_visible(
+    n_devices: int | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", PretendedCupy(n_devices))
+    monkeypatch.setattr(arrays, "DRIVERS", ("/dev/null",))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+
+    text = refusal(monkeypatch)
+
+    assert words in text
+    assert "CUDA_VISIBLE_DEVICES is '7'" in text
+
+
+def test_workers_share_gpus_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", PretendedCupy(2))
+    gpus = find()
+    monkeypatch.setattr(arrays, "all_gpus", lambda: gpus)
+
+    assert [arrays.gpu(number) for number in range(3)] == [*gpus, gpus[0]]
+
+
+def test_a_process_that_was_forked_from_one_with_a_gpu_is_told_to_start_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", PretendedCupy(1))
+    gpus = find()
+    monkeypatch.setattr(arrays, "all_gpus", lambda: gpus)
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        try:
+            arrays.gpu(0)
+        except FailedPreconditionError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+
+    with os.fdopen(reading) as file:
+        text = file.read()
+
+    os.waitpid(child, 0)
+    assert "was forked from one that uses a GPU" in text
+    assert 'get_context("spawn")' in text
