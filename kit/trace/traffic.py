@@ -1,6 +1,6 @@
 """What a task did and what it received, counted where it happens.
 
-A `Meter` belongs to one task of one training. It keeps
+A `Meter` belongs to one task of one training, or of one group. It keeps
 
 * transfers: each payload once, at the task that received it: source, destination,
   kind, epoch, step, bytes, when it was handed over and when it had arrived;
@@ -11,10 +11,11 @@ A `Meter` belongs to one task of one training. It keeps
   in a line of a program; `bytes` is -1 for one that did not come;
 * totals: bytes and messages per source, kind and epoch, exact for the whole training.
 
-Who takes a payload from its port counts it, and who sends one counts nothing. Three
+Who takes a payload from its port counts it, and who sends one counts nothing. Four
 take payloads: each `Take` of a plan in Python (`PythonExecutor`), the compiled loop for
-all of them at once (`NativeExecutor`), and a server of first gradients, which knows
-only then whether one came too late (`QuorumServer.take`).
+all of them at once (`NativeExecutor`), a server of first gradients, which knows only
+then whether one came too late (`QuorumServer.take`), and a group of tasks for messages
+between two of them (`kit.groups.messages`).
 
 The logs are bounded: their oldest rows are dropped first. Totals are never dropped, so
 they are what is compared with the formulas.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -142,7 +142,46 @@ def test_every_byte_is_held_by_exactly_one_server() -> None:
     assert len(job.group.shards) == 3
 
 
-def test_terms_leave_out_what_may_differ() -> None:
+#: For each field that must be equal on all workers, a job that has another value of it.
+OTHERS: dict[str, dict[str, Any]] = {
+    "tasks": {"tasks": WORKERS, "topology": "ring"},
+    "specs": {"specs": (Spec("w", (3, 2), "float32"),)},
+    "optimizer": {"optimizer": kit.Adam(0.25)},
+    "topology": {"topology": "ring"},
+    "steps": {"steps": 11},
+    "batch": {"batch": 9},
+    "seed": {"seed": 1},
+    "synchronous": {"synchronous": False},
+    "aggregate": {"aggregate": 1},
+    "staleness": {"synchronous": False, "staleness": 3},
+    "accumulate": {"accumulate": 2},
+    "local_steps": {"local_steps": 2, "inner": kit.Adam()},
+    "inner": {"local_steps": 2, "inner": kit.Adam()},
+    "link": {"link": "1gbit"},
+    "placement": {"placement": "greedy"},
+    "checkpoints": {"checkpoints": kit.Checkpoints("folder", every_steps=5)},
+    "keeps_state": {"keeps_state": True},
+    "compress": COMPRESSED,
+    "stage_specs": COMPRESSED,
+    "device": {"device": "gpu"},
+    "hosts": {"hosts": ("a", "a", "b")},
+}
+#: Which run it is, where it begins, where its members are; some settings must be equal.
+COORDINATORS = {"run", "restore", "generation", "settings"}
+
+
+@for_each("name", OTHERS)
+def test_workers_must_agree_on(name: str) -> None:
+    like = {key: value for key, value in OTHERS[name].items() if key != name}
+    if name in {"local_steps", "inner", "compress", "stage_specs"}:
+        like = {}  # neither is without the other
+    ours, theirs = made(**like), made(**OTHERS[name])
+
+    assert difference(terms_of(ours), terms_of(theirs))
+
+
+def test_each_field_of_a_job_is_agreed_on_or_the_coordinators() -> None:
+    assert {*OTHERS, *COORDINATORS} == {field.name for field in fields(Job)}
     job = made()
     other = replace(job, run="cd" * 16, settings=kit.Settings(trace=False))
 

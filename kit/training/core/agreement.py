@@ -1,9 +1,8 @@
 """Which configuration holds for which steps, and how all members agree on the next.
 
 Pure: no clock, no lock, no link; `kit.training.core.coordinator` gives it those. An
-epoch is a numbered, immutable configuration. Whatever changes a running training
-(another topology, another link speed, the start itself) is agreed at a boundary between
-two steps.
+epoch is a numbered, immutable configuration. What changes it (another topology, another
+link speed, the start itself) is agreed at a boundary between two steps.
 
 Theory of operation
 -------------------

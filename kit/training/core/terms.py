@@ -38,6 +38,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "topology": job.topology,
         "sync": str(job.synchronous),
         "aggregate": str(job.aggregate or len(job.workers)),
+        "staleness": "any" if job.staleness is None else str(job.staleness),
         "link": job.link or "none",
         "placement": job.placement,
         "device": job.device,
