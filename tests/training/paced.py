@@ -14,7 +14,8 @@ from kit.task import Task
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.wire.rpc import Answer, Handler
-from tests.training.toy import BATCH, DATA, Params, fit, initial
+from tests.training import toy
+from tests.training.toy import Params, fit
 
 LONG_S = 60.0
 Answerer = Callable[[dict[str, Any], bytearray], Answer | None]
@@ -38,12 +39,7 @@ class Held:
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
     """Begin a training of thirty steps, changed as is asked for."""
-    options: dict[str, Any] = {
-        "steps": 30,
-        "batch": BATCH,
-        "cluster": cluster,
-    } | changes
-    return kit.train(step, initial(), DATA, **options)
+    return toy.begin(cluster, step, **{"steps": 30, **changes})
 
 
 def always_one(params: Params, batch: Any) -> Any:

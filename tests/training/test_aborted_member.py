@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-import kit
 from kit.errors import ClusterBusy, PeerLost, StepFailed
-from tests.training.toy import BATCH, DATA, Params, begin, fit, initial, quick_cluster
+from tests.training.toy import Params, begin, fit, quick_cluster
 
 ALONE: list[dict[str, Any]] = [
     {"topology": "ring"},
@@ -37,8 +36,7 @@ def test_worker_that_waits_for_nobody_ends_before_its_next_step(
         return fit(params, batch)
 
     with quick_cluster(int(how["topology"] == "ps"), 1) as cluster:
-        options = {"steps": 100_000, "batch": BATCH, "cluster": cluster, **how}
-        run = kit.train(step, initial(), DATA, **options)
+        run = begin(cluster, step, steps=100_000, **how)
         has_run.set()
         with pytest.raises(ClusterBusy, match="another training"):
             run.wait(20)

@@ -16,13 +16,11 @@ from kit.errors import InvalidArgumentError, StepFailed
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.trace.traffic import Phase, TransferKind
+from tests.training import toy
 from tests.training.backups import Late, Marked, ranks, replayed
 from tests.training.paced import settled, wait_for_step
 from tests.training.toy import (
-    BATCH,
-    DATA,
     by_kind,
-    fit,
     initial,
     quick_cluster,
     same_bits,
@@ -36,13 +34,8 @@ SIZE = sum(value.nbytes for value in initial().values())
 
 
 def begin(cluster: LocalCluster, aggregate: int | None, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {
-        "steps": STEPS,
-        "batch": BATCH,
-        "optimizer": kit.Adam(0.02),
-        "cluster": cluster,
-    } | changes
-    return kit.train(fit, initial(), DATA, aggregate=aggregate, **options)
+    options: dict[str, Any] = {"steps": STEPS, "optimizer": kit.Adam(0.02)} | changes
+    return toy.begin(cluster, aggregate=aggregate, **options)
 
 
 def forced(
@@ -52,14 +45,13 @@ def forced(
     **changes: Any,
 ) -> kit.Run:
     """Begin a training in which these workers are late in these steps."""
-    step = Late(late)
-    options: dict[str, Any] = {
-        "steps": STEPS,
-        "batch": BATCH,
-        "optimizer": kit.Adam(0.02),
-        "cluster": cluster,
-    } | changes
-    run = kit.train(step, initial(), Marked(), aggregate=aggregate, **options)
+    options = {"optimizer": kit.Adam(0.02), "aggregate": aggregate} | changes
+    return begin_late(cluster, Late(late), **options)
+
+
+def begin_late(cluster: LocalCluster, step: Late, **changes: Any) -> kit.Run:
+    options: dict[str, Any] = {"steps": STEPS, "aggregate": 2} | changes
+    run = toy.begin(cluster, step, data=Marked(), **options)
     step.watch(cluster.servers[0].trainings, run)
     return run
 
@@ -114,17 +106,7 @@ def test_late_steps_are_not_computed_again() -> None:
 
     step = Counting({number: {2} for number in range(STEPS)})
     with quick_cluster(1, 3) as cluster:
-        run = kit.train(
-            step,
-            initial(),
-            Marked(),
-            aggregate=2,
-            steps=STEPS,
-            batch=BATCH,
-            cluster=cluster,
-        )
-        step.watch(cluster.servers[0].trainings, run)
-        run.wait(20)
+        begin_late(cluster, step).wait(20)
 
     assert len(computed) == len(set(computed))
     assert {step for worker, step in computed if worker == 0} == set(range(STEPS))
@@ -185,27 +167,15 @@ def test_mean_of_equal_gradients_is_that_gradient_whoever_sent_them() -> None:
     def ones(params: Any, batch: Any) -> Any:
         return 1.0, {name: np.ones_like(value) for name, value in params.items()}
 
-    with quick_cluster(1, 3) as cluster:  # ten examples: 4, 3 and 3
-        run = kit.train(
-            ones,
-            initial(),
-            DATA,
-            optimizer=kit.GradientDescent(0.5),
-            steps=20,
-            batch=BATCH,
-            aggregate=2,
-            cluster=cluster,
-        ).wait(20)
+    how: dict[str, Any] = {"optimizer": kit.GradientDescent(0.5), "aggregate": 2}
+    run = toy.trained(1, 3, ones, steps=20, **how)  # ten examples: 4, 3 and 3
 
     for name, value in run.params.items():
         np.testing.assert_allclose(value, initial()[name] - 10, rtol=1e-5)
 
 
 def test_each_push_ends_a_wait_of_its_server() -> None:
-    with quick_cluster(1, 3) as cluster:
-        run = kit.train(
-            fit, initial(), DATA, aggregate=2, steps=20, batch=10, cluster=cluster
-        ).wait(30)
+    run = toy.trained(1, 3, aggregate=2, steps=20)
 
     # A wait is explained by what had arrived when it was over: one that ends before its
     # message counts as the server's own delay, and hides who computes for so long.
@@ -251,16 +221,7 @@ def test_mistake_in_a_backup_worker_ends_the_training_as_any_other() -> None:
 
     step = Stumbling({number: {2} for number in range(100_000)})
     with quick_cluster(1, 3) as cluster:
-        run = kit.train(
-            step,
-            initial(),
-            Marked(),
-            aggregate=2,
-            steps=100_000,
-            batch=BATCH,
-            cluster=cluster,
-        )
-        step.watch(cluster.servers[0].trainings, run)
+        run = begin_late(cluster, step, steps=100_000)
         with pytest.raises(StepFailed, match=r"worker/task:2.*ZeroDivisionError"):
             run.wait(20)
 

@@ -17,8 +17,9 @@ from kit.testing.cluster import LocalCluster, local_cluster
 from kit.testing.task_process import until
 from kit.training.client import observer
 from kit.wire.rpc import Answer, Caller
+from tests.training import toy
 from tests.training.paced import Answerer, change_answer
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.toy import fit
 
 LEADER, SLOW = Task("worker", 0), Task("worker", 1)
 ENDLESS = 1_000_000
@@ -61,13 +62,7 @@ def slowly(params: Any, batch: Any) -> Any:
 
 
 def begin(cluster: LocalCluster, steps: int = ENDLESS, **more: Any) -> kit.Run:
-    options: dict[str, Any] = {
-        "steps": steps,
-        "batch": BATCH,
-        "cluster": cluster,
-        **more,
-    }
-    return kit.train(slowly, initial(), DATA, **options)
+    return toy.begin(cluster, slowly, steps=steps, **more)
 
 
 def end(run: kit.Run) -> None:

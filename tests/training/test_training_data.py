@@ -13,13 +13,13 @@ import pytest
 import kit
 from kit.errors import MemberMismatch, OutOfRangeError
 from kit.testing.cluster import LocalCluster
+from tests.training import toy
 from tests.training.toy import (
     BATCH,
     DATA,
     X,
     Y,
     fit,
-    initial,
     replayed,
     rows,
     same_bits,
@@ -29,12 +29,7 @@ STEPS = 5
 
 
 def begin(cluster: LocalCluster, data: Any, step: Any = fit, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {
-        "steps": STEPS,
-        "batch": BATCH,
-        "cluster": cluster,
-    } | changes
-    return kit.train(step, initial(), data, **options)
+    return toy.begin(cluster, step, data=data, **{"steps": STEPS, **changes})
 
 
 def batches() -> Iterator[Any]:

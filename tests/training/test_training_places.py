@@ -12,9 +12,9 @@ import pytest
 import kit
 from kit.errors import GradientMismatch, KitError, NotFinite, StepFailed
 from tests.training.toy import (
-    BATCH,
     DATA,
     Params,
+    begin,
     fit,
     initial,
     quick_cluster,
@@ -36,9 +36,9 @@ def writing(params: Params, batch: Any, grads: Params) -> float:
 
 def train(step: Any, n_ps: int = 0, **changes: Any) -> kit.Run:
     bucket = changes.pop("bucket_bytes", 0)
-    options: dict[str, Any] = {"steps": 5, "batch": BATCH, "topology": "ring"} | changes
+    options: dict[str, Any] = {"steps": 5, "topology": "ring"} | changes
     with quick_cluster(n_ps, 3, bucket_bytes=bucket) as cluster:
-        return kit.train(step, initial(), DATA, cluster=cluster, **options).wait(20)
+        return begin(cluster, step, **options).wait(20)
 
 
 def test_asynchronous_training_takes_written_gradients_too() -> None:
@@ -85,8 +85,7 @@ def test_name_that_was_never_yielded_is_named() -> None:
 def refused(step: Any, topology: str, words: str) -> Params:
     """Train until a gradient is refused in these words; return the parameters."""
     with quick_cluster(0, 3, bucket_bytes=8) as cluster:
-        chosen: dict[str, Any] = {"topology": topology, "steps": 5, "batch": BATCH}
-        run = kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+        run = begin(cluster, step, topology=topology, steps=5)
         with pytest.raises(NotFinite, match=words):
             run.wait(20)
         return run.params
