@@ -35,7 +35,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -104,7 +104,6 @@ _HIGH = 500  # and above it
 _CLONE = {"x86_64": 56, "aarch64": 220}
 IS_USED = platform.machine() in _CLONE and "PSRING_NO_ZYGOTE" not in os.environ
 _CLONE_PARENT, _CLONE_SETTID, _CLONE_CLEARTID = 0x8000, 0x1000000, 0x200000
-_CLONE_NEWNET = 0x40000000
 _SET_MM, _SET_MM_MAP = 35, 14  # prctl(2)
 
 started: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -244,8 +243,8 @@ def execute_child(process: Any, *values: Any) -> None:
     order = order_of(start)
     pid = None
     if order is not None:
-        with other_network() as network:
-            pid = zygote.fork(order, files + order.passed + network)
+        with other_spaces() as spaces:
+            pid = zygote.fork(order, files + order.passed + spaces)
     if pid is None:
         started(process, *values)
         return
@@ -260,17 +259,16 @@ def python_path(env: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def other_network() -> Iterator[list[int]]:
-    """Open the network that this thread has gone to, if the zygote is not in it."""
-    own, this = (f"/proc/{name}/ns/net" for name in ("self", "thread-self"))
-    if os.readlink(own) == os.readlink(this):  # noqa: PTH115
-        yield []
-        return
-    network = os.open(this, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield [network]
-    finally:
-        os.close(network)
+def other_spaces() -> Iterator[list[int]]:
+    """Open the namespaces that this thread has gone to, where the zygote is not."""
+    with ExitStack() as stack:
+        spaces: list[int] = []
+        for name in ("net", "mnt"):
+            own, this = (f"/proc/{task}/ns/{name}" for task in ("self", "thread-self"))
+            if os.readlink(own) != os.readlink(this):  # noqa: PTH115
+                spaces.append(os.open(this, os.O_RDONLY | os.O_CLOEXEC))
+                stack.callback(os.close, spaces[-1])
+        yield spaces
 
 
 def order_of(start: Mapping[str, Any]) -> Order | None:
@@ -407,10 +405,10 @@ def become(order: Order, path: Sequence[str], files: Sequence[int]) -> None:
     """Make this fork what the program of an order is when it begins."""
     kept = [to_high(file) for file in files]  # where no passed one has to be
     numbers = [0, 1, 2, *order.passed]
-    for network in kept[len(numbers) :]:
-        if ctypes.CDLL(None, use_errno=True).setns(network, _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "setns(CLONE_NEWNET)")
-        os.close(network)
+    for space in kept[len(numbers) :]:
+        if ctypes.CDLL(None, use_errno=True).setns(space, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+        os.close(space)
     for number, file in zip(numbers, kept, strict=False):
         os.dup2(file, number)
         os.close(file)

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kit.testing.task_process import until
 from tests.hosts.two_hosts import TwoHosts, run
 from tests.hosts.uses import left_of
 from tests.server.ports import free_ports
+from tests.zygote import forking
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
@@ -178,7 +180,7 @@ class Slurm:
         ]
         self._begin("munged", "--foreground", "--force", *named)
         until((folder / "munge.socket").exists, 10)
-        self._begin(*hosts.knowing("slurmctld", "-D", "-c"))
+        hosts.call(partial(self._begin, "slurmctld", "-D", "-c"))
         for node in hosts.address:
             self._begin(*hosts.at(node, "slurmd", "-D", "-N", node))
         until(lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D") == "2\n", 30)
@@ -193,9 +195,12 @@ class Slurm:
 
     def run(self, *command: str) -> str:
         """Run a command where Slurm is known; return what it wrote."""
+        return self._hosts.call(partial(self._run, command))
+
+    def _run(self, command: Sequence[str], **more: str) -> str:
         done = subprocess.run(
-            self._hosts.knowing(*command),
-            env=self._environment,
+            command,
+            env=self._environment | more,
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -204,7 +209,9 @@ class Slurm:
 
     def python(self, text: str, *arguments: str) -> str:
         """Run a program of Python where Slurm is known."""
-        return self.run(*self.program(text, *arguments))
+        command = [sys.executable, "-c", text, *arguments]
+        with forking():
+            return self._hosts.call(partial(self._run, command, PYTHONPATH=str(ROOT)))
 
     @staticmethod
     def program(text: str, *arguments: str) -> list[str]:
