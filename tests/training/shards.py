@@ -25,7 +25,7 @@ def shard_of(
         job=SimpleNamespace(slots=slots, generation=OneGeneration()),
         me=me,
         owners=owners,
-        memory=memory,
+        workplace=SimpleNamespace(held=memory),
         now=physical(NOW, 0),
         endpoint=SimpleNamespace(stamp=Stamp()),
         kept=bytes,
