@@ -22,7 +22,7 @@ from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, physical
 from kit.exchange.ports.port import Stamp
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.settings import current
 from kit.trace.traffic import Meter
@@ -112,7 +112,7 @@ class BareMember:
         n_workers = n_ranks - n_ps
         layout = lay_out([Spec("x", (n_bytes // 4,), "float32")], n_workers)
         servers, workers = range(n_ps), range(n_ps, n_ranks)
-        group = Group(tuple(servers), tuple(workers), place(layout, n_ps))
+        group = Group(tuple(servers), tuple(workers), shards_of(layout, n_ps))
         links = Links(
             *(self._stack, rank, layout, streams, cluster),
             checksum=checksum,

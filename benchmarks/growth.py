@@ -43,7 +43,7 @@ from benchmarks.rank_group import ROOT, RanksFailed
 from benchmarks.results import Table, arguments, report
 from kit.exchange.layout import lay_out, specs_of
 from kit.exchange.plan import Group
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def formula(topology: str, n_tasks: int) -> Found:
     n_ps = _servers(topology)
     workers = tuple(range(n_ps, n_tasks))
     layout = lay_out(specs_of(PARAMS), len(workers))
-    group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+    group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
     moved = by_name(topology).traffic(layout, group)
     received = Counter[int]()
     for (_, target, _), size in moved.items():

@@ -367,9 +367,9 @@ class Cluster:
             used = supervisor.used_mib() if supervisor is not None else {}
             return f"memory: {sum(used.values()):,.0f} MiB of the tasks on all hosts"
         if self._life.state is ClusterState.READY:
-            return memory.told(self.memory_mib, machine.memory())
+            return memory.summary(self.memory_mib, machine.memory())
         need_mib = memory.need_mib(len(self.tasks))
-        return memory.told(need_mib, machine.memory(), is_estimate=True)
+        return memory.summary(need_mib, machine.memory(), is_estimate=True)
 
     def check_memory(self, instead_of: Cluster | None = None) -> None:
         """Raise `NotEnoughMemory` if it would not fit; the message says what would.

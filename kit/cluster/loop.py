@@ -180,7 +180,7 @@ async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
         raise
 
 
-async def together(works: Iterable[Awaitable[T]]) -> list[T]:
+async def gather(works: Iterable[Awaitable[T]]) -> list[T]:
     """Await all to their ends; then return their results, or raise the first error.
 
     `asyncio.gather` raises it at once, and the others go on with nobody to wait for

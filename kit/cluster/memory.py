@@ -136,10 +136,10 @@ def shrunk(jobs: Mapping[str, int], n_tasks: int) -> dict[str, int]:
     return counts
 
 
-def told(mib: float, memory: MachineMemory, *, is_estimate: bool = False) -> str:
+def summary(mib: float, memory: MachineMemory, *, is_estimate: bool = False) -> str:
     """Return in words how much of the memory a cluster takes.
 
-    >>> told(231.4, MachineMemory(1024, 700, is_contained=True))
+    >>> summary(231.4, MachineMemory(1024, 700, is_contained=True))
     'memory: 231 MiB of the 1,024 MiB of this container; 700 MiB are free'
     """
     about = "about " if is_estimate else ""

@@ -150,7 +150,7 @@ def table(
     if any(status.gpus for status in statuses):
         heads = (*heads, "GPU")
         gpus = [gpus_told(status, statuses) for status in statuses]
-        rows = [(*row, told) for row, told in zip(rows, gpus, strict=True)]
+        rows = [(*row, text) for row, text in zip(rows, gpus, strict=True)]
     return rows_table(caption, heads, rows, foot)
 
 
@@ -161,7 +161,7 @@ def gpus_told(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
     >>> gpus_told(one, [one, two])
     '0, shared with worker:1'
     """
-    told = []
+    texts = []
     for gpu in status.gpus:
         others = [
             other.task.short
@@ -170,8 +170,8 @@ def gpus_told(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
             and other.host == status.host
             and gpu in other.gpus
         ]
-        told.append(f"{gpu}, shared with {', '.join(others)}" if others else gpu)
-    return "; ".join(told)
+        texts.append(f"{gpu}, shared with {', '.join(others)}" if others else gpu)
+    return "; ".join(texts)
 
 
 def _row(status: TaskStatus, memory_mib: Mapping[Task, float]) -> tuple[str, ...]:

@@ -18,8 +18,7 @@ import numpy as np
 from kit.bfloat16 import kind_of
 from kit.errors import KitError
 from kit.graph.dtypes import Array
-from kit.graph.static import Shape, Static, n_elements
-from kit.graph.static import known as known_shape
+from kit.graph.static import Shape, Static, known_shape, n_elements
 from kit.graph.table import Attrs, OpDef
 
 # Larger values say nothing about shapes, and would only take memory.

@@ -74,7 +74,7 @@ def is_known(shape: Shape) -> bool:
     return shape is not None and None not in shape
 
 
-def known(shape: Shape) -> tuple[int, ...]:
+def known_shape(shape: Shape) -> tuple[int, ...]:
     """Return a shape of which every size is known; raises `ValueError` otherwise."""
     if shape is None or None in shape:
         raise ValueError(f"the shape {text(shape)} is not fully known here.")
@@ -87,7 +87,7 @@ def n_elements(shape: Shape) -> int | None:
     >>> n_elements((2, 3)), n_elements((2, None)), n_elements(())
     (6, None, 1)
     """
-    return math.prod(known(shape)) if is_known(shape) else None
+    return math.prod(known_shape(shape)) if is_known(shape) else None
 
 
 def broadcast(a: Shape, b: Shape, what: str = "the operands") -> Shape:

@@ -21,7 +21,7 @@ from IPython.core.completer import (
 )
 
 from kit.cluster.launchers import Launcher
-from kit.cluster.launchers.fields import fields, known
+from kit.cluster.launchers.fields import classes, fields
 from kit.cluster.launchers.site import launcher_defaults
 from kit.errors import KitError
 from kit.exchange.topologies import topology
@@ -116,7 +116,7 @@ def _start(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
     theirs = {flag(name) for name in owners()}
     if last in theirs:
         return ()
-    kind = known().get(launcher) or type(names.variables.get(launcher))
+    kind = classes().get(launcher) or type(names.variables.get(launcher))
     own = fields(kind) if issubclass(kind, Launcher) else ()
     hidden = theirs - {flag(name) for name in own}
     every = flags(StartMagics.cluster)
@@ -126,7 +126,7 @@ def _start(before: Sequence[str], word: str, names: Known) -> Iterable[str]:
 def _launchers(names: Known) -> Iterable[str]:
     variables = names.variables.items()
     mine = [name for name, value in variables if isinstance(value, Launcher)]
-    return [*known(), *(name for name in mine if not name.startswith("_"))]
+    return [*classes(), *(name for name in mine if not name.startswith("_"))]
 
 
 def _hosts(_: Known) -> Iterable[str]:

@@ -20,7 +20,7 @@ from IPython.core.error import UsageError
 
 from kit.cluster.launchers import Launcher
 from kit.cluster.launchers.dask_queues import refuse_queue
-from kit.cluster.launchers.fields import COMMON, fields, known, nearest
+from kit.cluster.launchers.fields import COMMON, classes, fields, nearest
 from kit.magics.line_parsing import option
 
 
@@ -36,7 +36,7 @@ def flag(name: str) -> str:
 def owners() -> dict[str, list[str]]:
     """Return for each field the launchers that have it."""
     result: dict[str, list[str]] = {}
-    for launcher, kind in known().items():
+    for launcher, kind in classes().items():
         for name in fields(kind):
             result.setdefault(name, []).append(launcher)
     return result
@@ -44,11 +44,11 @@ def owners() -> dict[str, list[str]]:
 
 def launcher_options() -> list[Any]:
     """Return the options for `takes`."""
-    names = ", ".join(known())
+    names = ", ".join(classes())
     what = f"what brings the tasks to other hosts: {names}, or a variable"
     options = [option("--launcher", metavar="NAME", help=what)]
     for name, having in owners().items():
-        kinds = [known()[item] for item in having]
+        kinds = [classes()[item] for item in having]
         whose = "every launcher" if name in COMMON else ", ".join(having)
         about = f"{whose}: {_about(kinds[0], name)}".replace("%", "%%")
         metavar = fields(kinds[0])[name].metavar
@@ -87,7 +87,7 @@ def asked_launcher(
     if name is None:
         _refuse_without_launcher(texts)
         return None
-    kind = known().get(name)
+    kind = classes().get(name)
     if kind is None:
         own = _variable(name, variables)
         return dataclasses.replace(own, **_read(name, type(own), texts))
@@ -113,7 +113,7 @@ def _variable(name: str, variables: Mapping[str, object]) -> Launcher:
         if name in variables
         else "neither a known one nor a variable"
     )
-    names = list(known())
+    names = list(classes())
     raise UsageError(
         f"%%cluster: --launcher {name} is {is_what}.{nearest(name, names)} Give one of "
         f"{', '.join(names)}, or a variable that holds one of kit.launchers."

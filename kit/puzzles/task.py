@@ -100,8 +100,8 @@ class PuzzleTask:
         self._check_other(to, f"{self.name} sends {what} to")
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:
             raise InvalidArgumentError(
-                f"{self.name} sends {what} to {self.names[to]}, which is {told(array)} "
-                f"and not an array of numbers; send a numpy array."
+                f"{self.name} sends {what} to {self.names[to]}, which is "
+                f"{described(array)} and not an array of numbers; send a numpy array."
             )
         array = np.asarray(
             array
@@ -162,8 +162,8 @@ class PuzzleTask:
         """
         if not isinstance(array, np.ndarray):
             raise InvalidArgumentError(
-                f"{self.name} keeps {name!r}, which is {told(array)} and not an array; "
-                f"keep what recv returns, or a numpy array."
+                f"{self.name} keeps {name!r}, which is {described(array)} and not an "
+                f"array; keep what recv returns, or a numpy array."
             )
         self._memory.hold(array, name)
         self._kept[name] = array
@@ -226,7 +226,7 @@ class PuzzleTask:
             rank = int(rank)
         if not isinstance(rank, int) or isinstance(rank, bool):
             raise InvalidArgumentError(
-                f"{doing} {told(rank)}; give a rank, from 0 to {self.n - 1}."
+                f"{doing} {described(rank)}; give a rank, from 0 to {self.n - 1}."
             )
         if rank == self.rank:
             raise InvalidArgumentError(f"{doing} itself; give the rank of another one.")
@@ -270,10 +270,10 @@ def owner_of(array: Array) -> Array:
     return array
 
 
-def told(value: object) -> str:
+def described(value: object) -> str:
     """Describe a value in the text of an error.
 
-    >>> told(None), told(3), told(np.float32(3))
+    >>> described(None), described(3), described(np.float32(3))
     ('None', 'the int 3', 'the float32 3.0')
     """
     if value is None or value is ...:

@@ -69,7 +69,7 @@ def test_what_fits_fits_and_one_more_does_not(available: int) -> None:
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
-    assert memory.told(400, BINDER, is_estimate=True) == (
+    assert memory.summary(400, BINDER, is_estimate=True) == (
         "memory: about 400 MiB of the 1,024 MiB of this container; 650 MiB are free"
     )
 

@@ -18,7 +18,7 @@ from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.plan import GRAD, NOW, Group, Owned, Plan
 from kit.exchange.ports.memory import physical
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name, per_member
 from kit.testing.group import LocalMember, local_group, run_together
 from kit.trace.traffic import TransferKind
@@ -133,7 +133,7 @@ def run(
     """Return each worker's final parameters."""
     layout = lay_out(specs, n, bucket)
     ps, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
-    group = Group(ps, workers, place(layout, n_ps, strategy), hosts)
+    group = Group(ps, workers, shards_of(layout, n_ps, strategy), hosts)
     with local_group(
         layout, n + n_ps, in_place=in_place, hosts=hosts, native=native
     ) as members:

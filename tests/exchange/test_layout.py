@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import ITEMSIZE, Range, Spec, cut, lay_out, specs_of
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from tests.exchange.models import models
 
 WORKERS = st.integers(1, 8)
@@ -80,7 +80,7 @@ def test_shards_cover_each_parameter_exactly_once(
 ) -> None:
     layout = lay_out(specs, n)
 
-    shards = place(layout, n_ps, strategy)
+    shards = shards_of(layout, n_ps, strategy)
 
     covered = np.zeros(layout.n_bytes, int)
     for shard in shards:
@@ -96,7 +96,7 @@ def test_round_robin_deals_parameters_out_in_turn() -> None:
     layout = lay_out(specs, 2)
     by_name = {leaf.spec.name: leaf.range for leaf in layout.leaves}
 
-    first, second = place(layout, 2, "round_robin")
+    first, second = shards_of(layout, 2, "round_robin")
 
     assert set(first) == {by_name["p0"], by_name["p2"]}
     assert set(second) == {by_name["p1"], by_name["p3"]}
@@ -107,7 +107,8 @@ def test_greedy_gives_the_next_parameter_to_the_server_with_the_fewest_bytes() -
     specs = [Spec(f"p{i}", (size,), "float32") for i, size in enumerate(sizes)]
     layout = lay_out(specs, 1)
 
-    loads = [sum(part.size for part in shard) for shard in place(layout, 2, "greedy")]
+    shards = shards_of(layout, 2, "greedy")
+    loads = [sum(part.size for part in shard) for shard in shards]
 
     # p0 is more than half of all and is cut in two; then p1 -> 0, p2 -> 1, p3 -> 0.
     assert loads == [4 * (50 + 10 + 70), 4 * (50 + 10)]
@@ -116,7 +117,7 @@ def test_greedy_gives_the_next_parameter_to_the_server_with_the_fewest_bytes() -
 def test_a_parameter_above_a_servers_share_is_spread_over_all() -> None:
     layout = lay_out([Spec("big", (3000,), "float32"), Spec("b", (3,), "float32")], 2)
 
-    shards = place(layout, 3)
+    shards = shards_of(layout, 3)
 
     loads = [sum(part.size for part in shard) for shard in shards]
     assert max(loads) - min(loads) <= 12
@@ -126,7 +127,7 @@ def test_a_parameter_above_a_servers_share_is_spread_over_all() -> None:
 def test_ten_thousand_small_parameters_make_few_ranges() -> None:
     specs = [Spec(f"p{i}", (100,), "float32") for i in range(10_000)]
 
-    shards = place(lay_out(specs, 2), 3)
+    shards = shards_of(lay_out(specs, 2), 3)
 
     assert sum(len(shard) for shard in shards) <= 3 * 64
 
@@ -135,7 +136,7 @@ def test_an_unknown_placement_is_refused_with_the_nearest_name() -> None:
     layout = lay_out([Spec("w", (1,), "float32")], 1)
 
     with pytest.raises(InvalidArgumentError, match="Did you mean 'greedy'"):
-        place(layout, 1, "greddy")
+        shards_of(layout, 1, "greddy")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.topology import carry_messages
 from tests.exchange.models import models
@@ -31,7 +31,7 @@ def plans(
     n, n_ps = sizes
     layout = lay_out(specs, n, bucket_bytes)
     workers, servers = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
-    group = Group(servers, workers, place(layout, n_ps))
+    group = Group(servers, workers, shards_of(layout, n_ps))
     made = {m: by_name(name).plan(layout, group, m) for m in group.members}
     return layout, {member: plan for member, plan in made.items() if plan}
 

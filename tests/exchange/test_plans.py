@@ -13,7 +13,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Op, Receive, Send
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import Topology, by_name, names, per_member
 from kit.testing import check_topology
 from tests.cases import for_each
@@ -33,7 +33,7 @@ def make(
 ) -> tuple[Layout, Group]:
     layout = lay_out(specs, n, bucket)
     workers, ps = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
-    return layout, Group(ps, workers, place(layout, n_ps))
+    return layout, Group(ps, workers, shards_of(layout, n_ps))
 
 
 def ops_of(topology: Topology, layout: Layout, group: Group) -> dict[int, list[Op]]:

@@ -38,7 +38,7 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Expected, Stamp
 from kit.exchange.ports.pumped_port import FORM, PumpedPort
 from kit.exchange.ports.stream_port import StreamPort
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.native import library
 from kit.testing.group import LocalMember, local_group, run_together
@@ -89,7 +89,7 @@ def outcome(
 ) -> list[tuple[bytes, Any]]:
     """Return each member's parameters and account after three steps."""
     n, n_ps = len(members), int(topology == "ps")
-    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), place(LAYOUT, n_ps))
+    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), shards_of(LAYOUT, n_ps))
 
     def work(member: LocalMember) -> None:
         plan = by_name(topology).plan(LAYOUT, group, member.number)

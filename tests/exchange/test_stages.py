@@ -19,7 +19,7 @@ from kit.exchange.compression.stages import (
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import GRAD, NEXT, Group
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import (
     by_name,
     has_own_order,
@@ -73,7 +73,7 @@ def test_each_stage_hands_its_sum_to_every_worker(
         plain.leaves, plain.buckets, plain.n_bytes, lay_out_stages(specs_of, n, bucket)
     )
     workers = tuple(range(n_ps, n_ps + n))
-    group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+    group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
     stages, topology = stages_of(layout, group, "greedy"), by_name(name)
     wanted = [
         [

@@ -17,7 +17,7 @@ from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
 from kit.exchange.plan import GRAD, NEXT, Group
 from kit.exchange.ports.port import Expected
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group, run_together
@@ -121,7 +121,7 @@ def test_sums_in_place_are_the_same_on_all_members(
     n: int, topology: str, make: MakePorts
 ) -> None:
     layout = lay_out([Spec("x", (25,), "float32")], n, bucket_bytes=16 * n)
-    group = Group((), tuple(range(n)), place(layout, 0))
+    group = Group((), tuple(range(n)), shards_of(layout, 0))
     fresh = threading.Barrier(n)
 
     def sum_up(member: LocalMember) -> None:

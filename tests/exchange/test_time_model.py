@@ -13,7 +13,7 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import Add, Apply, Copy, Group, Receive
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.time_model import (
     Case,
     CostModel,
@@ -157,7 +157,8 @@ def test_formulas_of_a_server_count_its_plan_and_then_a_worker_s(
     n: int, n_ps: int
 ) -> None:
     layout = lay_out([Spec("w", (8 * 840,), "float32")], n, 4 * 840)
-    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n_ps + n)), place(layout, n_ps))
+    workers = tuple(range(n_ps, n_ps + n))
+    group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
     server: Any = by_name("ps").plan(layout, group, 0)
     worker: Any = by_name("ps").plan(layout, group, n_ps)
 

@@ -17,7 +17,13 @@ import kit
 from kit.errors import FailedPreconditionError, UnknownError
 from kit.server.target import ClusterTarget
 from kit.session.client import feeds_on_tasks
-from kit.session.client.feeds_on_tasks import LazyFeed, apart, hold, present, together
+from kit.session.client.feeds_on_tasks import (
+    LazyFeed,
+    hold,
+    join_feeds,
+    present,
+    split_feeds,
+)
 from kit.session.client.session import Session
 from kit.testing.cluster import LocalCluster
 
@@ -205,8 +211,8 @@ def test_feeds_taken_apart_come_together_in_order(places: tuple[int, ...]) -> No
         LazyFeed("s", str(i), "x:0", static) if i in places else i for i in range(3)
     ]
 
-    arrays, meta = apart(feeds)
-    back = together(list(arrays), meta)
+    arrays, meta = split_feeds(feeds)
+    back = join_feeds(list(arrays), meta)
 
     kinds = [item.token if isinstance(item, LazyFeed) else item for item in back]
     assert kinds == [str(i) if i in places else i for i in range(3)]
@@ -215,5 +221,5 @@ def test_feeds_taken_apart_come_together_in_order(places: tuple[int, ...]) -> No
 def test_run_without_such_feeds_says_nothing_of_them() -> None:
     feeds = [np.ones(2)]
 
-    assert apart(feeds) == (feeds, {})
+    assert split_feeds(feeds) == (feeds, {})
     assert present(feeds) is feeds

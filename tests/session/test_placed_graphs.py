@@ -15,7 +15,7 @@ from kit.graph.node import Edge, Node, node_of
 from kit.graph.op import Op, Tensor
 from kit.graph.ops.state.source import constant, placeholder
 from kit.session.client.session import Session
-from kit.session.master.devices import Device, place
+from kit.session.master.devices import Device, place_nodes
 from kit.session.master.partition import DONE, partition, prune
 from kit.session.master.plan import RunSignature, make_plan
 from kit.task import Task
@@ -100,7 +100,7 @@ def test_each_tensor_goes_once_to_each_task_that_needs_it(
     graph, fed, tensors, _ = drawn(nodes)
     target = tensors[wanted % len(tensors)]
     expected = nodes_of(graph)
-    placed = place(expected, DEVICES, DEVICES[0].task)
+    placed = place_nodes(expected, DEVICES, DEVICES[0].task)
     feeds = ((fed.op.name, 0),) if target is not fed else ()
     kind = RunSignature(feeds, ((target.op.name, target.index),), ())
 
@@ -180,7 +180,7 @@ def test_a_control_edge_to_another_task_is_a_move_without_value(graph: Graph) ->
     with graph.device(W0), graph.control_dependencies([first]):
         last: Op = graph.create("NoOp")
     expected = nodes_of(graph)
-    placed = place(expected, DEVICES, DEVICES[0].task)
+    placed = place_nodes(expected, DEVICES, DEVICES[0].task)
 
     parts = partition(prune(expected, [], [last.name], []), placed, [], [])
 

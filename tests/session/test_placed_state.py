@@ -25,7 +25,7 @@ from kit.graph.ops.math.cast import cast
 from kit.graph.ops.state.source import constant
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
-from kit.session.master.devices import Device, place
+from kit.session.master.devices import Device, place_nodes
 from kit.session.master.partition import DONE
 from kit.session.master.plan import RunSignature, make_plan
 from kit.task import Task
@@ -405,7 +405,7 @@ def test_readers_that_wait_for_the_same_get_one_transfer(graph: Graph) -> None:
 
     plan = make_plan(
         expected,
-        place(expected, devices, devices[0].task),
+        place_nodes(expected, devices, devices[0].task),
         RunSignature((), fetches, ()),
     )
 

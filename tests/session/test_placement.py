@@ -11,7 +11,7 @@ from kit.graph.node import node_of
 from kit.graph.op import Op
 from kit.graph.ops.state.source import constant, identity
 from kit.graph.variable import Variable
-from kit.session.master.devices import Device, place
+from kit.session.master.devices import Device, place_nodes
 from kit.task import Task
 from tests.cases import for_each
 from tests.session.scene import PS, W0, W1, value, variable
@@ -28,7 +28,7 @@ DEVICES = [
 
 def places(graph: Graph, *, soft: bool = False) -> dict[str, str]:
     expected = {op.name: node_of(op) for op in graph.ops}
-    result = place(expected, DEVICES, TARGET, soft=soft)
+    result = place_nodes(expected, DEVICES, TARGET, soft=soft)
     return {name: device.name for name, device in result.items()}
 
 

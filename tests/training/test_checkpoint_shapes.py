@@ -17,7 +17,7 @@ from kit.exchange import layout
 from kit.exchange.layout import Range, Spec, lay_out, tensors_of
 from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.training.core import snapshot
 from kit.training.core.axes import ranges_of, writers_of
@@ -67,7 +67,7 @@ def random_bits(specs: tuple[Spec, ...], seed: int) -> dict[str, Any]:
 
 def owners_of(shape: Shape, memory: Memory) -> tuple[Owned, ...]:
     numbers = tuple(range(shape.ps + shape.workers))
-    shards = place(memory.layout, shape.ps)
+    shards = shards_of(memory.layout, shape.ps)
     group = Group(numbers[: shape.ps], numbers[shape.ps :], shards)
     return by_name(shape.topology).owners(memory.layout, group)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import Group
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name, registered
 from tests.cases import for_each
 from tests.widgets.boxes import overlap
@@ -202,7 +202,7 @@ def test_a_label_touches_no_task_no_arrow_and_no_other_label(
     names = [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
     picture = layout(names, topology, height=440)
     parts = lay_out([Spec("w", (6000,), "float32")], worker)
-    group = Group(tuple(range(ps)), tuple(range(ps, ps + worker)), place(parts, ps))
+    group = Group(tuple(range(ps)), tuple(range(ps, ps + worker)), shards_of(parts, ps))
     pairs = {frozenset(key[:2]) for key in by_name(topology).traffic(parts, group)}
     links = tuple(((a, b), (b, a)) for a, b in map(sorted, sorted(pairs, key=sorted)))
 

@@ -16,7 +16,7 @@ from kit.errors import InvalidArgumentError
 from kit.exchange.layout import TRAINED, Layout, Spec, lay_out
 from kit.exchange.plan import Group
 from kit.exchange.ports.memory import Array
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import Topology, by_name, per_member
 from kit.groups.replay import ReplayedCall
 
@@ -65,7 +65,7 @@ def setting(
     )
     layout = lay_out([Spec("gradient", own[0].shape, str(own[0].dtype))], n_workers)
     workers = tuple(range(n_ps, n_ps + n_workers))
-    group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+    group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
     names = [f"ps:{i}" for i in range(n_ps)]
     names += [f"worker:{i}" for i in range(n_workers)]
     return Setting(topology_known, layout, group, tuple(names), tuple(own))

@@ -186,7 +186,7 @@ class WatchedGroup:
             )
             call = replayed(
                 *(number, trace.names, plain[0].what, plain[0].options),
-                [item.given for item in plain],
+                [item.value for item in plain],
                 row.words if row is not None else "",
                 self._hosts,
             )
@@ -200,7 +200,7 @@ class _Kept(NamedTuple):
 
     what: str
     options: dict[str, Any]
-    given: GivenValue
+    value: GivenValue
 
 
 def _kept_in(status: dict[str, Any], blob: bytes) -> dict[tuple[int, int], _Kept]:

@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from kit.cluster.dask_workers import plugin
 from kit.cluster.dask_workers.workers import DaskWorker, DaskWorkers
-from kit.cluster.loop import together
+from kit.cluster.loop import gather
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.forks import HOST_ENGINE
 from kit.cluster.processes.launched_hosts import FarHost, LaunchedHosts, host_options
@@ -53,7 +53,7 @@ class DaskHosts(LaunchedHosts):
         self._connection = json.dumps(await self._engines.connection("engine"))
         self._order = [worker.address for worker in places]
         begins = [self._begin(worker, slots) for worker, slots in places.items()]
-        await together(begins)
+        await gather(begins)
         self._watcher = asyncio.create_task(self._watch())
         self._asker = asyncio.create_task(self._ask_dask())
 
@@ -153,7 +153,7 @@ class DaskHosts(LaunchedHosts):
         if not host.is_lost:
             await super().end(index, process)
             return
-        while ended := {host.engine, index} & engines.known:
+        while ended := {host.engine, index} & engines.connected:
             for engine in ended:
                 engines.unregister(engine)  # its nanny would, but it was killed too
             await asyncio.sleep(_CHECK_S)
@@ -197,7 +197,7 @@ class DaskHosts(LaunchedHosts):
         while True:
             await self._engines.learn()
             met = {host.engine for host in self._hosts}
-            for engine in sorted(self._engines.known - met):
+            for engine in sorted(self._engines.connected - met):
                 if engine >= HOST_ENGINE:
                     await self._meet(engine)
             for host in self._hosts:

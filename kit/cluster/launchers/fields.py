@@ -16,10 +16,10 @@ from kit.cluster.launchers.launcher import Launcher
 COMMON = frozenset(field.name for field in dataclasses.fields(Launcher))
 
 
-def known() -> dict[str, type[Launcher]]:
+def classes() -> dict[str, type[Launcher]]:
     """Return the launchers by the names that a `%%cluster` line uses.
 
-    >>> known()["ssh"].__name__
+    >>> classes()["ssh"].__name__
     'SSH'
     """
     classes = [

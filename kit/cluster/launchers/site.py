@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.cluster.launchers.dask_queues import refuse_queue
-from kit.cluster.launchers.fields import fields, known, nearest
+from kit.cluster.launchers.fields import classes, fields, nearest
 from kit.cluster.launchers.forms import Form
 from kit.cluster.launchers.launcher import Launcher
 from kit.errors import InvalidArgumentError, NotFoundError
@@ -60,12 +60,12 @@ def from_site(name: str, **options: Any) -> Launcher:
         launcher = kit.launchers.from_site("slurm", time="24:00:00")
         cluster = kit.Cluster(ps=1, worker=8, launcher=launcher)
     """
-    kind = known().get(name)
+    kind = classes().get(name)
     if kind is None:
         refuse_queue(name)
         raise InvalidArgumentError(
-            f"no launcher is called {name!r}.{nearest(name, list(known()))} There are: "
-            f"{', '.join(known())}."
+            f"no launcher is called {name!r}.{nearest(name, list(classes()))} "
+            f"There are: {', '.join(classes())}."
         )
     values = launcher_defaults(name) | options
     try:
@@ -88,7 +88,7 @@ def launcher_for(asked: Launcher | str | None) -> Launcher | None:
         return asked
     raise InvalidArgumentError(
         f"launcher={asked!r} is not one of kit.launchers, nor the name of one: "
-        f"{', '.join(known())}."
+        f"{', '.join(classes())}."
     )
 
 
@@ -114,13 +114,13 @@ def launcher_defaults(
     except (ValueError, OSError) as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error}.") from error
     for table in tables:
-        if table not in known():
+        if table not in classes():
             refuse_queue(table)
             raise InvalidArgumentError(
                 f"{path}: no launcher is called [{table}]."
-                f"{nearest(table, list(known()))} There are: {', '.join(known())}."
+                f"{nearest(table, list(classes()))} There are: {', '.join(classes())}."
             )
-    return _checked(f"{path}: [{name}]", tables.get(name, {}), fields(known()[name]))
+    return _checked(f"{path}: [{name}]", tables.get(name, {}), fields(classes()[name]))
 
 
 def site_file(environ: Mapping[str, str] = os.environ) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from kit.cluster.launchers.launcher import CONNECT_S, Launcher, quiet, run
-from kit.cluster.loop import together
+from kit.cluster.loop import gather
 from kit.errors import InvalidArgumentError, StartFailed, UnavailableError
 from kit.wire.sockets import address_towards
 
@@ -140,7 +140,7 @@ class SSH(Launcher):
         Raises `StartFailed` with the host, and the error of ssh or of its Python.
         """
         needed = list(self.hosts)[: self.n_processes(n_tasks)]
-        answers = await together(map(self._check_host, needed))
+        answers = await gather(map(self._check_host, needed))
         problems = [problem for problem in answers if problem]
         if problems:
             raise StartFailed("\n".join(problems))

@@ -205,16 +205,16 @@ class Engines:
         and before the subscription takes effect, some milliseconds later, are lost:
         with 16 engines, in half of all starts.
         """
-        client, engines_before = self._client, self.known
+        client, engines_before = self._client, self.connected
         answer = client._send(client._query_stream, "connection_request")
-        while not answer.done() and self.known == engines_before:
+        while not answer.done() and self.connected == engines_before:
             await asyncio.sleep(_POLL_S)
         if answer.done():
             # In the client's thread, which handles the published ones.
             engines = answer.result()["content"]["engines"]
             client._io_loop.add_callback(client._update_engines, engines)
         pause_until = time.monotonic() + _ASK_AGAIN_S
-        while self.known == engines_before and time.monotonic() < pause_until:
+        while self.connected == engines_before and time.monotonic() < pause_until:
             await asyncio.sleep(_POLL_S)
 
     def submit(self, index: int, payload: bytes) -> Future[bytes]:
@@ -234,10 +234,10 @@ class Engines:
     @property
     def registered(self) -> frozenset[int]:
         """The engines of tasks that the controller knows now."""
-        return frozenset(engine for engine in self.known if engine < HOST_ENGINE)
+        return frozenset(engine for engine in self.connected if engine < HOST_ENGINE)
 
     @property
-    def known(self) -> frozenset[int]:
+    def connected(self) -> frozenset[int]:
         """The engines that the controller knows now, those of hosts among them."""
         return frozenset() if self._client is None else frozenset(self._client.ids)
 

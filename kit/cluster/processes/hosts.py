@@ -23,7 +23,7 @@ from typing import Any
 from traitlets.config import Config
 
 from kit import machine
-from kit.cluster.loop import in_thread, to_the_end, together
+from kit.cluster.loop import gather, in_thread, to_the_end
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
 from kit.cluster.processes.forks import ForkOrders, log_file
@@ -217,7 +217,7 @@ class Hosts(ABC):
 
     async def _fork_first(self, hosts: Iterable[Host]) -> dict[int, Any]:
         try:
-            forked = await together(self._fork(host, host.tasks) for host in hosts)
+            forked = await gather(self._fork(host, host.tasks) for host in hosts)
         except ResourceExhaustedError as error:
             raise StartFailed(f"{error.task} did not start: {error.message}") from error
         return {index: process for each in forked for index, process in each.items()}

@@ -18,7 +18,7 @@ from ipyparallel.cluster.launcher import (
 )
 
 from kit.cluster.launchers import LAUNCH_LOG
-from kit.cluster.loop import together
+from kit.cluster.loop import gather
 from kit.cluster.runtime import tail_of
 from kit.errors import StartFailed
 
@@ -91,7 +91,7 @@ class SSHHostsLauncher(SSHEngineSetLauncher):  # type: ignore[misc]  # untyped b
             self._start_one(host, traits)
             for host, traits in list(self.engines.items())[:n]
         ]
-        await together(starts)
+        await gather(starts)
         self.notify_start(list(self.launchers))
         return list(self.launchers)
 

@@ -26,7 +26,7 @@ from kit.arithmetic import DISABLED, KERNEL, differences
 from kit.cluster.cells import remote
 from kit.cluster.cells.calls import follow
 from kit.cluster.launchers import LAUNCH_LOG, Launcher
-from kit.cluster.loop import in_thread, together
+from kit.cluster.loop import gather, in_thread
 from kit.cluster.memory import check_descriptors
 from kit.cluster.processes import host_calls
 from kit.cluster.processes.engines import Engines
@@ -337,7 +337,7 @@ class LaunchedHosts(Hosts):
         names = self._engines.names
         while sum(host.facts.slots for host in self._hosts) < len(names):
             await self._engines.learn()
-            for engine in sorted(self._engines.known):
+            for engine in sorted(self._engines.connected):
                 if engine not in [host.engine for host in self._hosts]:
                     await self._meet(engine)
             await self._check_launched()
@@ -448,7 +448,7 @@ class LaunchedHosts(Hosts):
             host.ask(host_calls.unreachable, list(targets), _ANSWER_S / 2)
             for host in self._used
         ]
-        for host, failed in zip(self._used, await together(tries), strict=True):
+        for host, failed in zip(self._used, await gather(tries), strict=True):
             for address, reason in failed.items():
                 raise UnavailableError(
                     f"{host.name} ({host.address}) cannot connect to "
@@ -467,7 +467,7 @@ class LaunchedHosts(Hosts):
         launched = LogBound((self._engines.folder / LAUNCH_LOG).parent)
         while True:
             await asyncio.sleep(_CHECK_S)
-            engines_now = self._engines.known
+            engines_now = self._engines.connected
             for host in self._hosts:
                 host.is_lost = self._has_lost(host, engines_now)
             watched = frozenset(i for host in self._hosts for i in host.watched)
@@ -491,14 +491,14 @@ class LaunchedHosts(Hosts):
         """End all that runs on the hosts, and wait until they have left."""
         # Including hosts that have registered but were not surveyed, or were refused.
         engines = self._engines
-        for engine in engines.known - engines.registered:
+        for engine in engines.connected - engines.registered:
             engines.submit(engine, remote.pack(host_calls.stop_host, [], {}))
         # No order reaches the others, such as those of a launch that failed elsewhere.
         ends = [asyncio.to_thread(launcher.end) for launcher in self._unmet.values()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await asyncio.gather(*ends, return_exceptions=True)
-                while engines.known:
+                while engines.connected:
                     await asyncio.sleep(_CHECK_S)
 
     async def forget(self) -> None:

@@ -167,7 +167,7 @@ class Processes:
         self._watched: set[int] = set()
 
     @property
-    def known(self) -> frozenset[Process]:
+    def members(self) -> frozenset[Process]:
         """The processes that belonged to the cluster when it was last refreshed."""
         return frozenset(self._known)
 

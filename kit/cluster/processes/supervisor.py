@@ -110,7 +110,7 @@ class Supervisor:
     @property
     def processes(self) -> frozenset[reaper.Process]:
         """Every recorded process, without the reaper."""
-        return self._processes.known
+        return self._processes.members
 
     def used_mib(self) -> dict[Task, float]:
         """Return the memory of each running task; some 2 ms for each on this host."""

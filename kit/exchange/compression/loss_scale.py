@@ -140,7 +140,7 @@ class LossScale(Compressor):
         state[_SCALE] = np.array(scale * 2 if grows else scale)
         state[_IN_A_ROW] = np.array(0 if grows else in_a_row + 1)
         return Exchanged(
-            {name: totals[name].astype(one.dtype) * one for name, one in unit.items()}
+            {name: totals[name].astype(x.dtype) * x for name, x in unit.items()}
         )
 
 

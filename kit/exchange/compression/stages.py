@@ -30,7 +30,7 @@ from kit.exchange.plan import (
     Send,
 )
 from kit.exchange.ports.memory import Array
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import Topology, Traffic
 
 StageSpecs = tuple[tuple[Spec, ...], ...]  # the arrays of each stage
@@ -96,7 +96,7 @@ def stages_of(layout: Layout, group: Group, placement: str) -> tuple[Stage, ...]
     return tuple(
         Stage(stage, Group(group.ps, group.workers, shards, group.hosts))
         for stage in layout.stages
-        for shards in [place(stage, len(group.ps), placement)]
+        for shards in [shards_of(stage, len(group.ps), placement)]
     )
 
 

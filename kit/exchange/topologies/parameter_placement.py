@@ -18,7 +18,7 @@ _UNITS_A_SERVER = 64
 Shards = tuple[tuple[Range, ...], ...]
 
 
-def place(layout: Layout, n_ps: int, strategy: str = "round_robin") -> Shards:
+def shards_of(layout: Layout, n_ps: int, strategy: str = "round_robin") -> Shards:
     """Return the byte ranges of each of `n_ps` parameter servers.
 
     "round_robin" deals the units out in turn, "greedy" gives each to the server that

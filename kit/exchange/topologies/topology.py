@@ -30,7 +30,7 @@ from kit.exchange.topologies.counting import (
     counted_traffic,
 )
 from kit.exchange.topologies.counting import Traffic as Traffic
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 
 # The ranks whose shares are added from left to right; a tuple among them is a sum that
 # is added first, as if it stood in brackets.
@@ -205,7 +205,7 @@ class Topology(ABC):
         layout = lay_out(specs, n, -(-n_bytes // n_buckets))
         n_ps = n_ps if self.needs_ps else 0
         workers = tuple(range(n_ps, n_ps + n))
-        group = Group(tuple(range(n_ps)), workers, place(layout, n_ps))
+        group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
         return counted_loads(self.plans(layout, group), group)
 
     def cost_in_words(self, n: int) -> str:
@@ -370,7 +370,7 @@ def is_served(topology: Topology, layout: Layout, group: Group) -> bool:
 
     >>> from kit.exchange.topologies import ps, ring
     >>> layout = lay_out([Spec("w", (8,), "float32")], n_workers=2)
-    >>> group = Group((0,), (1, 2), place(layout, 1))
+    >>> group = Group((0,), (1, 2), shards_of(layout, 1))
     >>> [is_served(one, layout, group) for one in (ps.ParameterServer(), ring.Ring())]
     [True, False]
     """

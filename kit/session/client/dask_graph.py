@@ -60,7 +60,7 @@ class SessionRun:
         """Return the value of the first tensor."""
         return run_once(self.session, self.tensors[0])
 
-    def together(self, *_: Any) -> list[Any]:
+    def run_all(self, *_: Any) -> list[Any]:
         """Return the values of all tensors."""
         return list(run_once(self.session, list(self.tensors)))
 
@@ -84,7 +84,7 @@ class DistributedRefusal:
             f"dask.compute(..., scheduler='threads')."
         )
 
-    together = __call__
+    run_all = __call__
 
 
 class OpName:
@@ -197,7 +197,7 @@ def _merged(tasks: dict[Any, Any]) -> dict[Any, Any]:
     for (session, _graph), group in groups.items():
         run = SessionRun(session, [item for _, item in group])
         name = f"session-run-{uuid.uuid4().hex}"
-        kept[name] = (run.together,)
+        kept[name] = (run.run_all,)
         kept |= {key: (getitem, name, i) for i, (key, _) in enumerate(group)}
     return kept
 

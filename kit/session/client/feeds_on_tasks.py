@@ -155,7 +155,7 @@ def forget(session: str) -> None:
         held.pop(session, None)
 
 
-def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
+def split_feeds(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
     """Return the arrays of a run's feeds, and plain data about the rest."""
     late = {
         str(i): feed.to_plain()
@@ -167,8 +167,8 @@ def apart(feeds: Sequence[Any]) -> tuple[Sequence[Array], dict[str, Any]]:
     return [feed for feed in feeds if type(feed) is not LazyFeed], {_KEY: late}
 
 
-def together(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
-    """Return the feeds that `apart` took apart.
+def join_feeds(arrays: list[Array], meta: Mapping[str, Any]) -> list[Any]:
+    """Return the feeds that `split_feeds` took apart.
 
     Raises `InvalidArgumentError` for what it does not write.
     """

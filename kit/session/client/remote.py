@@ -22,7 +22,7 @@ from kit.graph.ops.state.function import function_of
 from kit.graph.subgraph import tokens_in
 from kit.session.client.cancelling import CLOSED, Cancellation, current_cancellation
 from kit.session.client.connection import Connection
-from kit.session.client.feeds_on_tasks import LazyFeeds, apart
+from kit.session.client.feeds_on_tasks import LazyFeeds, split_feeds
 from kit.session.client.options import SessionOptions
 from kit.session.master.devices import Device
 from kit.session.master.plan import RunSignature
@@ -85,7 +85,7 @@ class Remote(Connection):
         self, plan: int, feeds: Sequence[Array], deadline_s: float, traced: bool
     ) -> tuple[list[Any], Records | None]:
         """See `Connection`."""
-        arrays, meta = apart(feeds)
+        arrays, meta = split_feeds(feeds)
         if traced:
             meta = {**meta, "traced": True}
 

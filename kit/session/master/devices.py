@@ -75,7 +75,7 @@ class Device:
         )
 
 
-def place(
+def place_nodes(
     nodes: Mapping[str, Node],
     devices: Sequence[Device],
     target: Task,

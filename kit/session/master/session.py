@@ -94,7 +94,7 @@ from kit.graph.table import lookup
 from kit.session.client.cancelling import CLOSED, current_cancellation
 from kit.session.client.options import SessionOptions
 from kit.session.master.cluster_tasks import ClusterTasks, Known
-from kit.session.master.devices import Device, place
+from kit.session.master.devices import Device, place_nodes
 from kit.session.master.partition import Segment
 from kit.session.master.plan import RunPlan, RunSignature, make_plan
 from kit.session.master.step_coordinator import StepCoordinator, feeds_by_task
@@ -346,7 +346,7 @@ class MasterSession:
                 for device in devices_of
             ]
             refused: dict[str, KitError] = {}
-            self._placed = place(
+            self._placed = place_nodes(
                 self._nodes,
                 devices,
                 self._worker.task,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from kit.errors import CancelledError, KitError, LinkLost, PeerLost, UnavailableError
 from kit.graph.dtypes import Array
-from kit.session.client.feeds_on_tasks import apart
+from kit.session.client.feeds_on_tasks import split_feeds
 from kit.session.master.partition import TensorMove
 from kit.session.transport.channel import GRACE_S, Channel
 from kit.session.transport.message import Act, begin_lending, send
@@ -45,7 +45,7 @@ class StepCoordinator(Ways):
             # Held before it is watched: an abort in between must close it, too.
             step.hold(link)
             self._worker.watch.during(link, partial(self._ended, step, task, channel))
-            arrays, late = apart(feeds[task])
+            arrays, late = split_feeds(feeds[task])
             self._naming(task, begin_lending, link, arrays, step.left_s)
             tell = partial(
                 send,

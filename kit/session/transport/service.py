@@ -42,7 +42,7 @@ from kit.message_fields import (
     text,
     whole,
 )
-from kit.session.client.feeds_on_tasks import together
+from kit.session.client.feeds_on_tasks import join_feeds
 from kit.session.client.options import SessionCluster, SessionOptions
 from kit.session.master.cluster_tasks import ClusterTasks
 from kit.session.master.master import Master
@@ -299,7 +299,7 @@ class Service:
         session = self._master.session(message.step)
         arrays, records = session.run(
             message.number,
-            together(message.arrays, message.meta),
+            join_feeds(message.arrays, message.meta),
             message.limit_s,
             traced="traced" in message.meta,
             client=link,
@@ -322,7 +322,7 @@ class Service:
         gone = CancelledError(f"{link.peer} ended this run.")
         worker.watch.during(link, partial(worker.abort, step, gone))
         try:
-            feeds = together(message.arrays, message.meta)
+            feeds = join_feeds(message.arrays, message.meta)
             arrays = worker.run(message.number, step, feeds)
         finally:
             worker.watch.forget(link)

@@ -258,25 +258,25 @@ def _interleave(run: _Pass, stage: Any) -> Iterator[Element]:
         raise InvalidArgumentError("cycle_length and block_length must be > 0.")
     elements, is_over = run.stream(stage["of"]), False
     streams: list[Iterator[Element] | None] = [None] * n_open
-    place = n_taken = 0
+    index = n_taken = 0
 
     def draw() -> Element:
-        nonlocal place, n_taken, is_over
+        nonlocal index, n_taken, is_over
         while not is_over or any(streams):
-            stream = streams[place]
+            stream = streams[index]
             try:
                 if stream is None:
                     if not is_over:
-                        streams[place] = run.inner(stage, next(elements))
+                        streams[index] = run.inner(stage, next(elements))
                         continue
                 elif n_taken < block:
                     n_taken += 1
                     return next(stream)
             except StopIteration:
-                is_over, streams[place] = is_over or stream is None, None
+                is_over, streams[index] = is_over or stream is None, None
                 if stream is None:
                     continue
-            place, n_taken = (place + 1) % n_open, 0
+            index, n_taken = (index + 1) % n_open, 0
         raise StopIteration
 
     return _Drawn(draw)

@@ -42,7 +42,7 @@ from kit.exchange.topologies.counting import (
     counted_messages,
     counted_traffic,
 )
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import (
     Topology,
     is_served,
@@ -208,7 +208,7 @@ def _has_carried(
 
 def _group(layout: Layout, n: int, n_ps: int, hosts: tuple[int, ...] = ()) -> Group:
     servers, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
-    return Group(servers, workers, place(layout, n_ps), hosts)
+    return Group(servers, workers, shards_of(layout, n_ps), hosts)
 
 
 def _placements(n: int, n_ps: int) -> Iterator[tuple[int, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from kit.bfloat16 import kind_of
 from kit.graph.array_protocol import ArrayProtocol
 from kit.graph.dtypes import STRING, name_of
-from kit.graph.static import is_known, known
+from kit.graph.static import is_known, known_shape
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.arithmetic import cast
 from kit.tf1.ops.reduce import reduce_max
@@ -45,7 +45,7 @@ def constant(
         wanted = tuple(TensorShape(shape).as_list())
         if verify_shape and array.shape != wanted:
             raise TypeError(f"Expected Tensor's shape: {wanted}, got {array.shape}.")
-        array = spread(array, known(wanted))
+        array = spread(array, known_shape(wanted))
     return _const(array, "Const" if name is None else name)
 
 

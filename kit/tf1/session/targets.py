@@ -25,7 +25,7 @@ from kit.graph.op import Op
 from kit.server import target as remote
 from kit.session.client.options import SessionCluster
 from kit.session.client.session import Session
-from kit.session.master.devices import Device, place
+from kit.session.master.devices import Device, place_nodes
 from kit.session.master.plan import RunSignature
 from kit.settings import current
 from kit.task import Task
@@ -178,4 +178,4 @@ def placed_all(
         config.allow_soft_placement,
         None if whole else dict[str, KitError](),
     )
-    return place(nodes, devices, devices[0].task, soft=soft, refused=refused)
+    return place_nodes(nodes, devices, devices[0].task, soft=soft, refused=refused)

@@ -24,7 +24,7 @@ from kit.exchange.compression.compressor import Compressor
 from kit.exchange.compression.stages import StageSpecs
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
 from kit.exchange.plan import Group, Owned, Plan, by_host
-from kit.exchange.topologies.parameter_placement import place
+from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import Topology, Traffic, by_name
 from kit.features import load
 from kit.message_fields import (
@@ -248,7 +248,7 @@ class Job:
     @cached_property
     def group(self) -> Group:
         """Who takes part, and what each parameter server holds."""
-        shards = place(self.layout, len(self.ps), self.placement)
+        shards = shards_of(self.layout, len(self.ps), self.placement)
         names = list(dict.fromkeys(self.hosts))
         hosts = tuple(names.index(name) for name in self.hosts)
         return Group(self.ps, self.workers, shards, hosts)

@@ -26,7 +26,7 @@ from kit.graph.graph import Graph
 from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.array.fill import fill, full_like
 from kit.graph.ops.state import state
-from kit.graph.static import is_known, known
+from kit.graph.static import is_known, known_shape
 from kit.graph.variable import Variable
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Minimizer:
                 static = variable.ref.static
                 value = np.asarray(slot.initial, static.dtype)
                 if is_known(static.shape):
-                    initial = fill(known(static.shape), value)
+                    initial = fill(known_shape(static.shape), value)
                 else:
                     initial = full_like(variable.initial_value, value)
                 name = f"{variable.op.name}/{self.title}"

@@ -47,8 +47,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     old = [axis_of(axis, rank) for axis in axes(source) or ()]
     new = [axis_of(axis, rank) for axis in axes(destination) or ()]
     order = [i for i in range(rank) if i not in old]
-    for target, one in sorted(zip(new, old, strict=True)):
-        order.insert(target, one)
+    for target, axis in sorted(zip(new, old, strict=True)):
+        order.insert(target, axis)
     return transpose(x, order)
 
 

@@ -211,9 +211,9 @@ def _check_kind(name: str, values: Array, dtype: DType) -> None:
 def _sparse(rows: Any, name: str, dtype: DType, *, is_single: bool) -> Any:
     """Return indices, values and shape of what may be of any length."""
     lists = [row.get(name, ()) for row in rows]
-    for one in lists:
-        if len(one):
-            _check_kind(name, one, dtype)
+    for row in lists:
+        if len(row):
+            _check_kind(name, row, dtype)
     where = [(i, j) for i, row in enumerate(lists) for j in range(len(row))]
     indices = np.array(where, _INT64).reshape(-1, 2)
     longest = max(map(len, lists), default=0)

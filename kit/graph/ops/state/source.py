@@ -13,7 +13,7 @@ from kit.graph.convert import make, make_op, tensor
 from kit.graph.default import default_graph
 from kit.graph.dtypes import Array, dtype_of, to_array
 from kit.graph.op import Op, Tensor
-from kit.graph.static import Shape, Static, as_shape, known, merge
+from kit.graph.static import Shape, Static, as_shape, known_shape, merge
 from kit.graph.table import Attrs, enter, infer_fixed
 
 # Values of larger constants do not help shape rules, and would be stored twice.
@@ -52,7 +52,7 @@ def constant(
     """
     array = to_array(value, None if dtype is None else dtype_of(dtype))
     if shape is not None:
-        wanted = known(as_shape(shape))
+        wanted = known_shape(as_shape(shape))
         if array.size != 1 and array.size != int(np.prod(wanted)):
             raise ValueError(
                 f"{array.size} values do not fill the shape {list(wanted)}; give one "

@@ -18,7 +18,7 @@ from kit.graph.graph import Graph
 from kit.graph.node import Edge, Node, node_of, to_plain
 from kit.graph.op import IndexedSlices, Op, Tensor
 from kit.graph.ops.state.function import function_of
-from kit.graph.static import agrees, known, text
+from kit.graph.static import agrees, known_shape, text
 from kit.graph.subgraph import tokens_in
 from kit.graph.table import lookup
 from kit.session.client.session import Session
@@ -207,7 +207,7 @@ def _goal(learned: _Learned) -> Goal:
     op: Op = learned.variable.op
     static = learned.variable.ref.static
     n_bytes = static.dtype.itemsize
-    for size in known(static.shape):
+    for size in known_shape(static.shape):
         n_bytes *= size
     return Goal(op.name, _edge(learned.variable.ref), _edge(learned.gradient), n_bytes)
 
