@@ -7,6 +7,7 @@ as with cupy. The same on a real GPU is in `tests/gpu/test_training.py`.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ from kit.errors import FailedPreconditionError, GradientMismatch, NotFinite
 from kit.exchange.ports.shared_port import SharedPort
 from kit.testing.task_process import until
 from tests.cases import for_each
-from tests.strict_arrays import StrictGpu, strict
+from tests.strict_arrays import HANDLES, StrictArray, StrictGpu, strict
 from tests.training.paced import settled
 from tests.training.pretended_gpus import pretended_gpus
 from tests.training.toy import (
@@ -188,6 +189,50 @@ def test_what_need_not_travel_stays_there_from_step_to_step(
         counts.append(sum(copies))
 
     assert counts[0] == counts[1] > 0
+
+
+def test_memory_of_the_gpu_goes_back_when_the_training_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, plain = list[weakref.ref[Any]](), StrictGpu.empty
+
+    def empty(gpu: StrictGpu, n_bytes: int) -> StrictArray:
+        array = plain(gpu, n_bytes)
+        made.append(weakref.ref(array._data))
+        return array
+
+    monkeypatch.setattr(StrictGpu, "empty", empty)
+    with quick_cluster(0, 2) as cluster:
+        run = begin(cluster, topology="ring", optimizer="adam").wait(20)
+        HANDLES.clear()
+
+        until(lambda: all(memory() is None for memory in made), 10)
+        assert same_bits(run.params, replayed(7, 2, kit.Adam()))
+    assert made != []
+
+
+def test_at_a_boundary_nobody_has_the_memory_of_another_open(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, plain = list[StrictArray](), StrictGpu.open
+
+    def open_(gpu: StrictGpu, handle: bytes, n_bytes: int) -> StrictArray:
+        opened.append(plain(gpu, handle, n_bytes))
+        return opened[-1]
+
+    monkeypatch.setattr(StrictGpu, "open", open_)
+    with quick_cluster(0, 2) as cluster:
+        run = begin(cluster, topology="ring", steps=10**6)
+        until(lambda: run.step > 0, 20)
+        run.pause()
+        settled(run)
+
+        assert [array for array in opened if hasattr(array, "_data")] == []
+        run.advance(3)
+        run.stop()
+        run.wait(20)
+    is_open = request.node.callspec.params["gpus"] == OPEN
+    assert bool(opened) == is_open
 
 
 def test_topologies_can_be_switched_and_slots_move_with_their_owners() -> None:

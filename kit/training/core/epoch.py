@@ -142,13 +142,19 @@ class EpochRunner:
             self._part = part_of(PartRole(*about, beside=place.may_overlap))
         with place.at_work(context):
             self._part.run(step)
+        if not place.stays_bound:
+            self._end_part()
 
     def close(self) -> None:
         """End what the steps started."""
+        self._end_part()
+        if self._context.workplace.leave() and self._worker is not None:
+            self._worker.forget()
+
+    def _end_part(self) -> None:
         if self._part is not None:
             self._part.close()
             self._part = None
-        self._context.workplace.leave()
 
     def _overwrites(self) -> bool:
         """Whether two regions are enough: the next parameters where the gradients were.

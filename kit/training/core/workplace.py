@@ -33,10 +33,11 @@ class Workplace:
         held: where the parameters of the last committed step are, and the slots.
         binder: looks up for the operations of a plan what they use of `memory`.
         may_overlap: whether a thread may exchange what is ready while steps compute.
+        stays_bound: whether a plan that is bound serves until the epoch ends.
     """
 
     binder: Callable[..., Binder] = Binder
-    may_overlap = True
+    may_overlap = stays_bound = True
     memory: Memory
     held: Memory
 
@@ -48,8 +49,12 @@ class Workplace:
         """Do steps in a block; all that they need is in `memory` then."""
         return nullcontext()
 
-    def leave(self) -> None:
-        """Give up what was made for the steps of an epoch."""
+    def leave(self) -> bool:
+        """Give up what was made for the steps of an epoch.
+
+        Returns whether arrays of `memory` are to be looked up anew after that.
+        """
+        return False
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a mini-batch as a step function gets it."""

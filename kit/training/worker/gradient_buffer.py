@@ -385,6 +385,11 @@ class StepArrays:
         self._parameters: dict[int, dict[str, Array]] = {}
         self._gradients: dict[int, GradientBuffer] = {}
 
+    def forget(self) -> None:
+        """Let go of all views; they are looked up again when they are used."""
+        self._parameters.clear()
+        self._gradients.clear()
+
     def params(self) -> dict[str, Array]:
         """Return read-only views of the parameters of this step."""
         region = self.stamp.where(NOW)

@@ -390,7 +390,7 @@ class TrainingWorker:
         def scale() -> float:
             return float(scaling.scale_of(compression))
 
-        arrays = StepArrays(
+        self._arrays = arrays = StepArrays(
             *(memory, endpoint.stamp, str(task)),
             native=job.settings.native,
             may_overflow=scaling is not None,
@@ -407,6 +407,10 @@ class TrainingWorker:
             self._compute = Accumulation(compute, job.own_work.n_pieces, arrays)
         self.taken = 0  # mini-batches read at the worker's own pace
         self._measured: Measured = {}, 0
+
+    def forget(self) -> None:
+        """Look up anew where steps read and write; the memory is another then."""
+        self._arrays.forget()
 
     def measured(self) -> Measured:
         """Return what the last step gave besides its loss, and its examples."""

@@ -76,14 +76,14 @@ class GpuMemory(Memory):
     def bring(self, now: int, slots: Collection[int]) -> None:
         """Copy the parameters from the host, and what there is here of the slots."""
         self.flat(now, self.whole)
-        for region, part in self._parts:
+        for region, part in [*self._parts]:  # another thread may read meanwhile
             if region == now or region in slots:
                 new = self.host.flat(region, part)
                 self.gpu.fill(self._parts[region, part], new)
 
     def give_back(self, now: int, slots: Collection[int]) -> None:
         """Copy to the host the parameters, and what there is here of the slots."""
-        for region, part in self._parts:
+        for region, part in [*self._parts]:  # another thread may read meanwhile
             if region == now or region in slots:
                 self.gpu.read(self._parts[region, part], self.host.flat(region, part))
 
@@ -96,16 +96,20 @@ class GpuMemory(Memory):
         if (at := pages.ctypes.data) not in self._pinned:
             self._pinned[at] = pages, self.gpu.pin(pages)
 
-    def leave(self) -> None:
-        """Forget slots, neighbours and pinned regions; memory that is free goes back.
-
-        A slot's memory is free once no operation uses it any more.
-        """
-        for key in [key for key in self._parts if SLOT <= key[0] < SPARE]:
-            del self._parts[key]
+    def close(self) -> None:
+        """Close the memory of neighbours."""
         for arrays in self.opened.values():
             self.gpu.close(arrays)
         self.opened = _NOBODY
+
+    def leave(self, *, everything: bool) -> None:
+        """Forget neighbours and pinned regions, and the regions here: `everything`.
+
+        Their memory is free once nobody has an array of them.
+        """
+        self.close()
+        if everything:
+            self._parts.clear()
         for _, undo in self._pinned.values():
             undo()
         self._pinned.clear()

@@ -34,9 +34,10 @@ class StepsOnGpu(Workplace):
         """See `Workplace`."""
         return self._gpu.entered()
 
-    def leave(self) -> None:
+    def leave(self) -> bool:
         """See `Workplace`."""
         self._gpu.free()
+        return False
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """See `Workplace`."""

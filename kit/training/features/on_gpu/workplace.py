@@ -28,11 +28,11 @@ class GpuWorkplace(Workplace):
 
     binder = GpuBinder
     may_overlap = False  # all work goes into one stream, in one order
+    stays_bound = False  # to neighbours' memory, which is closed at each boundary
     memory: GpuMemory
 
     def __init__(self, context: MemberContext, gpu: Gpu) -> None:
         super().__init__(context)
-        self._has_met = False  # its neighbours of this epoch
         self._gpu, self.memory = gpu, GpuMemory(gpu, context.memory)
 
     @contextmanager
@@ -44,18 +44,20 @@ class GpuWorkplace(Workplace):
             memory.own(item.range for item in mine)
             memory.bring(context.now, slots)
             self.held = memory
-            if not self._has_met:
-                memory.opened = Neighbours(context, memory).meet()
-                self._has_met = True
+            memory.opened = Neighbours(context, memory).meet()
             yield
             # After a failure they stay: the host has those of the last boundary.
             memory.give_back(context.now, slots)
             self.held = context.memory
+            # Before the boundary, where all meet: memory that another process has
+            # opened must not be freed.
+            memory.close()
 
-    def leave(self) -> None:
-        """See `Workplace`."""
-        self._has_met = False
-        self.memory.leave()
+    def leave(self) -> bool:
+        """See `Workplace`: the memory goes back, but for what the host lacks."""
+        is_home = self.held is not self.memory
+        self.memory.leave(everything=is_home)
+        return is_home
 
     def take_in(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
         """See `Workplace`: arrays of numbers come to the GPU."""
