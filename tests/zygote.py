@@ -68,16 +68,13 @@ PRELOADED = (
     "kit.server.engine",
 )
 # What a process reads of its environment when it starts or imports.
-READ_EARLY = ("PYTHON", "KIT_", "OPENBLAS_", "NPY_", "LC_", "LANG", "LD_")
+READ_EARLY = ("PYTHON", "KIT_SYSTEM", "OPENBLAS_", "NPY_", "LC_", "LANG", "LD_")
 BLAS_THREADS = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
 )  # the first that is set counts
 UNBUFFERED = "PYTHONUNBUFFERED"
-READ_LATER = (
-    *("PYTHONPATH", UNBUFFERED, "KIT_LESSONS", "KIT_REQUIRE_HOSTS"),
-    *BLAS_THREADS,
-)
+READ_LATER = ("PYTHONPATH", UNBUFFERED, *BLAS_THREADS)
 # What BLAS and numpy read when they were imported, which decides their last bits.
 KERNELS = {
     name: os.environ.get(name)

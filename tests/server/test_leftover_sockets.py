@@ -25,6 +25,7 @@ from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.listening.address import TcpAddress
 from tests.server.ports import free_ports
+from tests.zygote import forking
 
 CLIENT = Task("client", 0)
 
@@ -46,7 +47,9 @@ def server_process(
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start a server in a process of its own; yields the process and the port."""
     command = [*before, sys.executable, "-c", SERVER, str(folder), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with forking():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with process:
         assert process.stdout is not None
         try:
             yield process, int(process.stdout.readline())

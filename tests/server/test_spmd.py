@@ -16,6 +16,7 @@ from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import spec_of
 from tests.server.spmd_stage import program, stage
 from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.zygote import forking
 
 SGD = kit.GradientDescent()
 
@@ -131,7 +132,8 @@ def test_real_processes_find_each_other_and_train(tmp_path: Path) -> None:
         )
 
     tasks = [("worker", 1), ("ps", 0), ("worker", 0), ("ps", 1)]
-    processes = {task: start(*task) for task in tasks}
+    with forking():
+        processes = {task: start(*task) for task in tasks}
     try:
         printed = [
             processes["worker", index].communicate(timeout=40)[0] for index in (0, 1)
