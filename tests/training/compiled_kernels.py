@@ -69,9 +69,10 @@ class CompiledKernel:
 
 
 def _built(source: str) -> Any:
-    folder = Path(tempfile.mkdtemp(prefix="kit-kernel-"))
-    (folder / "kernel.c").write_text(source)
-    flags = ["-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
-    files = [str(folder / "kernel.c"), "-o", str(folder / "kernel.so"), "-lm"]
-    subprocess.run([str(COMPILER), *flags, *files], check=True)
-    return ctypes.CDLL(str(folder / "kernel.so")).run
+    with tempfile.TemporaryDirectory(prefix="kit-kernel-") as folder:
+        text, built = Path(folder, "kernel.c"), Path(folder, "kernel.so")
+        text.write_text(source)
+        flags = ["-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
+        command = [str(COMPILER), *flags, str(text), "-o", str(built), "-lm"]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(built)).run  # it stays mapped without its file
