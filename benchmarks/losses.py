@@ -1,6 +1,7 @@
 """How long an elastic training stands still when it loses a task, and what that costs.
 
     python -m benchmarks.losses [--quick] [--json FILE] [--model NAME ...] [--kills N]
+        [--turns N]
 
 A server and three workers in separate processes. Tasks are killed in turn at random
 moments; each is restarted and takes part again before the next one is killed. The time
@@ -255,9 +256,13 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--model", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--kills", type=int, metavar="N", help="of each model")
+    parser.add_argument(
+        "--turns", type=int, metavar="N", help="with and without copies"
+    )
     options = parser.parse_args()
     n_kills = options.kills or (8 if options.quick else 150)
-    turns, seconds = (4, 1.0) if options.quick else (24, 2.0)
+    turns = options.turns or (4 if options.quick else 24)
+    seconds = 1.0 if options.quick else 2.0
     result = {
         name: {"kills": kills(name, n_kills), "rates": rates(name, turns, seconds)}
         for name in options.model

@@ -17,10 +17,10 @@ from tests.zygote import forking
 @pytest.mark.slow
 def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    options = ["--quick", "--model", "small", "--kills", "2", "--json", str(path)]
+    options = ["--quick", "--model", "small", "--kills", "2", "--turns", "1"]
 
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.losses", *options],
+        [sys.executable, "-m", "benchmarks.losses", *options, "--json", str(path)],
         cwd=ROOT,
         text=True,
         capture_output=True,
@@ -31,4 +31,6 @@ def test_small_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
     figures = json.loads(path.read_text("utf-8"))["figures"]["small"]
     assert [kill["task"] for kill in figures["kills"]] == ["ps:0", "worker:0"]
     assert all(kill["seconds"] > 0 for kill in figures["kills"])
-    assert all(rate > 0 for rates in figures["rates"].values() for rate in rates)
+    rates = figures["rates"]
+    assert [len(rates[kind]) for kind in ("elastic", "plain")] == [1, 1]
+    assert all(rate > 0 for turns in rates.values() for rate in turns)
