@@ -36,6 +36,7 @@ from kit.errors import (
 from kit.testing.task_process import until
 from tests.cases import for_each
 from tests.cluster.engine_training import begin, patient_step, replayed
+from tests.zygote import forking
 
 # Those of dask's cluster, which lasts as long as the module, come and go at any time.
 pytestmark = pytest.mark.lasting("descriptor", "thread", "process")
@@ -222,9 +223,11 @@ class TestReal:
         names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
         output = {name: getattr(client.security, name) for name in names}
         command = [sys.executable, "-c", NOTEBOOK, client.scheduler.address]
-        with subprocess.Popen(
-            [*command, json.dumps(output)], stdout=subprocess.PIPE, text=True
-        ) as notebook:
+        with forking():
+            notebook = subprocess.Popen(
+                [*command, json.dumps(output)], stdout=subprocess.PIPE, text=True
+            )
+        with notebook:
             assert notebook.stdout is not None
             running = [
                 psutil.Process(int(pid)) for pid in notebook.stdout.readline().split()
