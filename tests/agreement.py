@@ -20,7 +20,7 @@ class Player:
     """A member, as far as the agreement is concerned."""
 
     number: int = 0
-    place: str = "away"  # away, arrived, told, prepared, working, done, failed
+    state: str = "away"  # away, arrived, told, prepared, working, done, failed
     step: int = 0
     epochs: list[Epoch] = field(default_factory=list)
     copies: list[int] = field(default_factory=list)  # the steps before which it copied
@@ -50,24 +50,24 @@ class Game:
     def moves(self) -> Iterator[tuple[str, int]]:
         """Yield what can happen next, without the user."""
         for member, player in self.players.items():
-            if player.place in ("away", "arrived", "told", "prepared"):
-                yield player.place, member
-        if all(self.players[worker].place == "working" for worker in self.workers):
+            if player.state in ("away", "arrived", "told", "prepared"):
+                yield player.state, member
+        if all(self.players[worker].state == "working" for worker in self.workers):
             yield "working", WORKERS[0]
 
-    def move(self, place: str, member: int, refusal: str | None = None) -> None:
+    def move(self, state: str, member: int, refusal: str | None = None) -> None:
         """Let it happen; a failed training ends the member's part."""
         try:
-            getattr(self, f"_{place}")(member, refusal)
+            getattr(self, f"_{state}")(member, refusal)
         except PeerLost as error:
             if error is not self.agreement.error:
                 raise
-            self.players[member].place = "failed"
+            self.players[member].state = "failed"
 
     def _away(self, member: int, _: str | None) -> None:
         player = self.players[member]
         self.agreement.arrive(member, player.number, player.step)
-        player.place = "arrived"
+        player.state = "arrived"
 
     def _arrived(self, member: int, _: str | None) -> None:
         player = self.players[member]
@@ -78,12 +78,12 @@ class Game:
         player.step = self.agreement.boundaries[player.number].step
         if verdict is Verdict.FINISH:
             assert self.writing is None, "it ends before all is written"
-            player.place = "done"
+            player.state = "done"
         elif verdict is Verdict.SAVE:
             self._copy(player)
             self._leave(player, is_working=False)
         elif verdict is Verdict.PREPARE:
-            player.place = "told"
+            player.state = "told"
         else:
             self._leave(player, member in WORKERS)
 
@@ -108,7 +108,7 @@ class Game:
         if refusal is not None:
             self.refusals.setdefault(player.number, []).append(refusal)
         self.agreement.prepared(member, player.number, refusal)
-        player.place = "prepared"
+        player.state = "prepared"
 
     def _prepared(self, member: int, _: str | None) -> None:
         player = self.players[member]
@@ -126,7 +126,7 @@ class Game:
 
     def _leave(self, player: Player, is_working: bool) -> None:
         player.number += 1
-        player.place = "working" if is_working else "away"
+        player.state = "working" if is_working else "away"
 
     def _working(self, _: int, __: str | None) -> None:
         """All workers do a step; the coordinator announced a halt before it or not."""
@@ -140,7 +140,7 @@ class Game:
             assert player.step == step
             player.step += 1
             if halts or player.step >= self.agreement.steps:
-                player.place = "away"
+                player.state = "away"
 
     def check(self) -> None:
         """All or none: the lists of epochs are beginnings of one list."""

@@ -44,10 +44,10 @@ def for_each(
             for text, case in zip(texts, listed, strict=True):
                 try:
                     test(**fixtures, **dict(zip(parameters, case, strict=True)))
-                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as one:
-                    one.add_note(f"This is the case {text}.")
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as err:
+                    err.add_note(f"This is the case {text}.")
                     failed.append(text)
-                    errors.append(one)
+                    errors.append(err)
             if errors:
                 count = f"{len(errors)} of {len(listed)} cases fail:"
                 raise BaseExceptionGroup("\n  ".join([count, *failed]), errors)

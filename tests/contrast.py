@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(color: str, background: str) -> float:
     """The WCAG 2 contrast ratio of two colours, from 1 (equal) to 21."""
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted((_luminance(color), _luminance(background)))
     return (high + 0.05) / (low + 0.05)
 
 

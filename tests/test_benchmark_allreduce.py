@@ -49,10 +49,10 @@ def test_the_busiest_thread_is_found_with_and_without_threads_for_links() -> Non
     assert [len(rounds) for rounds in turns.values()] == [2] * 4
     for rounds in turns.values():
         assert all(0 < turn.busiest_us <= 2 * turn.all_us for turn in rounds)
-    one, more = turns[names[0]], turns[names[1]]
+    alone, more = turns[names[0]], turns[names[1]]
     # Of one thread, of two ranks; the others share the work.
     assert min(turn.all_us / turn.busiest_us for turn in more) > 1.2
-    assert max(turn.all_us / turn.busiest_us for turn in one) < 1.2
+    assert max(turn.all_us / turn.busiest_us for turn in alone) < 1.2
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
 
 
 @pytest.mark.parametrize(
-    ("system", "found"),
+    ("system", "result"),
     [
         ("ring", [1.5, 1.0]),
         ("ring tcp", [1.5, NAN]),
@@ -111,10 +111,10 @@ def test_ranks_meet_over_tcp_encrypted_if_there_is_a_certificate(
     ],
 )
 def test_an_exchange_that_gives_something_else_is_an_error(
-    system: str, found: list[float]
+    system: str, result: list[float]
 ) -> None:
     with pytest.raises(RanksFailed, match=f"{system}: the exchange gave"):
-        allreduce.check(system, 2, found)
+        allreduce.check(system, 2, result)
 
 
 def test_one_wrong_element_makes_a_result_wrong() -> None:

@@ -131,18 +131,18 @@ CHANGES: list[tuple[Callable[..., bytes], bytes, bytes]] = [
 
 
 @pytest.mark.parametrize(
-    ("change", "one", "other"), CHANGES, ids=["message", "session_message"]
+    ("change", "body", "second"), CHANGES, ids=["message", "session_message"]
 )
 def test_mutations_follow_from_their_dice_and_nearly_all_change_something(
-    change: Callable[..., bytes], one: bytes, other: bytes
+    change: Callable[..., bytes], body: bytes, second: bytes
 ) -> None:
     first, again = (
-        [change(one, other, random.Random(seed)) for seed in range(300)]
+        [change(body, second, random.Random(seed)) for seed in range(300)]
         for _ in range(2)
     )
 
     assert first == again
-    assert sum(body != one for body in first) > 200
+    assert sum(item != body for item in first) > 200
     assert len(set(first)) > 100
 
 

@@ -118,12 +118,12 @@ def test_each_step_moves_all_parameters_by_the_mean_gradient(sets: int) -> None:
     assert result == [[5, expected, expected]] * 3
 
 
-@pytest.mark.parametrize("found", [(5, 1.0, 1.0), (5, 1 - 5 * 2.0**-20, 1.0)])
+@pytest.mark.parametrize("result", [(5, 1.0, 1.0), (5, 1 - 5 * 2.0**-20, 1.0)])
 def test_steps_that_make_other_parameters_are_an_error(
-    found: tuple[int, float, float],
+    result: tuple[int, float, float],
 ) -> None:
     with pytest.raises(RanksFailed, match="5 steps with 100 parameters made them"):
-        many_parameters.check(100, *found)
+        many_parameters.check(100, *result)
 
 
 def test_missing_trainers_are_called_missing() -> None:

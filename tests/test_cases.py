@@ -39,13 +39,13 @@ def test_case_of_several_values_has_the_name_that_it_is_given() -> None:
 
 def test_fixtures_are_given_to_each_case() -> None:
     @for_each("number", [1, 2])
-    def is_in(number: int, known: set[int]) -> None:
-        assert number in known
+    def is_in(number: int, numbers: set[int]) -> None:
+        assert number in numbers
 
-    assert [*inspect.signature(is_in).parameters] == ["known"]
-    is_in(known={1, 2})
+    assert [*inspect.signature(is_in).parameters] == ["numbers"]
+    is_in(numbers={1, 2})
     with pytest.raises(ExceptionGroup, match="1 of 2 cases"):
-        is_in(known={1})
+        is_in(numbers={1})
 
 
 def test_every_number_is_tried_with_every_text_by_two_of_them() -> None:

@@ -22,10 +22,10 @@ NO_LIMIT = str(2**63 - 4096)
 def made(folder: Path, own: str, groups: Mapping[str, Mapping[str, str]]) -> Groups:
     """Write the files of groups, by the path of each, and who one is a member of."""
     for path, files in groups.items():
-        place = folder / "tree" / path
-        place.mkdir(parents=True, exist_ok=True)
+        directory = folder / "tree" / path
+        directory.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (place / name).write_text(text)
+            (directory / name).write_text(text)
     (folder / "own").write_text(own)
     return Groups(folder / "tree", folder / "own")
 

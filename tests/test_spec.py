@@ -28,7 +28,7 @@ specs = st.dictionaries(names, jobs, max_size=4).map(ClusterSpec)
 
 
 @for_each(
-    ("given", "jobs"),
+    ("form", "jobs"),
     [
         ({"w": ["a", "b"]}, {"w": {0: "a", 1: "b"}}),
         ({"w": ("a", "b")}, {"w": {0: "a", 1: "b"}}),
@@ -46,13 +46,13 @@ specs = st.dictionaries(names, jobs, max_size=4).map(ClusterSpec)
     ],
 )
 def test_a_spec_is_made_from_every_accepted_form(
-    given: Any, jobs: dict[Any, Any]
+    form: Any, jobs: dict[Any, Any]
 ) -> None:
-    assert ClusterSpec(given) == jobs
+    assert ClusterSpec(form) == jobs
 
 
 @for_each(
-    ("given", "error", "message"),
+    ("form", "error", "message"),
     [
         (None, TypeError, "not from None"),
         (["a:1"], TypeError, "of type list"),
@@ -75,10 +75,10 @@ def test_a_spec_is_made_from_every_accepted_form(
     ],
 )
 def test_bad_input_is_refused_with_the_error_of_the_original(
-    given: Any, error: type[Exception], message: str
+    form: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        ClusterSpec(given)
+        ClusterSpec(form)
 
 
 def test_jobs_keep_the_order_in_which_they_were_given() -> None:

@@ -45,7 +45,7 @@ print(json.dumps({
 PROGRAM = "def here(): return __name__\n" + TOLD
 
 
-def told(words: Sequence[str], *, forked: bool, **how: Any) -> dict[str, Any]:
+def output(words: Sequence[str], *, forked: bool, **how: Any) -> dict[str, Any]:
     """Return what a program says of itself, forked or started."""
     # Libraries of C have set variables here of which Python does not know.
     how = {"env": dict(os.environ), "input": "a word"} | how
@@ -94,7 +94,7 @@ def test_a_forked_program_is_like_one_that_was_started(
     for name in ("script.py", "module.py"):
         (tmp_path / name).write_text(PROGRAM, "utf-8")
 
-    result = [told(words, forked=item, cwd=tmp_path, **how) for item in (True, False)]
+    result = [output(words, forked=item, cwd=tmp_path, **how) for item in (True, False)]
 
     assert result[0].pop("descriptors") == [0, 1, 2, 3]  # to fork in turn
     assert result[1].pop("descriptors") == [0, 1, 2]

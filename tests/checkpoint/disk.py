@@ -41,53 +41,53 @@ class WatchedFiles(Files):
 
     Parameters
     ----------
-    told : callable
+    report : callable
         Takes a `FileCall`. It may raise `OSError`; then the call is not made.
     """
 
-    def __init__(self, told: Callable[[FileCall], None]) -> None:
-        self._told, self._paths = told, dict[int, Path]()
+    def __init__(self, report: Callable[[FileCall], None]) -> None:
+        self._report, self._paths = report, dict[int, Path]()
 
     def make_folder(self, path: Path, *, is_private: bool = False) -> None:
         """Tell, and make a folder."""
-        self._told(FileCall("make_folder", path))
+        self._report(FileCall("make_folder", path))
         super().make_folder(path, is_private=is_private)
 
     def create(self, path: Path) -> int:
         """Tell, and create a file."""
-        self._told(FileCall("create", path))
+        self._report(FileCall("create", path))
         descriptor = super().create(path)
         self._paths[descriptor] = path
         return descriptor
 
     def write(self, descriptor: int, data: Buffer) -> int:
         """Tell, and write."""
-        self._told(FileCall("write", self._paths[descriptor], bytes(data)))
+        self._report(FileCall("write", self._paths[descriptor], bytes(data)))
         return super().write(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
         """Tell, and sync a file."""
-        self._told(FileCall("sync", self._paths[descriptor]))
+        self._report(FileCall("sync", self._paths[descriptor]))
         super().sync(descriptor)
 
     def sync_folder(self, path: Path) -> None:
         """Tell, and sync a folder."""
-        self._told(FileCall("sync_folder", path))
+        self._report(FileCall("sync_folder", path))
         super().sync_folder(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Tell, and rename."""
-        self._told(FileCall("rename", source, target=target))
+        self._report(FileCall("rename", source, target=target))
         super().rename(source, target)
 
     def remove(self, path: Path) -> None:
         """Tell, and remove a file."""
-        self._told(FileCall("remove", path))
+        self._report(FileCall("remove", path))
         super().remove(path)
 
     def remove_folder(self, path: Path) -> None:
         """Tell, and remove a folder."""
-        self._told(FileCall("remove_folder", path))
+        self._report(FileCall("remove_folder", path))
         super().remove_folder(path)
 
 

@@ -28,8 +28,8 @@ def cluster() -> Iterator[kit.Cluster]:
         yield running
 
 
-def same_bits(found: Any, want: Any) -> bool:
-    return all(found[name].tobytes() == want[name].tobytes() for name in want)
+def same_bits(result: Any, want: Any) -> bool:
+    return all(result[name].tobytes() == want[name].tobytes() for name in want)
 
 
 @pytest.mark.lasting("descriptor", "thread")

@@ -73,13 +73,13 @@ def test_a_call_to_no_task_has_no_results(cluster: Cluster) -> None:
 def test_the_server_was_started_with_its_name_and_then_got_the_spec(
     cluster: Cluster,
 ) -> None:
-    def told() -> tuple[object, object, object]:
+    def set_up() -> tuple[object, object, object]:
         import builtins
 
         seen = vars(builtins)["kit_test"]
         return seen["config"]["job"], seen["config"]["index"], seen["spec"]
 
-    job, index, spec = cluster.call("worker:1", told)
+    job, index, spec = cluster.call("worker:1", set_up)
 
     assert (job, index) == ("worker", 1)
     assert spec == cluster.spec.as_dict()

@@ -206,9 +206,9 @@ def test_mpi_that_is_not_installed_is_named(tmp_path: Path) -> None:
         launcher.traits(tmp_path, PROGRAM)
 
 
-@for_each(["told", "passed"], [("Open MPI 5", True), ("HYDRA build details", False)])
-def test_open_mpi_is_told_which_variable_to_pass_on(told: str, passed: bool) -> None:
-    command = [sys.executable, "-c", f"print({told!r})"]
+@for_each(["version", "passed"], [("Open MPI 5", True), ("HYDRA build details", False)])
+def test_open_mpi_is_told_which_variable_to_pass_on(version: str, passed: bool) -> None:
+    command = [sys.executable, "-c", f"print({version!r})"]
 
     traits = kit.launchers.MPI(command=command).traits(Path("/tmp/x"), PROGRAM)
 

@@ -59,7 +59,7 @@ def write(
     return folder
 
 
-def found(runtime: Path) -> list[left_behind.LeftBehind]:
+def leftovers(runtime: Path) -> list[left_behind.LeftBehind]:
     return left_behind.find({"XDG_RUNTIME_DIR": str(runtime)})
 
 
@@ -71,7 +71,7 @@ def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
 
     left_behind.record(folder, "ps=1, worker=2", os.getpid(), [me])
 
-    (item,) = [each for each in found(runtime) if each.folder == folder]
+    (item,) = [each for each in leftovers(runtime) if each.folder == folder]
     assert (item.jobs, item.processes, item.owner) == (
         "ps=1, worker=2",
         frozenset([me]),
@@ -89,7 +89,7 @@ def test_a_record_is_found_whatever_the_umask_was(runtime: Path) -> None:
     finally:
         os.umask(before)
 
-    assert [item.folder for item in found(runtime)] == [folder]
+    assert [item.folder for item in leftovers(runtime)] == [folder]
 
 
 def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
@@ -138,7 +138,7 @@ def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:
 
         assert process.is_running
         assert folder.exists()
-        assert "of the process" in str(found(runtime)[0])
+        assert "of the process" in str(leftovers(runtime)[0])
 
 
 def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
     assert left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)}) == []
 
     assert folder.exists()
-    (item,) = found(runtime)
+    (item,) = leftovers(runtime)
     assert item.owner is Owner.ELSEWHERE
     assert str(item) == "psring-test: ps=1, worker=2, of another container"
 
@@ -259,7 +259,7 @@ def test_a_reaper_that_lives_is_named(runtime: Path) -> None:
     with sleeper() as kept_by:
         write(runtime, GONE, kept_by)
 
-        (item,) = found(runtime)
+        (item,) = leftovers(runtime)
 
         assert item.owner is Owner.REAPER
         assert "kept by its reaper, which ends it when the lease" in str(item)
@@ -274,4 +274,4 @@ def test_a_damaged_record_is_passed_over(runtime: Path, text: str) -> None:
     folder.mkdir(mode=0o700)
     (folder / "cluster.json").write_text(text)
 
-    assert [item for item in found(runtime) if item.folder == folder] == []
+    assert [item for item in leftovers(runtime) if item.folder == folder] == []

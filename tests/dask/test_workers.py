@@ -297,7 +297,7 @@ PLAIN = SimpleNamespace(address="tcp://127.0.0.1:8786")
 
 
 @for_each(
-    ("given", "error", "words"),
+    ("client", "error", "words"),
     [
         (object(), InvalidArgumentError, "is not a client of dask"),
         (dask_client(asynchronous=True), InvalidArgumentError, "asynchronous=False"),
@@ -306,10 +306,10 @@ PLAIN = SimpleNamespace(address="tcp://127.0.0.1:8786")
     ],
 )
 def test_client_that_does_not_serve_is_refused_at_once(
-    given: Any, error: type[Exception], words: str
+    client: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        kit.Cluster.from_dask(given)
+        kit.Cluster.from_dask(client)
 
 
 def test_client_without_tls_is_taken_if_that_is_said() -> None:

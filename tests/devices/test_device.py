@@ -127,7 +127,7 @@ def test_the_order_of_the_parts_does_not_matter(order: tuple[int, ...]) -> None:
 
 
 @for_each(
-    ("given", "canonical"),
+    ("parts", "canonical"),
     [
         ({}, ""),
         ({"job": 3}, "/job:3"),
@@ -140,9 +140,9 @@ def test_the_order_of_the_parts_does_not_matter(order: tuple[int, ...]) -> None:
     ],
 )
 def test_the_constructor_converts_its_parts(
-    given: dict[str, Any], canonical: str
+    parts: dict[str, Any], canonical: str
 ) -> None:
-    assert DeviceSpec(**given).to_string() == canonical
+    assert DeviceSpec(**parts).to_string() == canonical
 
 
 @pytest.mark.parametrize("part", ["replica", "task", "device_index"])

@@ -116,7 +116,7 @@ def test_an_outer_scope_completes_both_kinds_of_ops() -> None:
 
 # Arguments, and where two variables and a constant go; all as the original has it.
 @for_each(
-    ("arguments", "found"),
+    ("arguments", "devices"),
     [
         ({"ps_tasks": 2}, [*PS, WORKER]),
         ({"ps_tasks": 2, "ps_device": "/cpu:0"}, ["/device:CPU:0"] * 2 + [WORKER]),
@@ -153,9 +153,9 @@ def test_an_outer_scope_completes_both_kinds_of_ops() -> None:
     ],
 )
 def test_the_arguments_place_as_in_the_original(
-    arguments: dict[str, Any], found: list[str]
+    arguments: dict[str, Any], devices: list[str]
 ) -> None:
-    assert where(arguments) == found
+    assert where(arguments) == devices
 
 
 @for_each(
@@ -235,14 +235,14 @@ def test_the_strategy_is_asked_with_the_op_and_only_for_what_it_may_place() -> N
 def test_a_strategy_by_name_does_not_depend_on_the_order() -> None:
     names = [f"v{i}" for i in range(8)]
 
-    def place(order: list[str]) -> dict[str, str]:
+    def devices(order: list[str]) -> dict[str, str]:
         graph = Graph()
         setter = replica_device_setter(ps_tasks=4, ps_strategy=RandomStrategy(4))
         with graph.device(setter):
             return {name: graph.variable(name=name) for name in order}
 
-    assert place(names) == place(names[::-1])
-    assert len(set(place(names).values())) > 1
+    assert devices(names) == devices(names[::-1])
+    assert len(set(devices(names).values())) > 1
 
 
 @given(st.integers(1, 5), st.lists(st.sampled_from(["VariableV2", "Const", "MatMul"])))

@@ -38,7 +38,7 @@ class Group:
         self.stages = checked_specs(compressor.stages(self.specs, n), str(compressor))
         self.kept: list[dict[str, Any]] = [{} for _ in range(n)]
         self.sums: list[Arrays] = []  # of the last step, stage by stage
-        self.given: list[list[Arrays]] = []
+        self.messages: list[list[Arrays]] = []
         self._compressors, self.n = [copy.deepcopy(compressor) for _ in range(n)], n
 
     def mean(self, gradients: Sequence[Arrays], step: int) -> Arrays:
@@ -51,9 +51,9 @@ class Group:
                 zip(self._compressors, self.kept, gradients, strict=True)
             )
         ]
-        sent, self.sums, self.given = [next(item) for item in running], [], []
+        sent, self.sums, self.messages = [next(item) for item in running], [], []
         for number in range(len(self.stages)):
-            self.given.append(sent)
+            self.messages.append(sent)
             self.sums.append(total(sent))
             is_last = number == len(self.stages) - 1
             results = [self._result(item, is_last=is_last) for item in running]
@@ -141,7 +141,7 @@ def test_no_sum_of_8_bits_overflows_and_each_is_within_half_a_step(
 
     mean = group.mean([{"w": given_array} for given_array in given_arrays], 0)["w"]
 
-    exact = np.sum([row["w"].astype(int) for row in group.given[1]], axis=0)
+    exact = np.sum([row["w"].astype(int) for row in group.messages[1]], axis=0)
     assert np.array_equal(group.sums[1]["w"], exact)
     most = sum(float(np.abs(given_array).max()) for given_array in given_arrays)
     step = most / (126 - n / 2)
@@ -212,12 +212,12 @@ class Plain(Compressor):
         return Exchanged(result.mean)
 
 
-def descended(compressor: Compressor, apart: float) -> float:
+def descended(compressor: Compressor, distance: float) -> float:
     """Return how far two workers with a parabola each stay from the common minimum.
 
-    There, their gradients are opposite: in the first of four places, and `apart`.
+    There, their gradients are opposite: in the first of four places, and `distance`.
     """
-    centre, away = np.array([0.0, 1, -2, 3]), np.array([apart, 0, 0, 0])
+    centre, away = np.array([0.0, 1, -2, 3]), np.array([distance, 0, 0, 0])
     x = np.zeros(4)
     group = Group(compressor, {"x": x}, 2)
     for step in range(700):
@@ -227,12 +227,12 @@ def descended(compressor: Compressor, apart: float) -> float:
 
 
 @pytest.mark.slow
-@for_each(("compressor", "apart"), [(Int8(), 300.0), (kit.TopK(0.25), 30.0)])
+@for_each(("compressor", "distance"), [(Int8(), 300.0), (kit.TopK(0.25), 30.0)])
 def test_only_error_feedback_reaches_the_minimum(
-    compressor: Compressor, apart: float
+    compressor: Compressor, distance: float
 ) -> None:
-    assert descended(compressor, apart) < 0.5
-    assert descended(Plain(compressor), apart) > 0.9
+    assert descended(compressor, distance) < 0.5
+    assert descended(Plain(compressor), distance) > 0.9
 
 
 def test_a_direction_that_was_zero_comes_back() -> None:

@@ -143,15 +143,15 @@ def test_without_what_draws_it_a_comparison_says_what_to_do(
 
 
 @for_each(
-    ("given", "expected"),
+    ("names", "expected"),
     [
         (["a", "a", "a"], ["a", "a (2)", "a (3)"]),
         (["a (2)", "a", "a"], ["a (2)", "a", "a (3)"]),
         (["", ""], ["", " (2)"]),
     ],
 )
-def test_no_two_runs_have_the_same_name(given: list[str], expected: list[str]) -> None:
-    assert distinct(given) == expected
+def test_no_two_runs_have_the_same_name(names: list[str], expected: list[str]) -> None:
+    assert distinct(names) == expected
 
 
 @pytest.mark.slow

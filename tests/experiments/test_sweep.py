@@ -50,7 +50,7 @@ class Trainer:
         return begin(self.cluster, self.step, **asked)
 
 
-def never(**given: Any) -> Any:
+def never(**options: Any) -> Any:
     raise AssertionError("nothing should be run")
 
 

@@ -254,11 +254,11 @@ def n_bytes(program: Sequence[Step], n: int) -> int:
     return sum(_bytes(step, n) for step in program)
 
 
-def same(found: Any, wanted: Any) -> bool:
+def same(result: Any, wanted: Any) -> bool:
     """Whether two results are the same bits."""
     if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
+        return len(result) == len(wanted) and all(map(same, result, wanted))
     if wanted is None:
-        return found is None
-    alike = found.dtype == wanted.dtype and found.shape == wanted.shape
-    return bool(alike and found.tobytes() == wanted.tobytes())
+        return result is None
+    alike = result.dtype == wanted.dtype and result.shape == wanted.shape
+    return bool(alike and result.tobytes() == wanted.tobytes())

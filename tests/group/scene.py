@@ -42,10 +42,10 @@ class Scene:
 
 @contextmanager
 def scene(
-    n: int, *, given: dict[str, Any] | None = None, **options: Any
+    n: int, *, values: dict[str, Any] | None = None, **options: Any
 ) -> Iterator[Scene]:
-    """Give a group of n tasks, with `given` settings."""
-    with settings(**QUICK, **(given or {})), local_cluster(0, n) as cluster:
+    """Give a group of n tasks, with `values` of settings."""
+    with settings(**QUICK, **(values or {})), local_cluster(0, n) as cluster:
         result = Scene(cluster, **options)
         try:
             yield result

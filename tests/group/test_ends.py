@@ -241,11 +241,11 @@ def test_two_threads_that_ask_a_task_at_once_leave_no_second_link(
         state, dial = stage.groups[0]._state, Directory.dial
         both = threading.Barrier(2)
 
-        def together(directory: Directory, *args: Any, **options: Any) -> Any:
+        def dial_both(directory: Directory, *args: Any, **options: Any) -> Any:
             both.wait(10)
             return dial(directory, *args, **options)
 
-        monkeypatch.setattr(Directory, "dial", together)
+        monkeypatch.setattr(Directory, "dial", dial_both)
         asked = [pool.submit(state.look_at, 1) for _ in range(2)]
 
         assert [future.result(20)["known"] for future in asked] == [True, True]
@@ -256,12 +256,12 @@ def test_ranks_and_tags_of_numpy_are_those_of_python() -> None:
     with scene(2) as stage:
 
         def program(group: kit.Group) -> Any:
-            one: Any = np.int64(1) if group.rank else 1
+            value: Any = np.int64(1) if group.rank else 1
             other: Any = np.int32(1 - group.rank)
             tag: Any = np.uint8(3)
             pending = group.irecv(other, tag)
             group.send(group.rank, to=other, tag=tag)
-            return group.broadcast(7 if group.rank else None, one), pending.wait()
+            return group.broadcast(7 if group.rank else None, value), pending.wait()
 
         def stuck(group: kit.Group) -> Any:
             other: Any = np.int64(1 - group.rank)

@@ -80,7 +80,7 @@ def test_tasks_that_give_their_arrays_in_any_way_get_the_same_bits(n: int) -> No
                     results.append(way(group, x, op=op, algorithm=algorithm).copy())
         return results
 
-    with scene(n, given={"bucket_bytes": BUCKET}) as stage:
+    with scene(n, values={"bucket_bytes": BUCKET}) as stage:
         every = stage.play(program)
         traffic = stage.groups[0].traffic
 
@@ -103,7 +103,7 @@ def test_tasks_that_give_their_arrays_in_any_way_get_the_same_bits(n: int) -> No
 def test_array_that_cannot_be_lent_is_summed_all_the_same(
     settings: dict[str, Any],
 ) -> None:
-    with scene(2, given=settings | {"bucket_bytes": BUCKET}) as stage:
+    with scene(2, values=settings | {"bucket_bytes": BUCKET}) as stage:
         results = stage.play(lambda group: in_place(group, numbers(group.rank, "f4")))
 
     total = wanted([numbers(rank, "f4") for rank in range(2)], "sum", "ring")

@@ -23,7 +23,7 @@ TCP: dict[str, Any] = {"transport": "tcp", "insecure": True}
 def test_results_and_bytes_are_those_of_a_model_in_one_process(
     n: int, settings: dict[str, Any]
 ) -> None:
-    with scene(n, given=settings) as stage:
+    with scene(n, values=settings) as stage:
 
         @given(programs(n))
         def check(program: list[Step]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kit.hooks import environment
-from tests.hooks.place import Notes
+from tests.hooks.notes import Notes
 
 
 @pytest.fixture

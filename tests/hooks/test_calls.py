@@ -15,7 +15,7 @@ class Wishing(SessionRunHook):
 
     def __init__(self, request: SessionRunArgs | None) -> None:
         self.request = request
-        self.told: list[Any] = []
+        self.results: list[Any] = []
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         return self.request
@@ -23,7 +23,7 @@ class Wishing(SessionRunHook):
     def after_run(
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
-        self.told.append(run_values.results)
+        self.results.append(run_values.results)
 
 
 def context(**feeds: int) -> SessionRunContext:
@@ -36,7 +36,7 @@ def test_each_hook_is_told_of_its_own_fetches_alone() -> None:
     asked = before(hooks, context())
     after(hooks, context(), {hook: str(asked.fetches[hook]) * 2 for hook in hooks[::2]})
 
-    assert [hook.told for hook in hooks] == [["aa"], [None], ["bb"]]
+    assert [hook.results for hook in hooks] == [["aa"], [None], ["bb"]]
 
 
 def test_feeds_of_all_are_fed_together() -> None:

@@ -28,14 +28,14 @@ from kit.hooks import (
 )
 from kit.settings import settings
 from tests.cases import for_each
-from tests.hooks.place import Counter, Notes, one_run
+from tests.hooks.notes import Counter, Notes, one_run
 
 
 def test_nan_asks_for_the_end_if_it_shall_not_fail(notes: Notes) -> None:
     hook = NanTensorHook("loss", fail_on_nan_loss=False)
 
     assert one_run(hook, None, np.float32("nan"))
-    assert notes.told("warning") == ["Model diverged with loss = NaN."]
+    assert notes.texts("warning") == ["Model diverged with loss = NaN."]
 
 
 def test_final_values_are_there_after_the_end(notes: Notes) -> None:
@@ -146,7 +146,7 @@ def test_summaries_without_a_writer_are_warned_of_and_not_run(notes: Notes) -> N
     context = SessionRunContext(SessionRunArgs("loss"), None)
 
     assert hook.before_run(context) is None
-    assert "writes nothing" in notes.told("warning")[0]
+    assert "writes nothing" in notes.texts("warning")[0]
 
 
 TEXT: Any = "10"

@@ -19,7 +19,7 @@ from kit.hooks import (
     environment,
 )
 from tests.cases import for_each
-from tests.hooks.place import Counter, Notes, one_run
+from tests.hooks.notes import Counter, Notes, one_run
 
 
 def test_end_is_asked_for_when_the_step_that_is_read_again_is_the_last(
@@ -114,8 +114,8 @@ def test_rate_is_told_from_the_second_time_on(notes: Notes) -> None:
         one_run(hook, Counter(step + 1), step)
 
     assert seen == [(2, 3), (2, 5)]
-    assert len(notes.told("progress")) == 2
-    assert "global_step/sec" in notes.told("progress")[0]
+    assert len(notes.texts("progress")) == 2
+    assert "global_step/sec" in notes.texts("progress")[0]
 
 
 def test_step_that_stands_still_is_warned_of_five_times(notes: Notes) -> None:
@@ -125,8 +125,8 @@ def test_step_that_stands_still_is_warned_of_five_times(notes: Notes) -> None:
     for _ in range(20):
         one_run(hook, Counter(7), 7)
 
-    assert len(notes.told("warning")) == 5
-    assert "it is 7" in notes.told("warning")[0]
+    assert len(notes.texts("warning")) == 5
+    assert "it is 7" in notes.texts("warning")[0]
 
 
 def test_values_are_told_in_the_order_of_the_list_and_sorted_for_a_dict(
@@ -141,7 +141,7 @@ def test_values_are_told_in_the_order_of_the_list_and_sorted_for_a_dict(
     one_run(other, None, None)
     other.end(Counter({"z": 1, "y": 2}))
 
-    reply = notes.told("progress")
+    reply = notes.texts("progress")
     assert reply[0] == "b = 0, a = 0"
     assert reply[1].startswith("b = 20, a = 2 (")
     assert reply[2:] == ["y = 2, z = 1"]
@@ -154,5 +154,5 @@ def test_nan_raises_and_infinity_does_not(notes: Notes) -> None:
     with pytest.raises(NanLossDuringTrainingError, match="NaN loss during training"):
         one_run(hook, None, np.float32("nan"))
 
-    assert notes.told("error") == ["Model diverged with loss = NaN."]
+    assert notes.texts("error") == ["Model diverged with loss = NaN."]
     assert issubclass(NanLossDuringTrainingError, RuntimeError)

@@ -73,7 +73,7 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         (
             "--launcher shs",
@@ -116,11 +116,11 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_with_the_right_form(line: str, told: str) -> None:
+def test_a_mistake_is_told_with_the_right_form(line: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         asked(line)
 
-    assert str(raised.value) == f"%%cluster: {told}"
+    assert str(raised.value) == f"%%cluster: {message}"
 
 
 def test_a_queue_without_a_launcher_is_told_with_the_lines_to_write() -> None:
@@ -199,7 +199,7 @@ def test_the_file_may_be_a_link(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[shs]\n", "no launcher is called [shs]. Did you mean ssh? There are: "),
         ("ssh = 1\n", "[ssh] is not a table; write its name like this."),
@@ -220,7 +220,7 @@ def test_the_file_may_be_a_link(file: Path) -> None:
     ],
 )
 def test_a_mistake_in_the_file_is_told_with_the_right_form(
-    file: Path, text: str, told: str
+    file: Path, text: str, message: str
 ) -> None:
     file.write_text(text)
 
@@ -228,4 +228,4 @@ def test_a_mistake_in_the_file_is_told_with_the_right_form(
         launcher_defaults("ssh", environ(file))
 
     assert str(file) in raised.value.message
-    assert told in raised.value.message
+    assert message in raised.value.message

@@ -68,13 +68,13 @@ def generation_there(cluster: NetCluster, run: Run) -> int:
     return int(reply["job"]["generation"]["number"])
 
 
-def play(one: Cut, folder: Path, settings: Settings = QUICK) -> None:
+def play(cut: Cut, folder: Path, settings: Settings = QUICK) -> None:
     """Train, cut and mend; raises `AssertionError` for what is not as it should be."""
-    places = SIDES[one.greater]
+    places = SIDES[cut.greater]
     with net_cluster(folder, places, settings=settings) as cluster:
-        run = train(cluster, MANY, topology=one.topology, elastic=True)
+        run = train(cluster, MANY, topology=cut.topology, elastic=True)
         try:
-            _cut_and_mend(one, cluster, run)
+            _cut_and_mend(cut, cluster, run)
         except BaseException as error:
             error.add_note(f"{run}, {run.history()}")
             raise

@@ -195,7 +195,7 @@ def main() -> None:
     settings, guard = quick(options.dead), threading.Lock()
     rows: list[dict[str, Any]] = []
 
-    def one(seed: int) -> None:
+    def play_seed(seed: int) -> None:
         row = _played(seed, settings)
         with guard:
             rows.append(row)
@@ -204,7 +204,7 @@ def main() -> None:
 
     seeds = range(options.first, options.first + options.count)
     with ThreadPoolExecutor(options.at_once) as pool:
-        list(pool.map(one, seeds))
+        list(pool.map(play_seed, seeds))
     times = sorted(after for row in rows for after in row["heard"].values())
     n_wrong = sum(bool(row["wrong"]) for row in rows)
     print(f"{len(rows)} faults, {len(times)} callers, {n_wrong} faults wrong")

@@ -13,8 +13,8 @@ def places(*names: str, lane: str = "ps:0") -> list[BoxPlace]:
     return [BoxPlace(name, lane) for name in names]
 
 
-def n_boxes(found: list[BoxGroup | None]) -> int:
-    return len({item for item in found if item is not None}) + found.count(None)
+def n_boxes(groups: list[BoxGroup | None]) -> int:
+    return len({item for item in groups if item is not None}) + groups.count(None)
 
 
 def test_few_boxes_stay_as_they_are() -> None:

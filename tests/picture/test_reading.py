@@ -27,8 +27,8 @@ def scene(x: Any, **options: Any) -> Scene:
     return result
 
 
-def titled(found: Scene, title: str) -> GraphBox:
-    (box,) = [box for box in found.boxes if box.title == title]
+def titled(picture: Scene, title: str) -> GraphBox:
+    (box,) = [box for box in picture.boxes if box.title == title]
     return box
 
 

@@ -66,11 +66,11 @@ def mistakes() -> list[Mistake]:
     return [Mistake(**load) for load in json.loads(text)]
 
 
-def mistaken(one: Mistake) -> str:
+def mistaken(mistake: Mistake) -> str:
     """Return a solution with a mistake in it."""
-    source = solutions()[one.puzzle]
-    for old, new in one.changes:
-        assert old in source, one
+    source = solutions()[mistake.puzzle]
+    for old, new in mistake.changes:
+        assert old in source, mistake
         source = source.replace(old, new)
     return source
 

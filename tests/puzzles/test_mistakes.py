@@ -30,9 +30,9 @@ def test_each_puzzle_has_ten_mistakes_that_differ() -> None:
     assert len(programs) == len(mistakes())
 
 
-@for_each("one", mistakes(), ids=lambda item: f"{item.puzzle}: {item.mistake}")
-def test_a_recorded_sentence_names_a_task(one: object) -> None:
-    assert TASK.search(one.says)  # type: ignore[attr-defined]
+@for_each("mistake", mistakes(), ids=lambda item: f"{item.puzzle}: {item.mistake}")
+def test_a_recorded_sentence_names_a_task(mistake: object) -> None:
+    assert TASK.search(mistake.says)  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -143,17 +143,17 @@ def _begin(
     dice: np.random.Generator,
     cluster: LocalCluster,
     steps: int,
-    given: Scene,
+    scene: Scene,
     folder: Path,
 ) -> kit.Run:
-    synchronous = bool(dice.random() < 0.7) or not given.may_be_asynchronous
+    synchronous = bool(dice.random() < 0.7) or not scene.may_be_asynchronous
     saves = kit.Checkpoints(str(folder / "saved")) if dice.random() < 0.4 else None
     folder.mkdir(exist_ok=True)
     how: dict[str, Any] = {
         "optimizer": OPTIMIZERS[int(dice.integers(len(OPTIMIZERS)))],
-        "topology": str(dice.choice(given.topologies)) if synchronous else "ps",
+        "topology": str(dice.choice(scene.topologies)) if synchronous else "ps",
     }
-    how |= given.more
+    how |= scene.more
     if "aggregate" in how:
         n_workers = sum(task.job == "worker" for task in cluster.tasks)
         how |= {"aggregate": min(how["aggregate"], n_workers), "topology": "ps"}
@@ -163,7 +163,7 @@ def _begin(
         state_every_s=float(dice.choice([0.02, 0.1])),
         digest_every=int(dice.choice([1, 5])),
     )
-    how |= {"model": given.model, "step": given.step, "sync": synchronous}
+    how |= {"model": scene.model, "step": scene.step, "sync": synchronous}
     return begin(cluster, wanted, steps=steps, seed=seed, checkpoint=saves, **how)
 
 

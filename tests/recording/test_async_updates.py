@@ -64,7 +64,7 @@ def job(n_ps: int = 1, **changes: Any) -> Job:
     )
 
 
-def told(*steps: tuple[int, int]) -> Rows:
+def acknowledged(*steps: tuple[int, int]) -> Rows:
     """Return the rows of workers that were told the number of their update."""
     rows = np.zeros(len(steps), STEP)
     rows["step"], rows["task"] = np.array(steps).reshape(-1, 2).T
@@ -74,7 +74,8 @@ def told(*steps: tuple[int, int]) -> Rows:
 
 def test_update_that_no_worker_was_told_of_is_that_whose_push_was_complete() -> None:
     held = stretches(EPOCHS, 6)
-    steps = told((0, 1), (1, 2), (2, 1), (4, 1), (5, 2))  # nobody was told of step 3
+    # Nobody was told of step 3.
+    steps = acknowledged((0, 1), (1, 2), (2, 1), (4, 1), (5, 2))
     # The push of member 1 in step 2 was the second one: the first was not complete.
     pushes = [(0, 2, 1, 2), (0, 1, 1, 2), (0, 2, 1, 3)]
 
@@ -86,13 +87,15 @@ def test_update_that_no_worker_was_told_of_is_that_whose_push_was_complete() -> 
 def test_order_ends_where_nothing_is_known() -> None:
     held = stretches(EPOCHS, 6)
 
-    result = orders_with_losses(job(), held, told((0, 1), (2, 1)), rows_of(PUSH, ()))
+    result = orders_with_losses(
+        job(), held, acknowledged((0, 1), (2, 1)), rows_of(PUSH, ())
+    )
 
     assert result == {(1, 0): [1], (2, 0): []}
 
 
 @for_each(
-    ("given", "change", "why"),
+    ("recorded", "change", "why"),
     [
         (job(), LOST._replace(repeated=3), "done again"),
         (job(n_ps=2), LOST, "another number of pushes"),
@@ -100,11 +103,11 @@ def test_order_ends_where_nothing_is_known() -> None:
     ],
 )
 def test_what_is_not_recorded_is_refused_with_the_reason(
-    given: Job, change: Change, why: str
+    recorded: Job, change: Change, why: str
 ) -> None:
     with pytest.raises(UnimplementedError, match=why):
-        check_losses(given, stretches(EPOCHS, 6), [change])
-    check_losses(given, stretches(EPOCHS[:1], 6), [])
+        check_losses(recorded, stretches(EPOCHS, 6), [change])
+    check_losses(recorded, stretches(EPOCHS[:1], 6), [])
     check_losses(job(), stretches(EPOCHS, 6), [LOST])
 
 

@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     epochs: str
     ps: int
     worker: int
-    given: dict[str, Any]
+    options: dict[str, Any]
     happens: Callable[[Any, kit.Run], None] = lambda cluster, run: None
     step: Any = model.fit
     processes: bool = False
@@ -172,7 +172,7 @@ def test_recording_of_an_earlier_version_is_replayed_to_the_bit(
     rows = result.content.tables["STEP"]
     counted = rows[(rows["examples"] > 0) & np.isfinite(rows["loss"])]
     shares = {(int(row["step"]), int(row["task"])) for row in counted}
-    is_asynchronous = not kind.given.get("sync", True)
+    is_asynchronous = not kind.options.get("sync", True)
     assert [row.topology for row in loaded.trace.epochs] == kind.epochs.split()
     assert result.step == loaded.step == result.content.n_done >= STEPS
     assert result.content.final is not None
@@ -190,7 +190,7 @@ def make(name: str) -> None:
         wanted = kit.Recording(
             folder, store_data=True, digest_every=1, state_every_s=0.1, message_bytes=1
         )
-        options = {"steps": STEPS, "batch": model.BATCH, **kind.given}
+        options = {"steps": STEPS, "batch": model.BATCH, **kind.options}
         with cluster_of(ps=kind.ps, worker=kind.worker) as cluster:
             run = kit.train(
                 kind.step,

@@ -208,12 +208,13 @@ def test_nothing_but_an_optimizer_or_a_compressor_is_made(
 
 
 @for_each(
-    "one", [kit.TopK(0.1), kit.PowerSGD(4), *map(compressor_of, ("float16", "int8"))]
+    "compressor",
+    [kit.TopK(0.1), kit.PowerSGD(4), *map(compressor_of, ("float16", "int8"))],
 )
-def test_compressors_of_kit_are_made_again_without_trust(one: Any) -> None:
-    facts = object_facts(one)
+def test_compressors_of_kit_are_made_again_without_trust(compressor: Any) -> None:
+    facts = object_facts(compressor)
 
-    assert made_again("compress", ours("compress", facts), facts) == one
+    assert made_again("compress", ours("compress", facts), facts) == compressor
     assert ours("optimizer", facts) is None
 
 

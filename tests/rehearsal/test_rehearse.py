@@ -378,7 +378,7 @@ def test_plans_that_cannot_be_carried_out_are_refused(
 
 
 @for_each(
-    ("given", "said"),
+    ("more", "said"),
     [
         ({"model_or_sizes": 4001}, "multiple of 4"),
         ({"model_or_sizes": 0}, "multiple of 4"),
@@ -406,8 +406,8 @@ def test_plans_that_cannot_be_carried_out_are_refused(
         ({"compress": "int9"}, "Did you mean 'int8'"),
     ],
 )
-def test_bad_input_is_refused_with_what_to_do(given: dict[str, Any], said: str) -> None:
-    asked = {"model_or_sizes": 4000, "worker": 2, "rates": FREE, **given}
+def test_bad_input_is_refused_with_what_to_do(more: dict[str, Any], said: str) -> None:
+    asked = {"model_or_sizes": 4000, "worker": 2, "rates": FREE, **more}
 
     with pytest.raises(InvalidArgumentError, match=said):
         kit.rehearse(**asked)

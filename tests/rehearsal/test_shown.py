@@ -15,7 +15,7 @@ FREE = Rates(0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
-def found() -> kit.Rehearsal:
+def rehearsal() -> kit.Rehearsal:
     return kit.rehearse(
         4_000_000, "mesh", worker=3, link="1gbit,1ms", compute=0.01, rates=FREE
     )
@@ -23,13 +23,13 @@ def found() -> kit.Rehearsal:
 
 @pytest.mark.slow
 def test_report_draws_it_and_says_what_is_predicted_and_what_is_exact(
-    found: kit.Rehearsal, tmp_path: Path
+    rehearsal: kit.Rehearsal, tmp_path: Path
 ) -> None:
-    job, path = found.job, tmp_path / "report.html"
+    job, path = rehearsal.job, tmp_path / "report.html"
     traffic = by_name("mesh").traffic(job.layout, job.group)
     formula = {f"worker:{item}": per_member(traffic, item) for item in range(3)}
 
-    write_report(path, [Section("Three", "A rehearsal.", found.trace, formula)])
+    write_report(path, [Section("Three", "A rehearsal.", rehearsal.trace, formula)])
 
     page = path.read_text()
     assert "<p>Predicted by a rehearsal, not measured; its bytes are exact.</p>" in page
@@ -40,28 +40,28 @@ def test_report_draws_it_and_says_what_is_predicted_and_what_is_exact(
 
 
 def test_trace_file_says_it_and_is_read_as_it_was(
-    found: kit.Rehearsal, tmp_path: Path
+    rehearsal: kit.Rehearsal, tmp_path: Path
 ) -> None:
     path = tmp_path / "rehearsed.json"
-    found.trace.save(path)
+    rehearsal.trace.save(path)
 
     loaded = kit.Trace.load(path)
 
     assert loaded.predicted
     assert "worker:1 (predicted)" in path.read_text()
-    assert loaded.totals.tolist() == found.trace.totals.tolist()
-    assert loaded.spans.tolist() == found.trace.spans.tolist()
+    assert loaded.totals.tolist() == rehearsal.trace.totals.tolist()
+    assert loaded.spans.tolist() == rehearsal.trace.spans.tolist()
 
 
 @pytest.mark.slow
 def test_all_that_is_printed_tells_predictions_from_what_is_exact(
-    found: kit.Rehearsal,
+    rehearsal: kit.Rehearsal,
 ) -> None:
-    assert "predicted" in str(found)
-    assert "exactly" in str(found)
-    assert "Prediction, not a measurement" in found._repr_html_()
-    assert repr(found.trace).startswith("<Predicted trace")
-    assert [c for c in map(str, found.frame()) if "predicted" not in c] == [
+    assert "predicted" in str(rehearsal)
+    assert "exactly" in str(rehearsal)
+    assert "Prediction, not a measurement" in rehearsal._repr_html_()
+    assert repr(rehearsal.trace).startswith("<Predicted trace")
+    assert [c for c in map(str, rehearsal.frame()) if "predicted" not in c] == [
         "sent",
         "received",
         "memory",

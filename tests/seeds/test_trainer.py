@@ -49,18 +49,18 @@ class Trainer:
         """Wait for one that is not the first, until the chief has told a step, too."""
         try:
             until(lambda: 0 < self.saved() <= self.furthest() - 20, BOUND_S)
-            until(lambda: self.told("step", "worker:0"), BOUND_S)
+            until(lambda: self.printed("step", "worker:0"), BOUND_S)
         except DeadlineExceededError as error:
             error.add_note(self.shells.all_words())
             raise
 
-    def told(self, what: str, worker: str) -> list[float]:
+    def printed(self, what: str, worker: str) -> list[float]:
         """Return a value that a worker has told after each of its runs."""
         words = self.shells.words(worker)
         return [float(number) for number in re.findall(rf"{what} = ([\d.e+-]+)", words)]
 
     def furthest(self) -> int:
-        return int(max(step for name in WORKERS for step in self.told("step", name)))
+        return int(max(step for name in WORKERS for step in self.printed("step", name)))
 
 
 DIGITS = """
@@ -94,7 +94,7 @@ def test_trainer_learns_and_goes_on_where_it_was(
     trainer.start_all("--steps=250")
     trainer.shells.wait_for_ends("worker")
     first = trainer.saved()
-    learned = [trainer.told("loss", worker) for worker in WORKERS]
+    learned = [trainer.printed("loss", worker) for worker in WORKERS]
     for task in ("ps:0", "ps:1"):
         trainer.shells.kill(task)
 
@@ -126,7 +126,7 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     trainer.wait_for_steps_after_a_checkpoint()
     trainer.shells.kill(victim)
     before, furthest = trainer.saved(), trainer.furthest()
-    of_the_chief = trainer.told("step", "worker:0")[-1]
+    of_the_chief = trainer.printed("step", "worker:0")[-1]
     trainer.start(victim, *options)
     reply = trainer.shells.wait_for_words(
         "worker:0",
@@ -145,5 +145,5 @@ def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     assert restored <= begun <= restored + 4
     # Those that are synchronous make their steps together.
     assert steps <= trainer.saved() <= steps + (1 if sync == "true" else 3)
-    assert trainer.told("loss", "worker:1")[-1] < 1.0
+    assert trainer.printed("loss", "worker:1")[-1] < 1.0
     assert "worker 1 is done" in trainer.shells.words("worker:1")

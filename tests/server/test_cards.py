@@ -57,7 +57,7 @@ def asked_anew() -> None:
 
 
 @for_each(
-    ("given", "wanted", "visible"),
+    ("listed", "wanted", "visible"),
     [
         (None, "auto", "1"),
         ("3,2", "auto", "2"),  # by Slurm: only these are this job's
@@ -67,11 +67,11 @@ def asked_anew() -> None:
     ],
 )
 def test_a_process_sees_its_card_also_when_its_server_starts_again(
-    folder: Path, given: str | None, wanted: int | str, visible: str
+    folder: Path, listed: str | None, wanted: int | str, visible: str
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        if given is not None:
-            patch.setenv("CUDA_VISIBLE_DEVICES", given)
+        if listed is not None:
+            patch.setenv("CUDA_VISIBLE_DEVICES", listed)
         cards.cards_there.cache_clear()
 
         for _ in range(2):

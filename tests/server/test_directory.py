@@ -31,7 +31,7 @@ ABSENT = UnavailableError("nobody answers there.")
 class Line(Directory):
     """A directory whose attempts end as they are told, each after a second."""
 
-    def told(self, *outcomes: KitError | Link) -> Line:
+    def script(self, *outcomes: KitError | Link) -> Line:
         self.__dict__.update(outcomes=list(outcomes), now=0.0, pauses=[])
         return self
 
@@ -69,7 +69,7 @@ def line(tmp_path: Path) -> Line:
 def test_task_that_does_not_answer_at_once_is_dialled_again(
     line: Line, first: KitError
 ) -> None:
-    assert line.told(first, first, LINK).try_until(60) is LINK
+    assert line.script(first, first, LINK).try_until(60) is LINK
     assert line.__dict__["pauses"] == [0.01, 0.02]
 
 
@@ -78,7 +78,7 @@ def test_waiting_ends_at_the_deadline_and_says_what_was_met_last(
     line: Line, always: KitError
 ) -> None:
     with pytest.raises(DeadlineExceededError) as caught:
-        line.told(*[always] * 9).try_until(3)
+        line.script(*[always] * 9).try_until(3)
 
     assert line.left == 6
     assert caught.value.task == str(FAR)
@@ -87,7 +87,7 @@ def test_waiting_ends_at_the_deadline_and_says_what_was_met_last(
 
 def test_refusal_is_not_asked_for_twice(line: Line) -> None:
     with pytest.raises(AuthenticationFailed):
-        line.told(AuthenticationFailed("another key."), LINK).try_until(60)
+        line.script(AuthenticationFailed("another key."), LINK).try_until(60)
 
     assert line.left == 1
 
@@ -98,6 +98,6 @@ def test_what_ends_meanwhile_ends_the_waiting(line: Line) -> None:
             raise ClusterBusy("the training ended.")
 
     with pytest.raises(ClusterBusy):
-        line.told(SLOW, SLOW, LINK).try_until(60, check)
+        line.script(SLOW, SLOW, LINK).try_until(60, check)
 
     assert line.left == 2

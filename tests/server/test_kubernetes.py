@@ -51,13 +51,13 @@ def short_path() -> Iterator[Path]:
         yield Path(folder)
 
 
-def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str, Any]]:
-    return kit.kubernetes.manifest(name, image, **{"credentials": PLAIN, **given})
+def made(name: str = "demo", image: str = IMAGE, **more: Any) -> list[dict[str, Any]]:
+    return kit.kubernetes.manifest(name, image, **{"credentials": PLAIN, **more})
 
 
 @pytest.mark.slow
 @for_each(
-    "given",
+    "options",
     [
         {},
         {"program": ["python3", "/app/train.py"]},
@@ -65,10 +65,10 @@ def made(name: str = "demo", image: str = IMAGE, **given: Any) -> list[dict[str,
         {"limits": {"cpu": "500m", "nvidia.com/gpu": "1"}, "environment": {"A": "b"}},
     ],
 )
-def test_every_object_keeps_the_schemas_of_kubernetes(given: dict[str, Any]) -> None:
+def test_every_object_keeps_the_schemas_of_kubernetes(options: dict[str, Any]) -> None:
     import kubernetes_validate  # takes seconds, which collecting need not wait for
 
-    for item in made(**given):
+    for item in made(**options):
         for version in ("1.28", kubernetes_validate.latest_version()):
             kubernetes_validate.validate(item, version, strict=True)
 
@@ -102,16 +102,16 @@ def test_a_name_may_be_as_long_as_the_error_says_and_no_longer() -> None:
             assert len(row["metadata"]["name"]) <= 52  # and 11 for the hash of a set
 
 
-def error_of(**given: Any) -> str:
+def error_of(**options: Any) -> str:
     try:
-        made(**given)
+        made(**options)
     except InvalidArgumentError as error:
         return str(error)
     return ""
 
 
 @for_each(
-    ["given", "words"],
+    ["options", "words"],
     [
         ({"name": "Demo"}, "name is 'Demo'"),
         ({"name": "1demo"}, "beginning with a letter"),
@@ -140,8 +140,8 @@ def error_of(**given: Any) -> str:
         ({"environment": {"TF_CONFIG": "{}"}}, "TF_CONFIG"),
     ],
 )
-def test_what_cannot_run_is_one_sentence(given: dict[str, Any], words: str) -> None:
-    assert words in error_of(**given)
+def test_what_cannot_run_is_one_sentence(options: dict[str, Any], words: str) -> None:
+    assert words in error_of(**options)
 
 
 def test_the_command_prints_a_list_and_each_error_as_a_sentence(

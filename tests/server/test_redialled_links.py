@@ -136,15 +136,15 @@ def test_member_that_has_dialled_its_coordinator_anew_is_not_lost(
         plain(link, *more)
         closed.set()
 
-    def call_anew(self: ReconnectingCaller, op: str, *given: Any, **more: Any) -> Any:
+    def call_anew(self: ReconnectingCaller, op: str, *args: Any, **more: Any) -> Any:
         if op == "run.beat" and not kept:
             kept.append(self)
             old, self._caller = self._caller, None
-            call(self, op, *given, **more)
+            call(self, op, *args, **more)
             assert old is not None
             old.close()
             assert closed.wait(10)
-        return call(self, op, *given, **more)
+        return call(self, op, *args, **more)
 
     monkeypatch.setattr(leader, "link_closed", link_closed)
     monkeypatch.setattr(ReconnectingCaller, "call", call_anew)
@@ -199,9 +199,9 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
         if len(arrived) == 2:
             both.set()
 
-    def wait_for_both(*given: Any) -> Any:
+    def wait_for_both(*args: Any) -> Any:
         assert comes == "first" or both.wait(10)
-        return streams(*given)
+        return streams(*args)
 
     monkeypatch.setattr(leader, "take_data_link", take_data_link)
     monkeypatch.setattr(leader, "streams", wait_for_both)

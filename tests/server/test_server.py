@@ -43,15 +43,13 @@ def credentials() -> Credentials:
     return Credentials.new()
 
 
-def make(
-    folder: Path, credentials: Credentials, *given: Any, **more: Any
-) -> kit.Server:
+def make(folder: Path, credentials: Credentials, *args: Any, **more: Any) -> kit.Server:
     settings = kit.Settings(runtime_dir=str(folder))
-    return kit.Server(*given, credentials=credentials, settings=settings, **more)
+    return kit.Server(*args, credentials=credentials, settings=settings, **more)
 
 
 @for_each(
-    ("given", "error", "words"),
+    ("args", "error", "words"),
     [
         ((None,), TypeError, "None"),
         (("localhost:0",), TypeError, "'localhost:0'"),
@@ -77,12 +75,12 @@ def make(
 def test_task_that_cannot_be_meant_is_refused(
     tmp_path: Path,
     credentials: Credentials,
-    given: tuple[Any, ...],
+    args: tuple[Any, ...],
     error: type[Exception],
     words: str,
 ) -> None:
     with pytest.raises(error, match=re.escape(words)):
-        make(tmp_path, credentials, *given)
+        make(tmp_path, credentials, *args)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Scene:
     settings: str = ""
     pause_before: int = -1  # a step
     epochs: tuple[EpochRow, ...] = ()
-    found: dict[str, list[Any]] = field(
+    rows: dict[str, list[Any]] = field(
         default_factory=lambda: {"spans": [], "transfers": [], "steps": []}
     )
 
@@ -63,7 +63,7 @@ class Scene:
                 times = (begun[w], at[w], self._compute(w, step), at[w] - pushed[w])
                 self.step(w + 1, step, 10, *times)
             self.step(0, step, 0, min(begun), served, 0, 0)
-        tables = zip((SPAN, TRANSFER, STEP), self.found.values(), strict=True)
+        tables = zip((SPAN, TRANSFER, STEP), self.rows.values(), strict=True)
         spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
         epochs = self.epochs or (EpochRow(1, "ps", 0, 0, self.settings),)
         return Trace(names, epochs, transfers, spans, steps)
@@ -92,18 +92,18 @@ class Scene:
         return self.span(w + 1, Phase.WAIT, step, pushed, at)
 
     def span(self, task: int, phase: int, step: int, begin: int, end: int) -> int:
-        self.found["spans"].append((task, phase, step, begin * MS, end * MS))
+        self.rows["spans"].append((task, phase, step, begin * MS, end * MS))
         return end
 
     def transfer(self, *about: int) -> None:
         *whom, step, begin, end = about
         row = (*whom, 1, step, self.n_bytes, begin * MS, end * MS)
-        self.found["transfers"].append(row)
+        self.rows["transfers"].append(row)
 
     def step(self, task: int, step: int, examples: int, *times: int) -> None:
         begin, end, computed, waited = (time * MS for time in times)
         row = (task, step, 1, 0.5, examples, begin, end, computed, waited, 0)
-        self.found["steps"].append(row)
+        self.rows["steps"].append(row)
 
 
 def ring(hop: int, n_bytes: int) -> Bottleneck:
@@ -121,7 +121,7 @@ def ring(hop: int, n_bytes: int) -> Bottleneck:
         at = sent + 4 * hop
         for w in range(3):
             scene.step(w, step, 10, begun, at, 20, 4 * hop)
-    tables = zip((SPAN, TRANSFER, STEP), scene.found.values(), strict=True)
+    tables = zip((SPAN, TRANSFER, STEP), scene.rows.values(), strict=True)
     spans, transfers, steps = (rows(dtype, value) for dtype, value in tables)
     names, epochs = (
         ("worker:0", "worker:1", "worker:2"),
@@ -130,12 +130,12 @@ def ring(hop: int, n_bytes: int) -> Bottleneck:
     return bottleneck(Trace(names, epochs, transfers, spans, steps))
 
 
-def verdict(**given: Any) -> Bottleneck:
-    return bottleneck(Scene(**given).trace())
+def verdict(**changes: Any) -> Bottleneck:
+    return bottleneck(Scene(**changes).trace())
 
 
 @for_each(
-    ("given", "cause", "task", "cost", "step"),
+    ("changes", "cause", "task", "cost", "step"),
     [
         # The others compute 20 ms: they wait 9 of the 29 + 2 ms of a step.
         ({"compute": (20, 20, 29), "apply": 2}, Cause.WORKER, "worker:2", 9, 31),
@@ -152,9 +152,9 @@ def verdict(**given: Any) -> Bottleneck:
     ],
 )
 def test_cause_is_named_with_what_it_costs(
-    given: dict[str, Any], cause: Cause, task: str, cost: float, step: float
+    changes: dict[str, Any], cause: Cause, task: str, cost: float, step: float
 ) -> None:
-    result = verdict(**given)
+    result = verdict(**changes)
 
     assert (result.cause, result.task) == (cause, task), repr(result)
     assert result.cost_ms == pytest.approx(cost)
@@ -240,15 +240,15 @@ def test_a_topology_is_advised_only_where_another_one_would_help() -> None:
 
 
 @for_each(
-    ("given", "said"),
+    ("changes", "said"),
     [
         ({"apply": 12, "load": (12, 12, 12)}, "loading data 12 ms, updating 12 ms"),
         ({"compute": (20, 10, 10), "apply": 10}, "computing 20 ms, updating 10 ms"),
         ({"n_steps": 3}, "fewer than 3 whole steps"),
     ],
 )
-def test_nothing_is_guessed(given: dict[str, Any], said: str) -> None:
-    result = verdict(**given)
+def test_nothing_is_guessed(changes: dict[str, Any], said: str) -> None:
+    result = verdict(**changes)
 
     assert result.cause is Cause.NONE
     assert result.said.startswith("No clear cause: ")

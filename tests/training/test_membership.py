@@ -133,12 +133,12 @@ class Trainings(RuleBasedStateMachine):
                 self.game.write(good=True)
         players = self.game.players
         if self.failed is None:
-            assert {player.place for player in players.values()} == {"done"}
+            assert {player.state for player in players.values()} == {"done"}
             (last,) = {player.step for player in players.values()}
             assert self.stopped or last == self.game.agreement.steps
             assert not self.saves or last in self.game.copies
         else:
-            workers = {players[worker].place for worker in WORKERS}
+            workers = {players[worker].state for worker in WORKERS}
             assert workers <= {"failed", "working"}
         self.game.check()
 
@@ -185,7 +185,7 @@ def test_every_order_of_events_ends_with_one_list_of_epochs(
     result = set()
     for game in ends:
         lists = [tuple(player.epochs) for player in game.players.values()]
-        assert {player.place for player in game.players.values()} == {"done"}
+        assert {player.state for player in game.players.values()} == {"done"}
         assert {player.step for player in game.players.values()} == {steps}
         assert len(set(lists)) == 1
         result.add(tuple(epoch.topology for epoch in lists[0]))
@@ -237,7 +237,7 @@ def test_workers_that_do_not_agree_do_so_in_one_more_step_at_the_end(
 
     play(game)
 
-    assert {player.place for player in game.players.values()} == {"done"}
+    assert {player.state for player in game.players.values()} == {"done"}
     result = [(epoch.topology, epoch.first_step) for epoch in game.players[0].epochs]
     assert result == [("gossip", 0), ("ring", agreed_at)]
     assert game.players[0].step == agreed_at + 1
@@ -303,13 +303,13 @@ def test_a_second_request_waits_until_the_first_is_written() -> None:
 def test_the_end_waits_for_one_attempt_to_save_the_last_state(good: bool) -> None:
     game = Game(4, saves=True)
     play(game)
-    assert {player.place for player in game.players.values()} == {"arrived"}
+    assert {player.state for player in game.players.values()} == {"arrived"}
     assert game.copies == [4]
 
     game.write(good=good)
     play(game)
 
-    assert {player.place for player in game.players.values()} == {"done"}
+    assert {player.state for player in game.players.values()} == {"done"}
     assert game.copies == [4]
 
 
@@ -321,7 +321,7 @@ def test_a_training_restored_at_its_end_is_not_saved_again() -> None:
 
     play(game)
 
-    assert {player.place for player in game.players.values()} == {"done"}
+    assert {player.state for player in game.players.values()} == {"done"}
     assert game.copies == []
 
 

@@ -125,7 +125,7 @@ def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
         for result, member in list(game.moves()):
             move_without_the_lost(game, result, member)
 
-    assert {player.place for player in game.players.values()} == {"done"}
+    assert {player.state for player in game.players.values()} == {"done"}
     assert {player.step for player in game.players.values()} == {3}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from widgets.board.geometry import TaskBox
 
 
-def overlap(one: TaskBox, other: TaskBox) -> bool:
+def overlap(left: TaskBox, right: TaskBox) -> bool:
     return (
-        abs(one.x - other.x) < (one.width + other.width) / 2
-        and abs(one.y - other.y) < (one.height + other.height) / 2
+        abs(left.x - right.x) < (left.width + right.width) / 2
+        and abs(left.y - right.y) < (left.height + right.height) / 2
     )

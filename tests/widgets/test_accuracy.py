@@ -30,7 +30,7 @@ from widgets.drawing.theme import DARK, LIGHT
 MakeTrace = Callable[..., Trace]
 
 
-def told(trace: Trace, values: list[float]) -> Trace:
+def with_values(trace: Trace, values: list[float]) -> Trace:
     """Return a trace in which worker 0 reported a value after each step."""
     table = [
         (1, step, b"accuracy", value, 10, 100 + step)
@@ -40,7 +40,7 @@ def told(trace: Trace, values: list[float]) -> Trace:
 
 
 def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
-    trace = told(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
+    trace = with_values(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
     first, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
     for history in (first, other):
         history.add(trace)
@@ -55,7 +55,7 @@ def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
 
 def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
     history = TrainingHistory(make_trace(("ps",), steps=3).tasks)
-    history.add(told(make_trace(("ps",), steps=3), [0.5, float("nan"), 0.75]))
+    history.add(with_values(make_trace(("ps",), steps=3), [0.5, float("nan"), 0.75]))
 
     assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
 
@@ -65,7 +65,7 @@ def loss_of(history: TrainingHistory) -> Chart:
 
 
 def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
-    trace = told(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
+    trace = with_values(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
     history = TrainingHistory(trace.tasks)
     history.add(trace)
 
@@ -90,7 +90,7 @@ def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> No
 
 
 def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> None:
-    beat = beat_of(told(make_trace(("ps",), steps=3), [0.1, 0.2, 0.9]))
+    beat = beat_of(with_values(make_trace(("ps",), steps=3), [0.1, 0.2, 0.9]))
     plot = LossPlot()
     marks = [mark.id for mark in plot.figure.renderers]
 

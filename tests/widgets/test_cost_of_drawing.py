@@ -194,11 +194,11 @@ def test_links_have_one_scale_until_a_reader_wants_one_for_each(
     said = axis.axis_label
 
     stage.view.own_scales.value = True
-    told = [*axis.major_label_overrides.values()]
+    labels = [*axis.major_label_overrides.values()]
 
     assert said.startswith("each strip from 0 to ")
     assert axis.axis_label == "each strip from 0 to its MB/s"
-    assert [name.rpartition(", ")[0] for name in told] == names
+    assert [name.rpartition(", ")[0] for name in labels] == names
     stage.view.own_scales.value = False
     assert [*axis.major_label_overrides.values()] == names
 

@@ -17,10 +17,10 @@ def names(ps: int, worker: int) -> list[str]:
     return [f"ps:{i}" for i in range(ps)] + [f"worker:{i}" for i in range(worker)]
 
 
-def inside(box: TaskBox, found: SceneLayout) -> bool:
+def inside(box: TaskBox, layout: SceneLayout) -> bool:
     return (
         box.width / 2 <= box.x <= WIDTH - box.width / 2
-        and box.height / 2 <= box.y <= found.height - box.height / 2
+        and box.height / 2 <= box.y <= layout.height - box.height / 2
     )
 
 

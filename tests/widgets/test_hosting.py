@@ -68,18 +68,18 @@ def moment(hosting: Hosting, topology: str = "ring", **more: Any) -> Moment:
     return Moment(hosting.tasks, rates=moving, hosting=hosting, **options)
 
 
-def drawn(found: Moment) -> dict[str, tuple[str, list[str]]]:
+def drawn(moment: Moment) -> dict[str, tuple[str, list[str]]]:
     """Return the class and the texts of each task's box, by its name."""
     boxes = {}
-    for group in Xml.fromstring(scene(found)).iter(f"{SVG}g"):
+    for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
         if (group.get("class") or "").startswith("ps-task"):
             words = [str(element.text) for element in group.iter(f"{SVG}text")]
             boxes[words[0].split()[0]] = (group.get("class", ""), words)
     return boxes
 
 
-def links(found: Moment) -> set[str]:
-    groups = Xml.fromstring(scene(found)).iter(f"{SVG}g")
+def links(moment: Moment) -> set[str]:
+    groups = Xml.fromstring(scene(moment)).iter(f"{SVG}g")
     return {link for group in groups if (link := group.get("data-link"))}
 
 

@@ -63,9 +63,9 @@ def seen(colour: str, vision: str) -> Floats:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def differ(one: str, other: str, vision: str) -> float:
+def differ(left: str, right: str, vision: str) -> float:
     """Return how far apart two colours are; 2.3 can just be noticed side by side."""
-    return float(np.linalg.norm(seen(one, vision) - seen(other, vision)))
+    return float(np.linalg.norm(seen(left, vision) - seen(right, vision)))
 
 
 def over(colour: str, ground: str, share: float) -> str:

@@ -57,9 +57,9 @@ def test_a_lost_task_that_the_error_names_is_not_told_twice() -> None:
     }
     error = "PeerLost: /job:worker/task:10 is gone: its links closed."
 
-    told = sentences.alarms(replace(NOW, lost=lost, error=error))
+    texts = sentences.alarms(replace(NOW, lost=lost, error=error))
 
-    assert told == [lost["worker:1"], error]
+    assert texts == [lost["worker:1"], error]
 
 
 def test_what_is_requested_is_said_until_it_holds() -> None:

@@ -33,7 +33,7 @@ def test_marks_stand_out_from_every_background(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "ratio"),
+    ("color", "background", "ratio"),
     [
         ("#ffffff", "#ffffff", 1.0),
         ("#000000", "#ffffff", 21.0),
@@ -42,10 +42,10 @@ def test_marks_stand_out_from_every_background(theme: Theme) -> None:
     ],
 )
 def test_contrast_is_that_of_the_published_examples(
-    one: str, other: str, ratio: float
+    color: str, background: str, ratio: float
 ) -> None:
-    assert contrast(one, other) == pytest.approx(ratio, abs=0.01)
-    assert contrast(one, other) == contrast(other, one)
+    assert contrast(color, background) == pytest.approx(ratio, abs=0.01)
+    assert contrast(color, background) == contrast(background, color)
 
 
 def test_phases_differ_by_more_than_their_colour() -> None:

@@ -62,8 +62,8 @@ def count_data_links(server: Server) -> LinkCounts:
     counts = LinkCounts()
     plain = server.trainings.streams
 
-    def streams(*given: Any) -> dict[int, Stream]:
-        result = plain(*given)
+    def streams(*args: Any) -> dict[int, Stream]:
+        result = plain(*args)
         return {peer: CountedStream(item, counts) for peer, item in result.items()}
 
     server.trainings.streams = streams  # type: ignore[assignment,method-assign]  # a test's hook

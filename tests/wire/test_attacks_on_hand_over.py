@@ -213,9 +213,9 @@ def kept_back(relay: Relay, meeting: Meeting, way: int) -> bytes:
 def held_back(relay: Relay, way: int) -> Change:
     """Keep the last TLS record of a way, which has the sender's secret."""
 
-    def change(one: int, number: int, record: bytes) -> bytes:
-        is_last = one == way and number == relay.n_records[way] - 1
-        return b"" if is_last else unchanged(one, number, record)
+    def change(direction: int, number: int, record: bytes) -> bytes:
+        is_last = direction == way and number == relay.n_records[way] - 1
+        return b"" if is_last else unchanged(direction, number, record)
 
     return change
 

@@ -69,7 +69,7 @@ class Notes:
     def error(self, text: str) -> None:
         self.lines.append(("error", text))
 
-    def told(self, kind: str) -> list[str]:
+    def texts(self, kind: str) -> list[str]:
         return [text for item, text in self.lines if item == kind]
 
 
