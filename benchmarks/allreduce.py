@@ -73,14 +73,14 @@ def _values(system: str, n: int) -> list[float]:
     return [0.0] * (system == "ps") + [float(rank + 1) for rank in range(n)]
 
 
-def check(system: str, n: int, found: list[float]) -> None:
+def check(system: str, n: int, result: list[float]) -> None:
     expected = [(n + 1) / 2] * n
     if system == "copy":
         expected = [float(rank + 1) for rank in range(n)]
     if system.startswith("bytes "):  # what the rank before has
         expected = [float(rank or n) for rank in range(n)]
-    if found[-n:] != expected:
-        raise RanksFailed(f"{system}: the exchange gave {found}, not {expected}.")
+    if result[-n:] != expected:
+        raise RanksFailed(f"{system}: the exchange gave {result}, not {expected}.")
 
 
 def durations(system: str, n: int, times: list[list[list[int]]]) -> list[float]:

@@ -98,10 +98,10 @@ def pairs(rates: dict[str, list[float]]) -> list[float]:
     return [on / off for on, off in both]
 
 
-def rows(found: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...]:
+def rows(results: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...]:
     """Return a row of cells for each topology."""
     table = []
-    for topology, rates in found.items():
+    for topology, rates in results.items():
         ratios = pairs(rates)
         cells = [f"{median(rates[word]):.0f}" for word in ("off", "on")]
         cells += [f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]

@@ -234,7 +234,7 @@ def crash_images(seed: int, *, is_synced: bool = True, most: int = 10**6) -> Tal
         path.mkdir()
         disk, announced = CrashedDisk(path), [0]
 
-        def told(call: FileCall | None) -> None:
+        def on_call(call: FileCall | None) -> None:
             for image in disk.images(rng):
                 key = (frozen(image), announced[0])
                 if key not in seen and tally.tried < most:
@@ -249,9 +249,9 @@ def crash_images(seed: int, *, is_synced: bool = True, most: int = 10**6) -> Tal
                 tally.count(call.kind)
 
         for step in (1, 2, 3):
-            save(path, step, WatchedFiles(told))
+            save(path, step, WatchedFiles(on_call))
             announced[0] = step
-        told(None)
+        on_call(None)
     return tally
 
 

@@ -68,9 +68,9 @@ def save(
     return folder.commit(draft, Manifest(step, shards=tuple(shards), extra={"seed": 1}))
 
 
-def is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(
-        _bits(one[name]) == _bits(other[name]) for name in one
+def is_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(
+        _bits(left[name]) == _bits(right[name]) for name in left
     )
 
 

@@ -88,16 +88,16 @@ def main() -> None:
     for n, turns in figures.items():
         for over in _OVER:
             for size in sizes:
-                one, more = (
+                alone, more = (
                     [median(part) for part in zip(*turns[name], strict=True)]
                     for name in (_name(over, size, pumps=p) for p in (False, True))
                 )
                 cells = [
                     f"{value:.0f}"
-                    for pair in zip(one, more, strict=True)
+                    for pair in zip(alone, more, strict=True)
                     for value in pair
                 ]
-                ratios = [ratio(b, a) for a, b in zip(one, more, strict=True)]
+                ratios = [ratio(b, a) for a, b in zip(alone, more, strict=True)]
                 rows.append((str(n), over, size_text(size), *cells, *ratios))
     report(_table(rows), {"microseconds": figures}, options.json)
 

@@ -76,13 +76,13 @@ def scrambled(body: bytes | bytearray, dice: random.Random) -> bytes:
     return bytes(changed)
 
 
-def fields(known: dict[str, int], dice: random.Random) -> dict[str, int]:
+def fields(values: dict[str, int], dice: random.Random) -> dict[str, int]:
     """Return the numbers of a header, one of them another one within its bounds."""
     name = dice.choice(("epoch", "step", "tensor", "chunk"))
-    was = known.get(name, 0)
+    was = values.get(name, 0)
     most = 2**63 - 1 if name == "step" else MOST
     value = dice.choice((0, 1, was + 1, was - 1, was ^ (1 << dice.randrange(40)), most))
-    return {**known, name: min(max(value, 0), most)}
+    return {**values, name: min(max(value, 0), most)}
 
 
 def _values(values: Any, others: Any, dice: random.Random) -> dict[str, Any]:

@@ -255,18 +255,18 @@ def line(xs: Sequence[float], ys: Sequence[float], at: float) -> float:
     return float(slope * at + height)
 
 
-def computed(found: Mapping[int, Found], at: int, topology: str) -> Found:
+def computed(results: Mapping[int, Found], at: int, topology: str) -> Found:
     """Return the figures of so many tasks, from those of the sizes; see above.
 
     None is below that of the largest size, where noise would have a line fall.
     The news of a second are those of one step, since what such a machine could do in a
     second is not known.
     """
-    every = list(found.values())
+    every = list(results.values())
 
     def far(ys: Iterable[float]) -> float:
         ys = list(ys)
-        return max(ys[-1], line(list(found), ys, at))
+        return max(ys[-1], line(list(results), ys, at))
 
     made: Found = {name: far(row[name] for row in every) for name in SECONDS}
     for name in WHERE:
@@ -274,7 +274,7 @@ def computed(found: Mapping[int, Found], at: int, topology: str) -> Found:
             what: far(row[name][what] for row in every) for what in every[0][name]
         }
     for name in ("sent", "news_a_step"):
-        made[name] = at * far(row[name] / n for n, row in found.items())
+        made[name] = at * far(row[name] / n for n, row in results.items())
     made |= {"steps_a_second": 1.0, "news_a_second": made["news_a_step"]}
     return made | formula(topology, at) | {"held": every[-1]["held"]}
 
@@ -307,17 +307,17 @@ def _row(name: str, row: Found, said: Found) -> tuple[str, ...]:
     )
 
 
-def table(found: Mapping[int, Found], topology: str) -> Table:
+def table(results: Mapping[int, Found], topology: str) -> Table:
     """Return the table of all sizes, with a computed row if they are large enough."""
-    rows = [_row(str(n), item, formula(topology, n)) for n, item in found.items()]
+    rows = [_row(str(n), item, formula(topology, n)) for n, item in results.items()]
     notes = [
         "Ready: the start; first step: from kit.train to step 1 in the notebook. Held: "
         "step function and data, in memory once for the host. Sent: by the notebook "
         "until kit.train returned. Gradients: all tasks together, and the task that "
         "receives most. News: what the notebook's links read."
     ]
-    if len(found) > 1 and max(found) >= _LEAST_FOR_A_LINE:
-        far = computed(found, FAR, topology)
+    if len(results) > 1 and max(results) >= _LEAST_FOR_A_LINE:
+        far = computed(results, FAR, topology)
         rows.append(_row(f"{FAR:,} (computed)", far, formula(topology, FAR)))
         notes.append(
             f"For {FAR:,} tasks: seconds, threads and descriptors on the straight line "

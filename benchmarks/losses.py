@@ -173,24 +173,26 @@ def elastic_torchft(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]
 
 
 def _kill_replica(folder: Path, children: Children, number: int) -> dict[str, Any]:
-    def told() -> list[list[tuple[int, int]]]:
+    def steps_of() -> list[list[tuple[int, int]]]:
         return [_told(folder / f"steps-{n}") for n in range(_WORKERS)]
 
-    before = list(map(len, told()))
+    before = list(map(len, steps_of()))
     # All take part, those that were started again too.
     until(
         lambda: all(
-            len(item) > n + 100 for item, n in zip(told(), before, strict=True)
+            len(item) > n + 100 for item, n in zip(steps_of(), before, strict=True)
         ),
         _RESTART_S,
     )
     time.sleep(_SETTLED_S)
     at = time.monotonic_ns()
     children.kill(number)
-    last = max(step for text in told() for step, end in text if end <= at + _STILL_NS)
+    last = max(
+        step for text in steps_of() for step, end in text if end <= at + _STILL_NS
+    )
 
     def since() -> list[int]:
-        others = (item for n, item in enumerate(told()) if n != number)
+        others = (item for n, item in enumerate(steps_of()) if n != number)
         return [end for other in others for step, end in other if step > last]
 
     until(lambda: bool(since()), _RESTART_S)

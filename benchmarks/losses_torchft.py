@@ -93,7 +93,7 @@ def replica(folder: Path, problem_path: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
+    folder = Path(sys.argv[1])
     if len(sys.argv) == 2:
-        lighthouse(place)
-    replica(place, sys.argv[2], int(sys.argv[3]))
+        lighthouse(folder)
+    replica(folder, sys.argv[2], int(sys.argv[3]))

@@ -59,7 +59,7 @@ def length(stretches: Iterable[Stretch]) -> int:
     return sum(end - begin_ for begin_, end in stretches)
 
 
-def common(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
+def common(left: Sequence[Stretch], right: Sequence[Stretch]) -> int:
     """Return for how long both were going on.
 
     >>> common([(0, 3), (5, 7)], [(2, 6)])
@@ -67,8 +67,8 @@ def common(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
     """
     return length(
         (max(a[0], b[0]), min(a[1], b[1]))
-        for a in one
-        for b in other
+        for a in left
+        for b in right
         if max(a[0], b[0]) < min(a[1], b[1])
     )
 

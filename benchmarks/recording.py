@@ -74,25 +74,25 @@ def compare(topology: str, steps: int, rounds: int) -> dict[str, list[float]]:
     return result
 
 
-def replayed(folder: Path, found: dict[str, list[float]], model: DigitsMlp) -> None:
+def replayed(folder: Path, figures: dict[str, list[float]], model: DigitsMlp) -> None:
     """Add what the last recording takes, and how fast it is computed again."""
     sizes = (path.stat().st_size for path in folder.iterdir())
-    found["bytes"].append(float(sum(sizes)))
+    figures["bytes"].append(float(sum(sizes)))
     step, data = DigitsMlp.step, model.train
     begin = time.perf_counter()
     whole = kit.replay(folder, step=step, data=data)
-    found["replay"].append(whole.step / (time.perf_counter() - begin))
+    figures["replay"].append(whole.step / (time.perf_counter() - begin))
     dice = random.Random(0)
     for _ in range(N_SEEKS):
         begin = time.perf_counter()
         kit.replay(folder, dice.randrange(whole.step), step=step, data=data)
-        found["seek"].append(time.perf_counter() - begin)
+        figures["seek"].append(time.perf_counter() - begin)
 
 
-def rows(found: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...]:
+def rows(results: dict[str, dict[str, list[float]]]) -> tuple[tuple[str, ...], ...]:
     """Return a row of cells for each topology."""
     table = []
-    for topology, figures in found.items():
+    for topology, figures in results.items():
         pairs = zip(figures["on"], figures["off"], strict=True)
         ratios = [on / off for on, off in pairs]
         cells = [f"{median(figures[word]):.0f}" for word in ("off", "on")]

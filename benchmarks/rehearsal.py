@@ -157,9 +157,9 @@ def compare(dice: random.Random) -> tuple[Drawn, str, list[Compared]]:
         return case, result.topology, [measure(case, item, cluster) for item in few]
 
 
-def agrees(topology: str, found: list[Compared]) -> bool | None:
+def agrees(topology: str, results: list[Compared]) -> bool | None:
     """Whether a topology was measured best; None where there was no choice."""
-    took = {item.topology: item.took for item in found}
+    took = {item.topology: item.took for item in results}
     if len(took) < 2 or topology not in took:
         return None
     return took[topology] <= min(took.values()) * _SAME

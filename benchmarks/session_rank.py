@@ -168,8 +168,8 @@ class TensorFlow(Member):
 
 
 def _runs(session: Any, wanted: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    def running(one: Any) -> Callable[[], Any]:
-        return lambda: session.run(one)
+    def running(fetch: Any) -> Callable[[], Any]:
+        return lambda: session.run(fetch)
 
     return {name: running(item) for name, item in wanted.items()}
 

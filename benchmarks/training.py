@@ -162,8 +162,8 @@ def _begins_like(losses: list[list[float]], wanted: list[list[float]]) -> bool:
     )
 
 
-def row(name: str, n_workers: int, found: dict[str, list[float]]) -> tuple[str, ...]:
-    of = {system: median(rates) for system, rates in found.items()}
+def row(name: str, n_workers: int, results: dict[str, list[float]]) -> tuple[str, ...]:
+    of = {system: median(rates) for system, rates in results.items()}
     rates = [f"{of[s]:.1f}" if s in of else "missing" for s in SYSTEMS]
     nothing = float("nan")
     ratios = [ratio(of[a], of.get(b, nothing)) for a, b in _RATIOS]

@@ -273,13 +273,13 @@ def run_case(case: Case, cluster: ProcessCluster, steps: int = _STEPS) -> Bottle
     return run.wait(_WAIT_S).bottleneck
 
 
-def is_right(case: Case, found: Bottleneck) -> bool:
+def is_right(case: Case, verdict: Bottleneck) -> bool:
     """Whether a verdict names the cause, and the task where one is to be named."""
-    if case.cause is not found.cause:
+    if case.cause is not verdict.cause:
         return False
     if case.hosts:
-        return f"worker:{case.n_workers - 1}" in found.link
-    return not case.task or case.task == found.task
+        return f"worker:{case.n_workers - 1}" in verdict.link
+    return not case.task or case.task == verdict.task
 
 
 def judge(chosen: Sequence[Case]) -> list[tuple[Case, Bottleneck]]:

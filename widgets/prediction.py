@@ -239,7 +239,7 @@ class Prediction:
         with suppress(ImportError):  # the text says how to answer
             form = self.form().root._repr_mimebundle_()
         # In one bundle, so that a page without a kernel shows the text instead.
-        front_end.place(
+        front_end.show_bundle(
             {**form, "text/plain": text, "text/html": in_cell(element("p", text))}
         )
 

@@ -353,16 +353,16 @@ def _caller(
 class _Teller:
     """Shows how far a sweep is: in a cell a table that fills, elsewhere lines."""
 
-    def __init__(self, found: Sweep, output: Output | None = None) -> None:
-        self._found = found
+    def __init__(self, sweep: Sweep, output: Output | None = None) -> None:
+        self._found = sweep
         self._output = output or output_for(sys.stdout)
         self._is_plain = isinstance(self._output, PlainLines)
         self._due = 0.0
-        skipped = sum(trial.state == "done" for trial in found.trials)
+        skipped = sum(trial.state == "done" for trial in sweep.trials)
         if skipped:
-            n = len(found.trials)
-            text = f"{skipped} of {n} combinations are done in {found.folder}."
-            self._output.show(text, found.html(text))
+            n = len(sweep.trials)
+            text = f"{skipped} of {n} combinations are done in {sweep.folder}."
+            self._output.show(text, sweep.html(text))
 
     def look(self, trial: Trial) -> None:
         """Show how far a run is, now and then."""

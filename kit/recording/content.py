@@ -246,7 +246,7 @@ def read_content(folder: str | Path) -> Content:
 
 def _read(path: Path, log: Path) -> Content:
     parts = read_parts(log, LOG)
-    if not parts.found or parts.found[0].kind != "HEAD":
+    if not parts.parts or parts.parts[0].kind != "HEAD":
         raise DataLossError(f"{log} has no beginning: its recording had not begun.")
     try:
         return _content(path, parts)
@@ -257,11 +257,11 @@ def _read(path: Path, log: Path) -> Content:
 
 
 def _content(path: Path, parts: FileParts) -> Content:
-    head = check("HEAD", _FIELDS["HEAD"], parts.found[0].plain)
+    head = check("HEAD", _FIELDS["HEAD"], parts.parts[0].plain)
     job = own_objects.job_from(head["job"], head.get("own", {}))
     content = Content(path, job, head)
     blobs: dict[str, list[bytes]] = {kind: [] for kind in _TABLES}
-    for part in parts.found[1:]:
+    for part in parts.parts[1:]:
         if part.kind in _TABLES:
             if part.kind == "LAST":  # the newest counts
                 blobs[part.kind].clear()
@@ -326,7 +326,7 @@ def _messages(path: Path, content: Content) -> dict[str, list[bytes]]:
     if len(files) > N_SEGMENTS + 1:  # one more, if it was ended before it removed one
         raise ValueError(f"there are {len(files)} files of messages")
     for file in files:
-        for part in read_parts(file, MESSAGES).found:
+        for part in read_parts(file, MESSAGES).parts:
             blobs[part.kind].append(part.rows)
     first = MESSAGE_NAMES.replace("*", f"{1:06}")
     content.lacks_messages = bool(files) and files[0].name != first

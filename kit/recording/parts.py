@@ -96,7 +96,7 @@ class FileParts:
         sha256: of all bytes before the last complete part.
     """
 
-    found: tuple[FilePart, ...]
+    parts: tuple[FilePart, ...]
     is_torn: bool
     sha256: str
 

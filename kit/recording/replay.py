@@ -160,16 +160,16 @@ class Replay:
             )
         stage, index = places[number - 1]
         exchange = exchanges[stage]
-        found: SteppedMessage = exchange.messages[index]
+        stepped: SteppedMessage = exchange.messages[index]
         payload, names = exchange.payloads[index], exchange.names
         layout = self.content.job.payload.stages[stage].layout
         return ReplayedMessage(
             step,
             number,
-            names[found.source],
-            names[found.destination],
-            found.kind.name.lower(),
-            found.who,
+            names[stepped.source],
+            names[stepped.destination],
+            stepped.kind.name.lower(),
+            stepped.who,
             _values(layout, exchange.ranges[index], payload),
             payload,
             exchange,
@@ -388,8 +388,8 @@ def _compute(
 class _Checker:
     """Compares losses and digests with the recorded ones, as the steps are done."""
 
-    def __init__(self, content: Content, engine: Recomputation, found: Replay) -> None:
-        self._content, self._engine, self._found = content, engine, found
+    def __init__(self, content: Content, engine: Recomputation, replay: Replay) -> None:
+        self._content, self._engine, self._found = content, engine, replay
         self._losses, self._digests = losses(content), digests(content)
 
     def updated(self, worker: int, step: int, loss: float) -> None:

@@ -220,8 +220,8 @@ def _turned_bytes(job: Job, unit: Layout, plan: Plan, sizes: _Sizes) -> Array:
     n, workers = len(job.workers), job.workers
     seats, hosts = np.arange(n), np.array([job.group.host(w) for w in workers])
     # As if all were far from each other; who is not keeps nothing of the other.
-    apart = replace(job.group, hosts=tuple(range(len(job.tasks))))
-    buffers = _buffers(job, unit, apart, plan, workers[0])
+    group = replace(job.group, hosts=tuple(range(len(job.tasks))))
+    buffers = _buffers(job, unit, group, plan, workers[0])
     total = np.full(n, _slots_of_all(job))
     all_of_it = Range(0, unit.n_bytes)
     for (whose, _), parts in buffers.items():

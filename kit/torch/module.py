@@ -274,9 +274,9 @@ class ModuleStep:
         device = _tensor(next(iter(params.values()))).device
         # A copy for each thread: the workers of a local cluster share this object.
         replicas: dict[Any, Replica] = vars(self._replicas)
-        if (place := str(device)) not in replicas:
-            replicas[place] = Replica(copy.deepcopy(self.model).to(device), device)
-        return replicas[place]
+        if (name := str(device)) not in replicas:
+            replicas[name] = Replica(copy.deepcopy(self.model).to(device), device)
+        return replicas[name]
 
 
 class Replica:

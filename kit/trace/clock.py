@@ -29,10 +29,10 @@ class ClockOffset:
     that is the estimate: for two machines it is then wrong by the whole time at most.
 
     >>> clock = ClockOffset()
-    >>> clock.hear(asked=1_000, told=500_500, heard=2_000)
+    >>> clock.hear(asked=1_000, reported=500_500, heard=2_000)
     >>> clock.ahead
     499000
-    >>> clock.hear(asked=9_000, told=500_900, heard=900_000)  # took longer
+    >>> clock.hear(asked=9_000, reported=500_900, heard=900_000)  # took longer
     >>> clock.ahead
     499000
     """
@@ -41,9 +41,9 @@ class ClockOffset:
     _uncertain: float = float("inf")
     _heard: int = 0
 
-    def hear(self, asked: int, told: int, heard: int) -> None:
+    def hear(self, asked: int, reported: int, heard: int) -> None:
         """Learn from one answer: asked and heard by this clock, given by the other."""
-        uncertain, ahead = (heard - asked) / 2, told - (asked + heard) // 2
+        uncertain, ahead = (heard - asked) / 2, reported - (asked + heard) // 2
         if uncertain <= self._uncertain + _DRIFT * (heard - self._heard):
             self.ahead = 0 if abs(ahead) <= uncertain + 1 else ahead
             self._uncertain, self._heard = uncertain, heard

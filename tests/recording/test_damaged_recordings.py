@@ -115,7 +115,7 @@ def test_odd_values_under_right_checksums_are_refused_in_words(
     recorded: Recorded, copied: Callable[[], Path]
 ) -> None:
     log = copied() / "run.log"
-    begin, parts = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    begin, parts = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
     dice, n_refused = np.random.default_rng(3), 0
 
     for _ in range(N_MUTATIONS):
@@ -147,7 +147,7 @@ def test_state_without_a_parameter_of_the_job_is_refused(
     recorded: Recorded, copied: Callable[[], Path]
 ) -> None:
     log = copied() / "run.log"
-    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
     head.plain["job"]["specs"][0][0] = "layer/w"  # named as a slot of `layer`
     changed = [part(item.kind, item.plain, item.rows) for item in (head, *parts[:-1])]
     log.write_bytes(begin + b"".join(changed))
@@ -231,7 +231,7 @@ def test_module_that_a_recording_names_is_not_imported_unless_it_is_trusted(
         "from tests.training.toy import fit\n"
     )
     log = folder / "run.log"
-    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).found
+    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
     changed = dict(head.plain)
     name(changed, module)
     some = [head._replace(plain=changed), *parts[:-1]]

@@ -181,7 +181,7 @@ def test_damaged_state_is_noticed(copied: Callable[[], Path]) -> None:
 
 def test_parts_of_the_log_are_as_documented(recorded: Recorded) -> None:
     result = read_parts(recorded.folder / "run.log", LOG)
-    kinds = [part.kind for part in result.found]
+    kinds = [part.kind for part in result.parts]
 
     assert kinds[0] == "HEAD"
     assert kinds[-1] == "DONE"

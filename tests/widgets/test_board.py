@@ -66,7 +66,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     result = Page()
     monkeypatch.setattr(front_end, "kernel", lambda: result)
     monkeypatch.setattr(front_end, "load_bokeh", lambda: None)
-    monkeypatch.setattr(front_end, "place", result.place)
+    monkeypatch.setattr(front_end, "show_bundle", result.place)
     monkeypatch.setattr(front_end, "display_widget", result.shown.append)
     monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
     return result

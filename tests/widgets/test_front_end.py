@@ -69,7 +69,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
     monkeypatch.setattr(front_end, "stored", front_end.Stored())
     monkeypatch.setattr(front_end, "bokeh_script", lambda: "all of BokehJS")
     monkeypatch.setattr(front_end, "kernel", lambda: result)
-    monkeypatch.setattr(front_end, "place", result.place)
+    monkeypatch.setattr(front_end, "show_bundle", result.place)
     return result
 
 

@@ -205,7 +205,7 @@ def test_a_slow_page_skips_news_and_gets_the_newest(board: TrafficBoard) -> None
         for number in range(5):
             server.tell({"status": Html(str(number)), f"only-{number}": Html()})
         await asyncio.sleep(0)
-        while server.known["viewer"].get("status") != "4":
+        while server.news["viewer"].get("status") != "4":
             await asyncio.sleep(0.001)
         await page.write_message("")
         return [json.loads(first or ""), await news(page)]

@@ -17,7 +17,7 @@ def stepper(monkeypatch: pytest.MonkeyPatch) -> RingStepper:
     made = RingStepper(n=3)
     shown: list[dict[str, Any]] = []
     monkeypatch.setattr(front_end, "kernel", object)
-    monkeypatch.setattr(front_end, "place", shown.append)
+    monkeypatch.setattr(front_end, "show_bundle", shown.append)
     made._ipython_display_()
     widget, script, kept = shown
     assert list(script) == ["application/javascript"]

@@ -124,7 +124,7 @@ class TrafficBoard:
         if self._view is not None:
             front_end.load_bokeh()
             front_end.display_widget(self._view.root)
-        self._kept.append(front_end.place(self._bundle()))
+        self._kept.append(front_end.show_bundle(self._bundle()))
         if self._pulse is not None and not self._is_closed and not self._beat.is_last:
             # Without a live view this output is the board, so it is seen; a live view
             # reports by itself when it is.

@@ -37,7 +37,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
     """
 
     def __init__(
-        self, figure: Any, guard: Any, told: Callable[[LiveFigure, str], None]
+        self, figure: Any, guard: Any, changed: Callable[[LiveFigure, str], None]
     ) -> None:
         """Make it; `told` is called with what a new view says of itself.
 
@@ -51,7 +51,7 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         document.add_root(figure)
         tells = CustomJS(args={"figure": figure}, code=TELL + WATCH)
         document.js_on_event("document_ready", tells)
-        self._told = told
+        self._told = changed
         document.on_change(self._on_change)
         super().__init__(figure)
         self._take(self.render_bundle)
@@ -121,8 +121,8 @@ class LiveFigure(BokehModel):  # type: ignore[misc]  # it has no types
         # As `Protocol.create` does, but with the numbers in the text: as a buffer, each
         # array would be two more messages.
         models = events[0].document.models
-        known = {model for model in models if model.id in self._known}
-        content = PatchJson(events=_Writer(references=known).encode(events))
+        references = {model for model in models if model.id in self._known}
+        content = PatchJson(events=_Writer(references=references).encode(events))
         patch = patch_doc(patch_doc.create_header(), {}, content)
         for part in (patch.header_json, patch.metadata_json, patch.content_json):
             self.send({"msg": "patch", "payload": part})

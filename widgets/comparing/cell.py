@@ -32,7 +32,7 @@ def show(comparison: Comparison) -> None:
         raise NotImplementedError
     with suppress(ImportError):  # without ipywidgets: the still picture alone
         front_end.display_widget(LiveComparison(comparison).root)
-    front_end.place(
+    front_end.show_bundle(
         {"text/plain": repr(comparison), "text/html": in_cell(still(comparison))}
     )
 

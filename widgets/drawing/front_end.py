@@ -194,7 +194,7 @@ def load_bokeh() -> None:
     script = bokeh_script()
     if stored.output is not None:
         stored.output.update({"text/plain": ""}, raw=True)
-    stored.pages, stored.output = {page}, place({_SCRIPT: script})
+    stored.pages, stored.output = {page}, show_bundle({_SCRIPT: script})
     stored.cell, stored.request = cell, request
 
 
@@ -235,13 +235,13 @@ def _asking() -> tuple[str, str, str]:
 
 def watch_page() -> None:
     """Have the page run `WATCH` for a live view that has no figure of bokeh."""
-    place({_SCRIPT: f"(() => {{ {WATCH} }})();"})
+    show_bundle({_SCRIPT: f"(() => {{ {WATCH} }})();"})
 
 
 def display_widget(widget: Any) -> None:
     """Display a widget without its repr, which a saved page would show."""
     view = "application/vnd.jupyter.widget-view+json"
-    place({view: widget._repr_mimebundle_()[view]})
+    show_bundle({view: widget._repr_mimebundle_()[view]})
 
 
 def at_cell_ends(is_over: Callable[[], bool]) -> None:
@@ -270,7 +270,7 @@ def at_next_cell(call: Callable[[], None]) -> None:
     events.register("pre_run_cell", hook)
 
 
-def place(bundle: dict[str, Any]) -> Any:
+def show_bundle(bundle: dict[str, Any]) -> Any:
     """Display a bundle of forms; its `update(bundle, raw=True)` replaces it later."""
     from IPython.display import display
 

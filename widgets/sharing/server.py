@@ -125,7 +125,7 @@ class ShareServer:
         self.pages, self.came, self.asked = pages, came, asked
         self.viewers: set[NewsHandler] = set()
         self.room: Room[PageConnection] = Room()
-        self.known: dict[str, dict[str, Html]] = {role: {} for role in pages}
+        self.news: dict[str, dict[str, Html]] = {role: {} for role in pages}
         self._texts: dict[str, str] = {}  # what is known as JSON, by role
         self._has_begun = threading.Event()
         self._error: Exception | None = None
@@ -243,8 +243,8 @@ class ShareServer:
         text = json.dumps(places)  # once, however many pages there are
 
         def send() -> None:
-            for who in [role] if role else self.known:
-                self.known[who].update(places)
+            for who in [role] if role else self.news:
+                self.news[who].update(places)
                 self._texts.pop(who, None)
             for viewer in list(self.viewers):
                 if role in ("", viewer.role):
@@ -263,7 +263,7 @@ class ShareServer:
     def all_news(self, role: str) -> str:
         """Return all that a role's pages show, as JSON."""
         if role not in self._texts:
-            self._texts[role] = json.dumps(self.known[role])
+            self._texts[role] = json.dumps(self.news[role])
         return self._texts[role]
 
     def close(self) -> None:
@@ -429,7 +429,7 @@ class NewsHandler(_Handler, WebSocketHandler):
         self.set_nodelay(True)
         self.share.viewers.add(self)
         self.share.came(len(self.share.viewers))
-        if self.share.known[self.role]:
+        if self.share.news[self.role]:
             self.take({}, self.share.all_news(self.role))
 
     def on_message(self, message: str | bytes) -> None:

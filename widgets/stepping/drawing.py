@@ -342,7 +342,7 @@ def calls(replayed: Sequence[ReplayedCall]) -> Html:
 
 
 def playing(
-    found: Sequence[Stepped],
+    exchanges: Sequence[Stepped],
     chosen: int,
     titles: Sequence[str] = (),
     chooses: str = "Number of workers",
@@ -352,9 +352,9 @@ def playing(
     `titles` name the recordings, by default by their numbers of workers.
     """
     names = titles or [
-        words.count(len(exchange.recording.workers), "worker") for exchange in found
+        words.count(len(exchange.recording.workers), "worker") for exchange in exchanges
     ]
-    tracks = [*map(Track, names, map(_frames, found))]
+    tracks = [*map(Track, names, map(_frames, exchanges))]
     head, said, drawn, below = tracks[chosen].frames[0].places
     body = markup(
         '<p class="ps-head" {}>{}</p>'
@@ -369,7 +369,7 @@ def playing(
         drawn,
         PLACE,
         below,
-        _still(found[chosen]),
+        _still(exchanges[chosen]),
     )
     played = player(
         body,

@@ -216,7 +216,7 @@ class ExchangeStepper:
         if self._view is not None:
             front_end.display_widget(self._view.root)
             front_end.watch_page()
-        front_end.place(self._bundle())
+        front_end.show_bundle(self._bundle())
 
     def _make_view(self) -> None:
         try:

@@ -210,14 +210,14 @@ def numbers(values: Values) -> str:
     return shown + " \u2026" * (len(values) > _SHOWN)
 
 
-def cell(recording: SteppedExchange, one: ColumnCell) -> str:
+def cell(recording: SteppedExchange, content: ColumnCell) -> str:
     """Return a cell in a few characters: whose sum it holds, and what it only keeps.
 
     A tick says that the sum is complete.
     """
-    held = "\u2013" if one.held is None else added(one.held.who)
-    mark = "\u2713" if one.held and is_complete(recording, one.held) else ""
-    return held + mark + "".join(f" ({added(kept.who)})" for kept in one.kept)
+    held = "\u2013" if content.held is None else added(content.held.who)
+    mark = "\u2713" if content.held and is_complete(recording, content.held) else ""
+    return held + mark + "".join(f" ({added(kept.who)})" for kept in content.kept)
 
 
 def text(recording: SteppedExchange, position: int) -> str:

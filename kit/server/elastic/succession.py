@@ -484,8 +484,8 @@ def _has_ended(reply: Plain | KitError) -> bool:
 
 def _vouched(replies: Told) -> set[str]:
     """Return the processes of which is known what they had begun, if they end."""
-    known = [reply for reply in replies.values() if isinstance(reply, dict)]
-    return {name for reply in known for name in reply.get("begun_here", Begun())[2]}
+    answers = [reply for reply in replies.values() if isinstance(reply, dict)]
+    return {name for reply in answers for name in reply.get("begun_here", Begun())[2]}
 
 
 def _stood_since(good: Mapping[str, Plain], asked_at: float) -> float:

@@ -48,7 +48,7 @@ class _How(NamedTuple):
         """Return images with their channels last."""
         return transpose(x, _TO_LAST) if self.is_first else x
 
-    def given(self, x: Any, name: str | None) -> Any:
+    def back(self, x: Any, name: str | None) -> Any:
         """Return images with their channels where the caller has them."""
         return transpose(x, _TO_FIRST, name=name) if self.is_first else x
 
@@ -164,10 +164,10 @@ def conv2d(input: Any, filter: Any = None, *, filters: Any = None, options: Any)
         groups = _groups(x, w)
         if groups == 1:
             y = images.conv2d(x, w, how.strides, how.padding, name=how.inner(scope))
-            return how.given(y, scope)
+            return how.back(y, scope)
         parts = zip(split(x, groups, 3), split(w, groups, 3), strict=True)
         outputs = [images.conv2d(*part, how.strides, how.padding) for part in parts]
-        return how.given(concat(outputs, 3, name=how.inner(scope) or "concat"), scope)
+        return how.back(concat(outputs, 3, name=how.inner(scope) or "concat"), scope)
 
 
 def _groups(x: Any, w: Any) -> int:
@@ -221,7 +221,7 @@ def _back(sizes: Any, w: Any, dy: Any, how: _How, name: str) -> Any:
     if edges is not None:
         (top, bottom), (left, right) = edges
         x = x[:, top : -bottom or None, left : -right or None]
-    return how.given(x, name)
+    return how.back(x, name)
 
 
 @with_options(_Options)
