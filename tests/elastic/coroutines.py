@@ -62,17 +62,19 @@ class Running:
 
     def __init__(self, machine: Machine, coroutine: Any, name: str) -> None:
         self.machine, self.coroutine, self.name = machine, coroutine, name
-        self.told: dict[str, Any] = {}
+        self.replies: dict[str, Any] = {}
         self.waiting: set[str] = set()
         self.wanted: Any = None
         self.late: Any = None  # what ends the waiting
         self.turn = 0
 
-    def go_on(self, told: dict[str, Any]) -> None:
+    def go_on(self, replies: dict[str, Any]) -> None:
         world, machine = self.machine.world, self.machine
         self.turn += 1
         try:
-            self.wanted = wanted = self.coroutine.send(told if self.turn > 1 else None)
+            self.wanted = wanted = self.coroutine.send(
+                replies if self.turn > 1 else None
+            )
         except StopIteration:
             return
         except KitError as error:
@@ -86,7 +88,7 @@ class Running:
                 is_ready=wanted.until,
             )
             return
-        self.told, self.waiting = {}, set(wanted.processes)
+        self.replies, self.waiting = {}, set(wanted.processes)
         world.invariants.asks(machine, wanted)
         for process in sorted(self.waiting):
             self.ask(process, wanted)
@@ -127,10 +129,10 @@ class Running:
             text = "it did not answer"
             result = DeadlineExceededError(text) if is_late else LinkLost(text)
             others = self.waiting - {self.machine.name}
-            self.told |= dict.fromkeys(others, result)
+            self.replies |= dict.fromkeys(others, result)
             self.waiting -= others
             if not self.waiting:
-                self.go_on(self.told)
+                self.go_on(self.replies)
 
         self.late = None
         if self.waiting - {self.machine.name}:
@@ -141,13 +143,13 @@ class Running:
     def hear(self, process: str, reply: Any, turn: int) -> None:
         if turn != self.turn or process not in self.waiting:
             return
-        self.told[process] = reply
+        self.replies[process] = reply
         self.waiting.discard(process)
         if self.late in self.machine.world.events:
             self.machine.world.events.remove(self.late)
         if not self.waiting:
-            self.go_on(self.told)
+            self.go_on(self.replies)
         else:
-            enough = self.wanted.is_enough(self.told)
+            enough = self.wanted.is_enough(self.replies)
             limit_s = self.wanted.limit_s or SETTINGS.step_deadline_s
             self.wait(MOMENT_S if enough else limit_s)

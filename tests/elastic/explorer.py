@@ -97,7 +97,7 @@ class Player:
         self.losses = self.delays = 0
         self.taken = choices
         self.others: list[Choices] = []  # histories that deviate once more
-        self.told: list[str] = []
+        self.moves: list[str] = []
         self.script: list[tuple[str, str]] = []  # after what, what happens; in order
         self.branches = True
         self.dice: random.Random | None = None
@@ -126,7 +126,7 @@ class Player:
         """Let one of the moves happen; whether there was one."""
         point = self.point
         self.point += 1
-        last = self.told[-1] if self.told else ""
+        last = self.moves[-1] if self.moves else ""
         if self.script and self.script[0][0] == last:
             wanted = self.script.pop(0)[1]
             move = next(item for item in moves if item.label == wanted)
@@ -142,7 +142,7 @@ class Player:
         self.losses += move.n_losses
         self.delays += move.n_delays
         self.touched |= {*move.touches}
-        self.told.append(move.label)
+        self.moves.append(move.label)
         move.do()
         if move.n_losses:
             self.world.invariants.check()
@@ -249,7 +249,7 @@ def explore(bound: Bound, limit_s: float = float("inf"), most_wrong: int = 1) ->
                     player.play()
                 except Exception as error:  # what a coroutine fails with, too
                     text = f"{type(error).__name__}: {error}"
-                    result.wrong.append((text, player.told, choices))
+                    result.wrong.append((text, player.moves, choices))
                     if len(result.wrong) == most_wrong:
                         break
                 deeper += player.others
@@ -270,7 +270,7 @@ def wander(bound: Bound, seeds: Iterable[int], most_wrong: int = 1) -> Found:
                 player.play()
             except Exception as error:
                 text = f"seed {seed}: {type(error).__name__}: {error}"
-                result.wrong.append((text, player.told, ()))
+                result.wrong.append((text, player.moves, ()))
                 if len(result.wrong) == most_wrong:
                     break
     return result

@@ -173,7 +173,7 @@ class Invariants:
             ]
             # One that stands by learns of an error from the notebook alone.
             if {item.name for item in going} <= {*job.generation.standby} and any(
-                errors.get(place) for place in job.generation.places
+                errors.get(task) for task in job.generation.places
             ):
                 return
             # Who was lost and comes back takes part again.

@@ -223,9 +223,9 @@ class Run:
         for member in self.members.values():
             if member.host is not gone and not member.is_over:
 
-                def hear(one: Member = member) -> None:
-                    if not silent_s or not self.world.sees(one.host, gone):
-                        one.abort(PeerLost(f"{gone.name} is gone."))
+                def hear(peer: Member = member) -> None:
+                    if not silent_s or not self.world.sees(peer.host, gone):
+                        peer.abort(PeerLost(f"{gone.name} is gone."))
 
                 # The end of a link is heard as soon as the way is free.
                 peer = None if silent_s or gone.is_lost else gone

@@ -108,12 +108,12 @@ def soak(minutes: float, every_s: float) -> bool:
     return all([is_flat(lines), is_undisturbed(run)])
 
 
-def is_flat(told: list[tuple[Size, Size]]) -> bool:
+def is_flat(samples: list[tuple[Size, Size]]) -> bool:
     """Whether nothing has grown from the third quarter of the time to the last."""
-    half, last_quarter = len(told) // 2, 3 * len(told) // 4
+    half, last_quarter = len(samples) // 2, 3 * len(samples) // 4
     good = True
     whose = "notebook", "survivor"
-    for name, sizes in zip(whose, zip(*told, strict=True), strict=True):
+    for name, sizes in zip(whose, zip(*samples, strict=True), strict=True):
         before, after = (
             Size(*(statistics.median(item) for item in zip(*some, strict=True)))
             for some in (sizes[half:last_quarter], sizes[last_quarter:])

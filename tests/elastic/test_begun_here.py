@@ -12,15 +12,15 @@ FIRST, SECOND = ("worker:0", "worker:2"), ("worker:2",)
 def test_any_process_reads_the_newest_generation_whoever_has_noted_it(
     tmp_path: Path,
 ) -> None:
-    one, other = (BegunHere(tmp_path / "generations") for _ in range(2))
+    first, other = (BegunHere(tmp_path / "generations") for _ in range(2))
 
-    assert one.newest() == Begun(0, ())
-    one.append(7, FIRST, "worker:0")
+    assert first.newest() == Begun(0, ())
+    first.append(7, FIRST, "worker:0")
     other.append(9, SECOND, "worker:2")
-    one.append(7, FIRST, "worker:1")  # a process that was told late
+    first.append(7, FIRST, "worker:1")  # a process that was told late
 
     by = "worker:0", "worker:1", "worker:2"
-    assert one.newest() == other.newest() == Begun(9, SECOND, by)
+    assert first.newest() == other.newest() == Begun(9, SECOND, by)
 
 
 def test_a_line_that_is_cut_short_is_left_out(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ names = st.sets(st.sampled_from(NAMES))
 
 @given(names, names, names)
 def test_two_sides_that_share_no_process_never_both_go_on(
-    one: set[str], other: set[str], ended: set[str]
+    left: set[str], right: set[str], ended: set[str]
 ) -> None:
     # What each side knows to have ended has ended; it may know different parts of it.
     living = set(NAMES) - ended
-    here, there = one & living, (other & living) - one
+    here, there = left & living, (right & living) - left
     for expected in range(len(ended) + 1):
         some = set(sorted(ended)[:expected])
         both = may_go_on(NAMES, here, ended), may_go_on(NAMES, there, some)
@@ -233,16 +233,16 @@ def test_a_process_keeps_the_two_newest_copies_of_a_member() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 3000), max_size=8)))
 def test_each_step_is_told_once_however_often_and_in_which_order_it_comes(
-    told: list[list[int]],
+    reports: list[list[int]],
 ) -> None:
     once, rest = Once(), (0, 0.5, 1, 0, 0, 0, 0, 0)
     result: list[int] = []
-    for steps in told:
+    for steps in reports:
         unique = dict.fromkeys(steps)  # a member tells a step once in a generation
         table = rows(STEP, [(0, step, *rest) for step in unique])
         result += once.new(table)["step"].tolist()
 
-    assert sorted(result) == sorted({step for steps in told for step in steps})
+    assert sorted(result) == sorted({step for steps in reports for step in steps})
 
 
 def test_measures_of_one_step_do_not_hide_each_other() -> None:

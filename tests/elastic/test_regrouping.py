@@ -26,13 +26,13 @@ GIVES_UP_S = 6.0  # then another copy is called for
 class Scene:
     """A coordinator whose members have begun and copied, at step 0."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         names = [task.short for task in TASKS]
         job = Job(
             *(RUN, TASKS, (Spec("w", (3,), "float32"),), kit.GradientDescent(0.1)),
             *("ps", 100, 9),
             generation=Generation.first(RUN, TASKS, names, Placing()),
-            **given,
+            **options,
         )
         self.now, self._number = 0.0, 0
         self.coordinator = TrainingCoordinator(job, lambda: self.now)

@@ -182,14 +182,14 @@ class World:
     def work() -> Work:
         return Work(lambda *_: None, None, {"w": np.zeros(1)})
 
-    def sees(self, one: Machine, other: Machine) -> bool:
+    def sees(self, near: Machine, far: Machine) -> bool:
         """Whether what one sends reaches the other now."""
-        silent = one.is_lost or other.is_lost or other.is_stopped or one.is_stopped
-        return one is other or not (silent or self.is_cut(one, other))
+        silent = near.is_lost or far.is_lost or far.is_stopped or near.is_stopped
+        return near is far or not (silent or self.is_cut(near, far))
 
-    def is_cut(self, one: Machine, other: Machine) -> bool:
+    def is_cut(self, near: Machine, far: Machine) -> bool:
         """Whether nothing gets from one to the other, also not that it has ended."""
-        return frozenset((one.name, other.name)) in self.cuts
+        return frozenset((near.name, far.name)) in self.cuts
 
     def post(
         self,
@@ -290,7 +290,7 @@ class World:
         jobs = [host.training.now.job for host in self.living()]
         job = max(jobs, key=lambda item: item.generation.number, default=self.job)
         generation: Any = job.generation
-        if all(self.machines[place].is_lost for place in generation.places):
+        if all(self.machines[name].is_lost for name in generation.places):
             for name in generation.standby:
                 if not self.machines[name].is_lost:
                     self.machines[name].training.lose(generation.number, "nobody")

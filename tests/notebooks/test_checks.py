@@ -121,16 +121,16 @@ def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
         assert f" is too {which}; " in verdict.words
 
 
-@for_each("given", [0, -7, 12_345_678, math.inf, 10**400])
-def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
-    verdict = question[0](given)
+@for_each("answer", [0, -7, 12_345_678, math.inf, 10**400])
+def test_other_numbers_get_a_hint_too(question: Question, answer: float) -> None:
+    verdict = question[0](answer)
 
     assert not verdict.is_right
     assert len(verdict.words) > len("Not yet: 12,345,678 is too high; ")
 
 
 @for_each(
-    ("given", "words"),
+    ("answer", "words"),
     [
         (..., "three dots"),
         (None, "three dots"),
@@ -144,9 +144,9 @@ def test_other_numbers_get_a_hint_too(question: Question, given: float) -> None:
     ],
 )
 def test_what_is_no_number_is_told_apart(
-    question: Question, given: object, words: str
+    question: Question, answer: object, words: str
 ) -> None:
-    verdict = question[0](given)
+    verdict = question[0](answer)
 
     assert not verdict.is_right
     assert words in verdict.words
@@ -289,7 +289,7 @@ class Move(NamedTuple):
 
 
 @for_each(
-    ("given", "unit", "expected"),
+    ("answer", "unit", "expected"),
     [
         ("104,488", "bytes", 104_488),
         ("1.5 kB", "bytes a step", 1500),
@@ -304,13 +304,13 @@ class Move(NamedTuple):
     ],
 )
 def test_number_may_be_written_in_any_unit_of_its_kind(
-    given: object, unit: str, expected: float
+    answer: object, unit: str, expected: float
 ) -> None:
-    assert quantity(given, unit) == pytest.approx(expected, rel=1e-12)
+    assert quantity(answer, unit) == pytest.approx(expected, rel=1e-12)
 
 
 @for_each(
-    ("given", "unit", "words"),
+    ("answer", "unit", "words"),
     [
         ("5 ms", "bytes", "'ms' does not fit here; use bytes, byte, B, kB"),
         ("5 kB", "ms", "use s, ms, us"),
@@ -320,10 +320,10 @@ def test_number_may_be_written_in_any_unit_of_its_kind(
     ],
 )
 def test_unit_of_another_kind_is_refused_with_those_that_fit(
-    given: str, unit: str, words: str
+    answer: str, unit: str, words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(words)):
-        quantity(given, unit)
+        quantity(answer, unit)
 
 
 def test_cell_that_needs_a_right_answer_says_what_is_missing() -> None:

@@ -32,8 +32,8 @@ def rows(text: str) -> dict[str, list[float]]:
 def test_backup_workers_take_most_of_the_waiting_away(tmp_path: Path) -> None:
     notebook = run("backup_workers", tmp_path)
 
-    told = printed(notebook, "steps")
-    ms = [float(item) for item in re.findall(r"(\d+) ms a step", told)]
+    text = printed(notebook, "steps")
+    ms = [float(item) for item in re.findall(r"(\d+) ms a step", text)]
     first = re.findall(r"after +([\d.]+) s", printed(notebook, "first"))
     assert len(ms) == 4
     assert ms[2] < ms[0] / 1.3

@@ -92,25 +92,25 @@ def replayed(
     return params
 
 
-def float16(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
+def float16(rows: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
     """Divide by n, round to float16, and add in float16."""
-    n, like = len(given), given[0]
+    n, like = len(rows), rows[0]
     share = {name: g.dtype.type(1 / n) for name, g in like.items()}
-    sent = [{k: (g * share[k]).astype("e") for k, g in text.items()} for text in given]
+    sent = [{k: (g * share[k]).astype("e") for k, g in text.items()} for text in rows]
     total = replay.total(sent)
     mean = {name: total[name].astype(g.dtype) for name, g in like.items()}
     return mean, [{k: h.astype(like[k].dtype) * n for k, h in s.items()} for s in sent]
 
 
-def int8(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
+def int8(rows: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
     """Round to multiples of the sum of all largest magnitudes / (126 - n/2)."""
-    n, like = len(given), given[0]
+    n, like = len(rows), rows[0]
     mosts = [
         {
             k: np.array(max(map(abs, g.flat), default=0), g.dtype)
             for k, g in text.items()
         }
-        for text in given
+        for text in rows
     ]
     scale = {
         name: most / most.dtype.type(126 - n / 2)
@@ -118,7 +118,7 @@ def int8(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Param
     }
     numbers = [
         {k: np.rint(g / (scale[k] or 1)).astype(int) for k, g in text.items()}
-        for text in given
+        for text in rows
     ]
     total = {
         name: np.sum([number[name] for number in numbers], axis=0) for name in like
@@ -131,51 +131,49 @@ def int8(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Param
     return mean, own
 
 
-def top_k(given: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
+def top_k(rows: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
     """Send what all have in the places of the largest elements of the step's leader.
 
     Of 48 elements 3, of 6 one: a twentieth, rounded up.
     """
-    n, masks = len(given), dict[str, Array]()
+    n, masks = len(rows), dict[str, Array]()
     for name, count in {"w": 3, "b": 1}.items():
-        sizes = np.abs(given[step % n][name])
+        sizes = np.abs(rows[step % n][name])
         order = sorted(range(sizes.size), key=lambda at: (-sizes.flat[at], at))
         masks[name] = np.isin(np.arange(sizes.size), order[:count]).reshape(sizes.shape)
     total = replay.total(
-        [row | {name: row[name][mask] for name, mask in masks.items()} for row in given]
+        [row | {name: row[name][mask] for name, mask in masks.items()} for row in rows]
     )
     for name, mask in masks.items():
-        values, total[name] = total[name], np.zeros_like(given[0][name])
+        values, total[name] = total[name], np.zeros_like(rows[0][name])
         total[name][mask] = values
     mean = {name: tensor * tensor.dtype.type(1 / n) for name, tensor in total.items()}
     return mean, [
-        row | {name: row[name] * mask for name, mask in masks.items()} for row in given
+        row | {name: row[name] * mask for name, mask in masks.items()} for row in rows
     ]
 
 
-def power_sgd(
-    given: list[Params], step: int, kept: Kept
-) -> tuple[Params, list[Params]]:
+def power_sgd(rows: list[Params], step: int, kept: Kept) -> tuple[Params, list[Params]]:
     """Send the matrix as two factors of rank 2; the rest whole, beside the first."""
-    n = len(given)
+    n = len(rows)
     if "q" not in kept:
         bits = np.random.Philox(key=[crc32(b"w"), 2])
         start = np.random.Generator(bits).random((6, 2)) - 0.5
         kept["q"] = start.astype(np.float32)
-    total = replay.total([row | {"w": row["w"] @ kept["q"]} for row in given])
+    total = replay.total([row | {"w": row["w"] @ kept["q"]} for row in rows])
     mean = {name: tensor * tensor.dtype.type(1 / n) for name, tensor in total.items()}
     first, two = mean["w"].T.copy()
     first = first / length(first)
     for _ in range(2):
         two = two - first * (first * two).sum()
     basis = np.stack([first, two / length(two)]).T.copy()
-    factors = [g["w"].T @ basis for g in given]
+    factors = [g["w"].T @ basis for g in rows]
     summed = replay.total([{"w": factor} for factor in factors])["w"]
     kept["q"] = summed * np.float32(1 / n)
     mean["w"] = basis @ kept["q"].T
     own = [
         item | {"w": basis @ factor.T}
-        for item, factor in zip(given, factors, strict=True)
+        for item, factor in zip(rows, factors, strict=True)
     ]
     return mean, own
 

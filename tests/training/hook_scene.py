@@ -20,10 +20,10 @@ Event = tuple[Any, ...]
 
 
 def begin(
-    cluster: LocalCluster, *hooks: SessionRunHook, step: Any = fit, **given: Any
+    cluster: LocalCluster, *hooks: SessionRunHook, step: Any = fit, **options: Any
 ) -> kit.Run:
     """Begin a training of the toy with hooks; 4 steps, if nothing else is said."""
-    chosen: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster} | given
+    chosen: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster} | options
     return kit.train(step, initial(), DATA, hooks=hooks, **chosen)
 
 

@@ -158,11 +158,11 @@ def tell_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a heart that beats say nothing of digests, as one does that was too slow."""
     tell = Member._tell
 
-    def told(member: Member) -> HeartbeatReply:
+    def reply(member: Member) -> HeartbeatReply:
         is_heart = threading.current_thread().name.startswith("kit-heart")
         return member._talk().beat() if is_heart else tell(member)
 
-    monkeypatch.setattr(Member, "_tell", told)
+    monkeypatch.setattr(Member, "_tell", reply)
 
 
 @pytest.mark.parametrize("are_told", ["at once", "by nobody"])

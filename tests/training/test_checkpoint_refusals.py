@@ -172,7 +172,7 @@ def test_arguments_that_mean_nothing_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({"every_steps": -1}, "every_steps is -1"),
         ({"every_steps": 1.5}, "every_steps is 1.5"),
@@ -181,10 +181,10 @@ def test_arguments_that_mean_nothing_are_refused(
     ],
 )
 def test_intervals_that_mean_nothing_are_refused(
-    given: dict[str, Any], expected: str
+    options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=expected):
-        kit.Checkpoints("folder", **given)
+        kit.Checkpoints("folder", **options)
 
 
 def test_file_in_the_place_of_the_folder_is_refused_at_once(

@@ -114,10 +114,10 @@ def test_request_while_the_link_is_being_closed_hears_that_it_is_over(
     plain_ask: Callable[..., Any] = Caller.ask
     plain_close: Callable[..., None] = Caller.close
 
-    def ask(self: Caller, op: str, *given: Any, **more: Any) -> Any:
+    def ask(self: Caller, op: str, *args: Any, **more: Any) -> Any:
         if op == "run.command":
             wishing.add(self)
-        return plain_ask(self, op, *given, **more)
+        return plain_ask(self, op, *args, **more)
 
     def close(self: Caller) -> None:
         plain_close(self)

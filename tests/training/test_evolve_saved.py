@@ -19,8 +19,8 @@ def loss(params: Params, batch: Any) -> float:
     return float(fit(params, batch)[0])
 
 
-def evolve(cluster: LocalCluster, steps: int, **given: Any) -> kit.Run:
-    chosen: dict[str, Any] = {"population": 8, "steps": steps, "batch": BATCH} | given
+def evolve(cluster: LocalCluster, steps: int, **options: Any) -> kit.Run:
+    chosen: dict[str, Any] = {"population": 8, "steps": steps, "batch": BATCH} | options
     return kit.evolve(loss, initial(), DATA, cluster=cluster, **chosen).wait(30)
 
 

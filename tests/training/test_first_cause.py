@@ -29,8 +29,8 @@ def does(what: str, seconds: float, *members: int, step: int = 7) -> dict[str, A
     return {"what": what, "since": since, "members": members, "step": step, "where": ""}
 
 
-def look(members: list[Seen], **given: Any) -> Flight:
-    return flight(members, Trace(TASKS), NOW, **given)
+def look(members: list[Seen], **options: Any) -> Flight:
+    return flight(members, Trace(TASKS), NOW, **options)
 
 
 @for_each(

@@ -72,9 +72,9 @@ def nearest(rows: list[Params]) -> Params:
     flat = [np.concatenate([v.ravel() for v in row.values()]) for row in rows]
     scores = [
         sum(
-            sorted(float(((one - other) ** 2).sum()) for other in flat)[: N - 1 - 2 + 1]
+            sorted(float(((row - other) ** 2).sum()) for other in flat)[: N - 1 - 2 + 1]
         )
-        for one in flat
+        for row in flat
     ]
     return rows[int(np.argmin(scores))]
 

@@ -264,7 +264,7 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
 
 
 @for_each(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"local_steps": None}, "Give local_steps=1"),
         ({"compress": "float16"}, "they send their parameters; leave one out"),
@@ -273,10 +273,10 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(
-    given: dict[str, Any], message: str, cluster: LocalCluster
+    options: dict[str, Any], message: str, cluster: LocalCluster
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        begin(cluster, **given)
+        begin(cluster, **options)
 
 
 def test_a_switch_that_cannot_be_is_refused_and_the_training_goes_on(

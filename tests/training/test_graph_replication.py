@@ -24,13 +24,13 @@ def servers() -> Iterator[list[kit.Server]]:
         yield cluster.servers
 
 
-def trained(one: Towers, server: kit.Server, steps: int, x: Params) -> Params:
-    with Session(server, one.graph) as session:
-        with one.graph.as_default():
+def trained(towers: Towers, server: kit.Server, steps: int, x: Params) -> Params:
+    with Session(server, towers.graph) as session:
+        with towers.graph.as_default():
             session.run(initialize_all())
         for _ in range(steps):
-            session.run(one.train, one.feeds(x["x"], x["y"]))
-        result: Params = session.run(one.variables)
+            session.run(towers.train, towers.feeds(x["x"], x["y"]))
+        result: Params = session.run(towers.variables)
         return result
 
 

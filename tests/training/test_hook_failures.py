@@ -35,10 +35,10 @@ def failing_in(method: str, error: BaseException) -> SessionRunHook:
     return kind()
 
 
-def failure_of(cluster: LocalCluster, *hooks: Any, **given: Any) -> KitError:
+def failure_of(cluster: LocalCluster, *hooks: Any, **options: Any) -> KitError:
     """Return what the training fails with, at once or later."""
     with pytest.raises(KitError) as caught:
-        begin(cluster, *hooks, **given).wait(30)
+        begin(cluster, *hooks, **options).wait(30)
     return caught.value
 
 
@@ -164,7 +164,7 @@ def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("hook", "words"),
     [
         (7, "is not a hook; derive its class"),
         ("stop", "is not a hook; derive its class"),
@@ -172,10 +172,10 @@ def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
     ],
 )
 def test_what_is_no_hook_is_refused(
-    cluster: LocalCluster, given: Any, words: str
+    cluster: LocalCluster, hook: Any, words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
-        begin(cluster, given)
+        begin(cluster, hook)
 
 
 def test_saver_with_a_saver_of_its_own_is_refused(

@@ -150,7 +150,7 @@ def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
 
 
 @for_each(
-    ("given", "said"),
+    ("result", "said"),
     [
         ([0.5], r"gave \[0.5\] besides loss and gradients; give a dict"),
         ({f"m{i}": 1.0 for i in range(17)}, "17 of them"),
@@ -164,9 +164,9 @@ def test_a_nan_is_kept_as_it_is(tmp_path: Path) -> None:
         ({"accuracy": np.ones(2)}, "the mean over this worker's examples"),
     ],
 )
-def test_what_is_no_measure_is_named(given: Any, said: str) -> None:
+def test_what_is_no_measure_is_named(result: Any, said: str) -> None:
     with pytest.raises(StepFailed, match=f"worker:1, step 7: .*{said}"):
-        named("worker:1", 7, given)
+        named("worker:1", 7, result)
 
 
 def test_a_bad_measure_stops_the_training_and_changes_nothing() -> None:

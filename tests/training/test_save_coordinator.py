@@ -48,21 +48,21 @@ class Book:
             batch=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=5),
         )
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
         self.before_end: Callable[[], object] = lambda: None
         self.folder = Folder(folder)
         self.folder.prepare()
         self.save_coordinator = SaveCoordinator(
             job,
             self.folder,
-            lambda step: self.told.append(("begun", step)),
+            lambda step: self.calls.append(("begun", step)),
             self._ended,
             Clock(),
         )
 
     def _ended(self, step: int, good: bool) -> None:
         self.before_end()
-        self.told.append(("ended", step, good))
+        self.calls.append(("ended", step, good))
 
     def begin(self, key: Key) -> bool:
         return self.save_coordinator.begin(key, 1, True, WRITERS)
@@ -95,7 +95,7 @@ def test_shards_of_all_writers_become_one_checkpoint(book: Book) -> None:
     result, values = book.folder.load_newest()
     assert result.manifest.step == 5
     assert values["w"].tolist() == [5.0] * 4
-    assert book.told == [("begun", 5), ("ended", 5, True)]
+    assert book.calls == [("begun", 5), ("ended", 5, True)]
     assert book.save_coordinator.fate(5) is True
 
 
@@ -109,7 +109,7 @@ def test_member_that_cannot_may_say_so_before_the_save_is_begun(book: Book) -> N
 
     refused = book.save_coordinator.status()["refused"]
     assert refused == f"step 5 was not saved: /job:worker/task:1: {BUSY}"
-    assert book.told == [("begun", 5), ("ended", 5, False)]
+    assert book.calls == [("begun", 5), ("ended", 5, False)]
     assert book.save_coordinator.fate(5) is False
 
 
@@ -184,7 +184,7 @@ def test_end_of_a_save_may_be_heard_after_the_begin_of_the_next(book: Book) -> N
 
     book.save((5, 0))
 
-    assert book.told == [("begun", 5), ("begun", 10), ("ended", 5, True)]
+    assert book.calls == [("begun", 5), ("begun", 10), ("ended", 5, True)]
 
 
 class Looked(deque[Any]):

@@ -118,7 +118,7 @@ def loader(**options: Any) -> Any:
 
 
 @for_each(
-    ("given", "said"),
+    ("dataset", "said"),
     [
         (lambda: 3, "int is not a torch dataset"),
         (lambda: loader(batch_size=None), "batch sampler"),
@@ -130,9 +130,9 @@ def loader(**options: Any) -> Any:
         ),
     ],
 )
-def test_what_cannot_be_sharded_is_refused(given: Any, said: str) -> None:
+def test_what_cannot_be_sharded_is_refused(dataset: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
-        kit.data.torch(given())
+        kit.data.torch(dataset())
 
 
 def test_another_size_of_mini_batch_and_dicts_are_refused() -> None:
