@@ -91,11 +91,11 @@ def result(page: Page, said: str, timeout: float | None = None) -> Locator:
     return results
 
 
-def look(page: Page, found: Locator, name: str) -> None:
+def look(page: Page, board: Locator, name: str) -> None:
     """Take pictures in both themes; nothing is too small, and all can be read."""
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         change_theme(page, theme)
-        found.scroll_into_view_if_needed()
-        assert boards.small_texts(found) == []
+        board.scroll_into_view_if_needed()
+        assert boards.small_texts(board) == []
         assert axe.serious(page, SAID) == [], theme
-        screenshot(found, f"puzzle-{name}-{theme.split()[1].lower()}")
+        screenshot(board, f"puzzle-{name}-{theme.split()[1].lower()}")

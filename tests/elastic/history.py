@@ -43,12 +43,12 @@ class History:
     """One training, and what happens to it."""
 
     def __init__(self, seed: int) -> None:
-        """Draw the size of it; `told` has what happened, in order."""
+        """Draw the size of it; `lines` has what happened, in order."""
         self.draw = draw = random.Random(seed)
         self.n_ps, self.n_worker = draw.randint(0, 2), draw.randint(2, 5)
         self.n_logical = draw.choice([None, self.n_worker + draw.randint(0, 3)])
         self.spare = draw.choice([0, 0, 1]) if self.n_worker > 2 else 0
-        self.told = [
+        self.lines = [
             f"ps={self.n_ps} worker={self.n_worker} logical={self.n_logical} "
             f"spare={self.spare}"
         ]
@@ -116,12 +116,12 @@ class History:
     @contextmanager
     def _change(self, *what: object) -> Iterator[None]:
         """Wait until that has made another generation."""
-        self.told.append(f"{self.run.step}: {' '.join(map(str, what))}")
+        self.lines.append(f"{self.run.step}: {' '.join(map(str, what))}")
         expected = len(self.run.history())
         yield
         until(lambda: len(self.run.history()) > expected or self.run.done, 40)
         assert not self.run.done, f"it ended: {self.run.error}"
-        self.told[-1] += f" -> {self.run.history()[-1][:5]}"
+        self.lines[-1] += f" -> {self.run.history()[-1][:5]}"
 
     # -- what happens -------------------------------------------------------------
 
@@ -172,18 +172,18 @@ class History:
 
     def _spread(self, what: str, ask: Callable[[], None]) -> None:
         """Ask for other places, which may be those that hold already."""
-        self.told.append(f"{self.run.step}: {what}")
+        self.lines.append(f"{self.run.step}: {what}")
         try:
             ask()
         except InvalidArgumentError as error:
-            self.told[-1] += f" refused: {error}"
+            self.lines[-1] += f" refused: {error}"
 
     def _switch(self) -> None:
         self.run.topology = name = self.draw.choice(TOPOLOGIES[not self.n_ps :])
-        self.told.append(f"{self.run.step}: {name}")
+        self.lines.append(f"{self.run.step}: {name}")
 
     def _pause(self) -> None:
-        self.told.append(f"{self.run.step}: pause and resume")
+        self.lines.append(f"{self.run.step}: pause and resume")
         self.run.advance(self.draw.randint(1, 5))
         until(lambda: self.run.state == "paused")
         self.run.resume()
@@ -200,7 +200,7 @@ def main() -> None:
             print(f"{seed}: good, {time.monotonic() - began:.1f} s", flush=True)
         except Exception as error:
             n_wrong += 1
-            text = "\n    ".join([*history.told, f"{type(error).__name__}: {error}"])
+            text = "\n    ".join([*history.lines, f"{type(error).__name__}: {error}"])
             print(f"{seed}: WRONG\n    {text}", flush=True)
     print(f"{count} histories, {n_wrong} wrong")
 

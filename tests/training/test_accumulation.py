@@ -177,12 +177,12 @@ def test_a_piece_that_is_not_finite_ends_the_training_by_name(
         train(cluster, step, accumulate=2)
 
 
-@for_each("given", [{"accumulate": 0}, {"accumulate": -1}, {"accumulate": 1.5}])
+@for_each("options", [{"accumulate": 0}, {"accumulate": -1}, {"accumulate": 1.5}])
 def test_a_number_of_pieces_is_whole_and_at_least_one(
-    given: dict[str, Any], cluster: LocalCluster
+    options: dict[str, Any], cluster: LocalCluster
 ) -> None:
     with pytest.raises(InvalidArgumentError, match="accumulate is"):
-        train(cluster, **given)
+        train(cluster, **options)
 
 
 @given(st.integers(1, 40), st.integers(1, 12))

@@ -104,10 +104,12 @@ def test_a_worker_takes_local_steps_by_layers() -> None:
                 steps=3,
             ).wait(60)
 
-    one, other = trained(16), trained(0)
+    small_buckets, whole = trained(16), trained(0)
 
-    assert all((one.params[k] == other.params[k]).all() for k in one.params)
-    assert one.loss < 20
+    assert all(
+        (small_buckets.params[k] == whole.params[k]).all() for k in small_buckets.params
+    )
+    assert small_buckets.loss < 20
 
 
 def test_groups_and_means_take_them_too() -> None:

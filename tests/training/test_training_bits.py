@@ -116,9 +116,9 @@ def test_pause_advance_and_resume_lose_no_step(topology: str) -> None:
 
 
 def test_several_workers_come_near_one_with_the_whole_batch() -> None:
-    alone, apart = (replayed(7, n, kit.GradientDescent()) for n in (1, 3))
+    alone, several = (replayed(7, n, kit.GradientDescent()) for n in (1, 3))
 
-    for name, value in apart.items():
+    for name, value in several.items():
         np.testing.assert_allclose(value, alone[name], rtol=1e-5, atol=1e-6)
 
 
