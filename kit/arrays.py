@@ -176,7 +176,7 @@ class _CupyGpu(Gpu):
                 runtime.hostRegister(at, memory.nbytes, _PORTABLE)
             except runtime.CUDARuntimeError as error:
                 # Slower copies are no reason to end: the system may lock no more.
-                _LOG.info("%d bytes are not pinned: %s", memory.nbytes, error)
+                _LOG.info("%d bytes are not pinned: %s", memory.nbytes, str(error))
                 return lambda: None
 
         def undo() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import queue
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -259,6 +261,22 @@ def test_refusals_are_counted_but_not_all_written_down(
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 11
     assert caplog.messages[-1] == "ps:0 refused 40 more connections"
+
+
+def test_what_is_logged_of_a_refusal_keeps_nothing_of_the_task_alive(
+    plain: Credentials, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused() -> weakref.ref[Acceptor]:
+        with opened(plain) as door:
+            door.knock(b"GET / HTTP/1.1").close()
+            until(lambda: door.acceptor.refused == 1)
+            return weakref.ref(door.acceptor)
+
+    acceptor = refused()
+    gc.collect()
+
+    assert caplog.records
+    assert acceptor() is None
 
 
 def test_close_breaks_off_handshakes_and_ends_all_threads(

@@ -56,7 +56,7 @@ class BegunHere:
             with append_regular(self._path) as file:
                 file.write(f"{line}\n".encode())
         except OSError as error:
-            _LOG.warning("generation %d is not noted: %s", number, error)
+            _LOG.warning("generation %d is not noted: %s", number, str(error))
 
     def newest(self) -> Begun:
         """Return the newest one; without any, number 0 of nobody."""

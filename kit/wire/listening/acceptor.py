@@ -65,7 +65,9 @@ class RefusalLog:
             self._in_period += 1
             if self._in_period <= MOST_LINES:
                 whose = f" of {origin}" if origin else ""
-                _log.warning("%s refused a connection%s: %s", self._task, whose, reason)
+                # As text: a handler may keep what it is given, and an error its frames.
+                text = f"{self._task} refused a connection{whose}: {reason}"
+                _log.warning("%s", text)
             self.count += 1
 
     def close(self) -> None:

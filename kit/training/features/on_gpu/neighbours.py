@@ -80,7 +80,7 @@ class Neighbours:
         except Exception as error:  # for each reason CUDA has another one
             self._memory.gpu.close(arrays)
             task = self._context.task.short
-            _LOG.info("%s sends through the host's memory: %s", task, error)
+            _LOG.info("%s sends through the host's memory: %s", task, str(error))
             return []
         return arrays
 
