@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from types import MethodType
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -427,9 +428,11 @@ class StartMagics(Magics):
         """Remove `%%px` if it still refers to a cluster of ours."""
         for magics in self._shell.magics_manager.magics.values():
             for name, magic in list(magics.items()):
-                view = getattr(getattr(magic, "__self__", None), "view", None)
-                if view is not None and view is self._px:
-                    del magics[name]
+                # One that was not used yet would be loaded if an attribute were read.
+                if isinstance(magic, MethodType):
+                    view = getattr(magic.__self__, "view", None)
+                    if view is not None and view is self._px:
+                        del magics[name]
         self._px = None
 
 

@@ -26,8 +26,11 @@ from tests.cases import for_each
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", registered(), ids=lambda item: item.name)
 def test_our_topologies_keep_the_contract(topology: Topology) -> None:
+    before = list(registered())
     # Servers that take no part only number the workers otherwise.
     check_topology(topology, servers=(1, 2) if topology.needs_ps else (0, 2))
+
+    assert list(registered()) == before  # the first one is a group's default
 
 
 AGREEING = [topology for topology in registered() if topology.agrees]

@@ -116,7 +116,7 @@ def test_trainer_learns_and_goes_on_where_it_was(
 # from its own last run.
 @pytest.mark.parametrize(
     ("sync", "victim", "every", "steps"),
-    [("false", "ps:1", 100, 300), ("true", "ps:0", 40, 160)],
+    [("false", "ps:1", 40, 600), ("true", "ps:0", 40, 240)],
 )
 def test_killed_server_costs_no_more_than_the_steps_since_the_last_checkpoint(
     sync: str, victim: str, every: int, steps: int, trainer: Trainer

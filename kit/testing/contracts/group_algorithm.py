@@ -74,8 +74,9 @@ def _registered(topology: Topology) -> Iterator[None]:
     try:
         yield
     finally:
-        del TABLE[topology.name]
-        if before is not None:
+        if before is None:
+            del TABLE[topology.name]
+        else:  # in its place: the first one that suits is a group's default
             TABLE[topology.name] = before
 
 
