@@ -203,6 +203,8 @@ def open_notebook(page: Page, lab: Lab, name: str) -> None:
 
 def close_all(page: Page) -> None:
     """Close what is open in JupyterLab, unasked; the theme is as at first."""
+    # Figures stay, and each change of their size would be a message to no kernel.
+    page.evaluate("() => window.Bokeh?.documents.map(it => it._callbacks.clear())")
     page.evaluate("() => [...jupyterapp.shell.widgets('main')].map(it => it.dispose())")
     if page.locator("body[data-jp-theme-light=false]").count():
         change_theme(page, "JupyterLab Light")
