@@ -176,8 +176,12 @@ def extended(extra: str) -> list[Requirement]:
 @pytest.mark.parametrize("extra", ["demo", "lab", "dev", "docs"])
 def test_all_that_an_extra_needs_is_locked_by_hashes_at_its_pin(extra: str) -> None:
     result, pinned = locked(extra), pins()
+    try:
+        needed = installed_with(extra)
+    except importlib.metadata.PackageNotFoundError as error:
+        pytest.skip(f"{error.name}, which {extra} needs, is not installed")
 
-    assert installed_with(extra) <= result.keys()
+    assert needed <= result.keys()
     for name, lines in result.items():
         (version,) = re.findall(r"^[\w.-]+(==[\w.]+)", lines)
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), name
