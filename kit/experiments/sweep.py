@@ -95,12 +95,12 @@ def sweep(
     ...     def train(topology, batch):
     ...         asked = {"steps": 5, "batch": batch, "cluster": cluster}
     ...         return kit.train(step, start, data, topology=topology, **asked)
-    ...     found = kit.sweep(train, topology=["ps", "ring"], batch=[2, 4])
+    ...     sweep = kit.sweep(train, topology=["ps", "ring"], batch=[2, 4])
     1 of 4: topology=ps, batch=2, done...
     2 of 4: topology=ps, batch=4, done...
     3 of 4: topology=ring, batch=2, done...
     4 of 4: topology=ring, batch=4, done...
-    >>> found.frame()["bytes_per_step"].tolist()
+    >>> sweep.frame()["bytes_per_step"].tolist()
     [128.0, 128.0, 64.0, 64.0]
     """
     from kit.cluster.polling import drive  # a task's process does without its package

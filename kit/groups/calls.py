@@ -84,9 +84,10 @@ def numbered(number: int, generation: int) -> str:
 def differ(call: str, calls: Mapping[str, CallSeen]) -> str:
     """Return the sentence for calls that do not agree, by task.
 
-    >>> one = CallSeen("barrier()", "a.py, line 3")
-    >>> two = CallSeen("broadcast(root=0)", "")
-    >>> differ("call 7", {"worker:0": one, "worker:1": one, "worker:2": two})[:72]
+    >>> barrier = CallSeen("barrier()", "a.py, line 3")
+    >>> other = CallSeen("broadcast(root=0)", "")
+    >>> seen = {"worker:0": barrier, "worker:1": barrier, "worker:2": other}
+    >>> differ("call 7", seen)[:72]
     'call 7: worker:0, worker:1 are in barrier() at a.py, line 3; worker:2 is'
     """
     by_words: dict[str, list[str]] = {}

@@ -219,18 +219,20 @@ def _first_unequal(first: Mapping[Key, Any], second: Mapping[Key, Any]) -> list[
     return sorted(key for key in keys if first[key] != second[key])[:1]
 
 
+def _orders_by_step(content: Content) -> dict[tuple[int, int], Any]:
+    """Return the pushes of asynchronous stretches in order, by step and server."""
+    order_of = orders(content)
+    return {
+        (stretch.begin, server): order_of[stretch.row.number, server]
+        for stretch in stretches(content.epochs, content.n_done)
+        for server in content.job.ps
+        # With backup workers, pushes are recorded in synchronous steps too.
+        if stretch.row.is_asynchronous and (stretch.row.number, server) in order_of
+    }
+
+
 def _orders(content_a: Content, other: Content) -> Iterator[Difference]:
-    both = [
-        {
-            (stretch.begin, server): order_of[stretch.row.number, server]
-            for stretch in stretches(content.epochs, content.n_done)
-            for server in content.job.ps
-            # With backup workers, pushes are recorded in synchronous steps too.
-            if stretch.row.is_asynchronous and (stretch.row.number, server) in order_of
-        }
-        for content in (content_a, other)
-        for order_of in [orders(content)]
-    ]
+    both = _orders_by_step(content_a), _orders_by_step(other)
     names = [task.short for task in content_a.job.tasks]
     for key in both[0].keys() & both[1].keys():
         begin, server = key

@@ -259,8 +259,8 @@ def replay(
     --------
     Look at the first message of step 12::
 
-        found = kit.replay("run-1", until=12, step=step, data=(x, y))
-        found.at(12, message=1).values["w1"]
+        replay = kit.replay("run-1", until=12, step=step, data=(x, y))
+        replay.at(12, message=1).values["w1"]
     """
     content = content_of(recording)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
