@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import machine
-from kit.errors import Fenced, PeerLost, ProtocolError
+from kit.errors import Fenced, PeerLost, ProtocolError, ResourceExhaustedError
 from kit.exchange.execution.bound_operations import Take
 from kit.exchange.execution.native_executor import loop, suit
 from kit.exchange.execution.program import Program
@@ -371,6 +371,29 @@ def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
     near, far = pair()
     with pumped_member(LARGE, 0, 2, {1: near}) as member:
         port(member).post(*ALL[:2])
+    far.close()
+
+    assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
+
+
+@pytest.mark.parametrize("refused", ["kit-send-1", "kit-receive-1"])
+def test_a_thread_that_the_system_refuses_is_told_with_the_link_and_nothing_is_left(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = clear_pair()
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with (
+        pytest.raises(ResourceExhaustedError, match=r"link to member 1.*ulimit -u"),
+        pumped_member(LARGE, 0, 2, {1: near}),
+    ):
+        pass
     far.close()
 
     assert not [thread for thread in threading.enumerate() if "-1" in thread.name]

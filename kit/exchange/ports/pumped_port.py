@@ -40,7 +40,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kit.errors import LinkLost, ProtocolError
+from kit.errors import LinkLost, ProtocolError, ResourceExhaustedError
 from kit.exchange.layout import Range
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory, Mirror, address, region_bytes
@@ -195,8 +195,17 @@ class PumpedPort(SharedPort):
             ),
         ]
         _open.add(self)
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:  # the last one has not begun
+            self.close()
+            os.close(self._until_end)
+            raise ResourceExhaustedError(
+                f"the system refuses a thread for the link to member {peer}: {error}. "
+                f"Let this task have more (ulimit -u, or pids of its container), or "
+                f"use fewer tasks on this host."
+            ) from error
 
     def _pump(
         self,
@@ -292,7 +301,8 @@ class PumpedPort(SharedPort):
                 ring(bell.handle)
             self._stream.shutdown()
             for thread in self._threads:
-                thread.join(_END_S)
+                if thread.is_alive():
+                    thread.join(_END_S)
         self._stream.close()
         for bell in self._bells:
             bell.close()
