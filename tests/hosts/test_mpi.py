@@ -18,7 +18,7 @@ import pytest
 import kit
 from kit.errors import PeerLost, PermissionDeniedError, StartFailed
 from kit.testing.task_process import until
-from tests.cluster.engine_training import begin, replayed
+from tests.cluster.engine_training import begin, patient_step, replayed
 from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
 from tests.zygote import forking
@@ -81,7 +81,7 @@ def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
     cluster: kit.Cluster,
 ) -> None:
     assert cluster.call("all", platform.node) == ["nodea"] * 2 + ["nodeb"] * 2
-    training = begin(cluster, steps=STEPS, topology="ps")
+    training = begin(cluster, patient_step, steps=STEPS, topology="ps")
     until(lambda: training.step > 3, 30)
     training.topology = "ring"
 
