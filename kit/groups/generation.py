@@ -356,7 +356,7 @@ class _Comparing:
         others = [rank for rank in range(n) if rank != me]
 
         def theirs(rank: int, part: Range) -> Array:
-            return ports[rank].window(GRAD, part, apart=True)
+            return ports[rank].window(GRAD, part, separate=True)
 
         if self._is_hub:
             self._word = memory.typed(GRAD, word).view(np.uint64)

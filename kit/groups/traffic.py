@@ -109,7 +109,7 @@ def account(
 def traffic_of(state: GroupState) -> GroupTraffic:
     """Return the bytes of all links, asked of all tasks."""
     names = [task.short for task in state.members.tasks]
-    statuses = [item.told for item in _accounts(state, details=False)]
+    statuses = [item.status for item in _accounts(state, details=False)]
     return traffic_in(names, statuses, state.members.me)
 
 
@@ -143,14 +143,14 @@ def traffic_in(
 class GroupAccount(NamedTuple):
     """What a task has counted, and by how much its clock is ahead of ours."""
 
-    told: Mapping[str, Any]
+    status: Mapping[str, Any]
     blob: bytes | bytearray
     clock: ClockOffset
 
     def tables(self) -> list[Rows]:
         """Return its `TABLES` by our clock; empty ones if it told none."""
         result, at = list[Rows](), 0
-        for dtype, count in zip_longest(TABLES, self.told.get("counts", ())):
+        for dtype, count in zip_longest(TABLES, self.status.get("counts", ())):
             table = np.frombuffer(self.blob, dtype, count or 0, at).copy()
             result.append(self.clock.here(table))
             at += table.nbytes
@@ -166,22 +166,24 @@ def trace_of(state: GroupState) -> Trace:
 
 
 def joined(
-    tasks: Sequence[str], link: str, found: Sequence[GroupAccount], insecure: bool
+    tasks: Sequence[str], link: str, accounts: Sequence[GroupAccount], insecure: bool
 ) -> Trace:
     """Return the trace of a group from the accounts of its tasks.
 
     A call is a step of it. After a failure tasks count their calls anew; here the
     numbers go on.
     """
-    before = calls_before([item.told for item in found])
+    before = calls_before([item.status for item in accounts])
     tables: list[list[Rows]] = [[] for _ in TABLES]
     totals, firsts = list[tuple[int, ...]](), [0]
-    for report in found:
-        totals += [tuple(row) for row in report.told.get("totals", ())]
+    for report in accounts:
+        totals += [tuple(row) for row in report.status.get("totals", ())]
         mine = report.tables()
         for into, table in zip(tables, _numbered(mine, before), strict=True):
             into.append(table)
-        for table, is_cut in zip(mine[:3], report.told.get("is_cut", ()), strict=False):
+        for table, is_cut in zip(
+            mine[:3], report.status.get("is_cut", ()), strict=False
+        ):
             if is_cut:
                 firsts.append(int(table["step"].min()) + 1)
     transfers, spans, steps, receipts = map(np.concatenate, tables)
@@ -195,8 +197,8 @@ def joined(
         rows(TOTAL, totals),
         kept=Kept(details=max(firsts)),
         insecure=insecure,
-        calls=_calls([item.told for item in found], before),
-        receipts=np.concatenate([receipts, _unread(found)]),
+        calls=_calls([item.status for item in accounts], before),
+        receipts=np.concatenate([receipts, _unread(accounts)]),
     )
 
 
@@ -252,7 +254,7 @@ def _unread(accounts: Sequence[GroupAccount]) -> Rows:
         [
             (source, rank, generation + 1, 0, tag, n_bytes, sent, usable, 0, 0)
             for rank, item in enumerate(accounts)
-            for source, tag, generation, n_bytes, sent, usable in item.told.get(
+            for source, tag, generation, n_bytes, sent, usable in item.status.get(
                 "unread", ()
             )
         ],

@@ -151,7 +151,7 @@ def test_a_member_that_was_stopped_for_long_says_who_is_gone() -> None:
         port = endpoint.ports[1]
         port.pump()
         assert port.lost is False
-        wanted = Expected(GRAD, Range(0, 32), apart=True)
+        wanted = Expected(GRAD, Range(0, 32), separate=True)
         port.expect([[wanted], [wanted]], 0)
 
         with pytest.raises(PeerLost) as lost:

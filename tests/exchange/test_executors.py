@@ -27,7 +27,7 @@ from tests.exchange.pumped import pumped_group
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 LAYOUT = lay_out([Spec("w", (90, 7), "float32")], 2, 1000)
-DUE = Expected(GRAD, Range(16, 24), apart=True)
+DUE = Expected(GRAD, Range(16, 24), separate=True)
 
 
 @pytest.fixture

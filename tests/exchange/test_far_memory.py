@@ -25,14 +25,14 @@ layout = lay_out([Spec("w", (GIB // 4,), "float32")], 64)
 with local_group(layout, 2, in_place=False) as (near, far):
     mapped = psutil.Process().memory_info().vms
     chunk = layout.buckets[-1].chunks[-1]
-    due = [Expected(GRAD, chunk, apart=True)]
+    due = [Expected(GRAD, chunk, separate=True)]
     port = near.endpoint.ports[1]
     near.endpoint.expect({1: (due, due)}, 0)
     far.memory.typed(GRAD, chunk)[:] = 3
     far.endpoint.ports[0].post(GRAD, chunk)
     near.endpoint.receive(port, due[0])
 
-    assert set(port.window(GRAD, chunk, apart=True).tolist()) == {3.0}
+    assert set(port.window(GRAD, chunk, separate=True).tolist()) == {3.0}
     assert not near.memory.typed(GRAD, chunk).any()
     print((psutil.Process().memory_info().vms - mapped) / GIB)
 """

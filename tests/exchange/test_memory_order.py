@@ -127,7 +127,7 @@ def test_what_is_given_back_is_not_written_before_it_was_read(
 
 LAYOUT = lay_out([Spec("w", (8,), "float32")], 2)
 PART = LAYOUT.buckets[0].range
-DUE = Expected(0, PART, apart=True)
+DUE = Expected(0, PART, separate=True)
 
 
 @pytest.fixture

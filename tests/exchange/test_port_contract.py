@@ -140,8 +140,8 @@ class Unstamped(Delivered):
 class Fixed(Delivered):
     """Shows one place, whatever the step has."""
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
-        return super().window(0, part, apart=True)
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
+        return super().window(0, part, separate=True)
 
 
 class Doubling(Delivered):

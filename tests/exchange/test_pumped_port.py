@@ -69,8 +69,8 @@ has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not 
 LAYOUT = lay_out([Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")], 3, 1000)
 SMALL = lay_out([Spec("x", (25,), "float32")], 2)
 LARGE = lay_out([Spec("x", (1 << 21,), "float32")], 2)
-DUE = Expected(GRAD, Range(0, 100), apart=True)
-ALL = Expected(GRAD, Range(0, LARGE.n_bytes), apart=True)
+DUE = Expected(GRAD, Range(0, 100), separate=True)
+ALL = Expected(GRAD, Range(0, LARGE.n_bytes), separate=True)
 PAIRS = [clear_pair, sealed_pair]
 Form = Callable[[Ends], tuple[Stream, Stream]]
 
@@ -195,8 +195,8 @@ def received(member: LocalMember, message: Expected) -> list[float]:
     end = port(member)
     member.endpoint.expect({end.peer: ([message], [])}, 0)
     member.endpoint.receive(end, message)
-    region, part, apart = message
-    values: list[float] = end.window(region, part, apart=apart).tolist()
+    region, part, separate = message
+    values: list[float] = end.window(region, part, separate=separate).tolist()
     return values
 
 
@@ -297,7 +297,7 @@ def test_a_record_that_was_changed_ends_the_link(at: int) -> None:
 
 
 def test_a_peer_that_runs_far_ahead_is_refused_and_overwrites_nothing() -> None:
-    empty = Expected(GRAD, Range(0, 0), apart=True)
+    empty = Expected(GRAD, Range(0, 0), separate=True)
     with two(SMALL, clear_pair()) as (near, far):
         far.endpoint.expect({0: ([empty], [empty])}, 0)
 

@@ -84,14 +84,14 @@ def test_a_damaged_frame_is_noticed_however_it_is_cut(
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, WHOLE, apart=True))
+        carry(near, far, Expected(GRAD, WHOLE, separate=True))
 
 
 def test_a_whole_frame_is_taken_byte_by_byte() -> None:
     with two(partial(damaging_pair, -1, sliced)) as (near, far):
-        carry(near, far, Expected(GRAD, WHOLE, apart=True))
+        carry(near, far, Expected(GRAD, WHOLE, separate=True))
 
-        result = far.endpoint.ports[0].window(GRAD, WHOLE, apart=True)
+        result = far.endpoint.ports[0].window(GRAD, WHOLE, separate=True)
         np.testing.assert_array_equal(result, np.arange(25))
 
 
@@ -100,7 +100,7 @@ def test_a_frame_without_payload_is_checked_too() -> None:
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, Range(0, 0), apart=True))
+        carry(near, far, Expected(GRAD, Range(0, 0), separate=True))
 
 
 @pytest.mark.parametrize("region", [GRAD, NEXT])

@@ -255,7 +255,7 @@ def test_attacked_links_under_tls_bring_the_frames_before_and_an_error(
 
 LAYOUT = lay_out([Spec("w", (600,), "float32")], 6)
 MESSAGES = [
-    Expected(region, part, apart=region == GRAD)
+    Expected(region, part, separate=region == GRAD)
     for part in LAYOUT.buckets[0].chunks
     for region in (GRAD, NEXT)
 ]
@@ -291,7 +291,7 @@ def taken(port: Port) -> int:
     while port.has_arrived():
         port.take()
         first = MESSAGES[count]
-        window = port.window(first.region, first.range, apart=first.apart)
+        window = port.window(first.region, first.range, separate=first.separate)
         assert np.array_equal(window, numbers(first.region, first.range))
         count += 1
     return count

@@ -152,7 +152,7 @@ class WatchedGroup:
             else:
                 mine, blob = answer
                 accounts.append(GroupAccount(mine, blob, heard(asked, mine)))
-        statuses = [account.told for account in accounts]
+        statuses = [account.status for account in accounts]
         by = next((n for n, status in enumerate(statuses) if status), 0)
         names = [task.short for task in self.tasks]
         doing = {

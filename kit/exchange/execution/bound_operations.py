@@ -205,7 +205,7 @@ class Binder:
         ):
             # Written by the sender, while the range is still in its cache; the
             # receivers would each fetch it from there.
-            theirs = port.window(region, part, apart=is_apart(op.region))
+            theirs = port.window(region, part, separate=is_apart(op.region))
             own = self.memory.typed(region, part)
             yield BoundCopy(self._as(theirs, part), self._as(own, part), Phase.SEND)
         yield Post(port, region, part)
@@ -224,7 +224,7 @@ class Binder:
         region = self.endpoint.stamp.at(term.region, parity)
         is_separate = is_apart(term.region)
         theirs = self.endpoint.ports[term.member].window(
-            region, part, apart=is_separate
+            region, part, separate=is_separate
         )
         return self._as(theirs, part)
 

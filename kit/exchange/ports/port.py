@@ -24,7 +24,7 @@ class Expected(NamedTuple):
 
     region: int  # physical
     range: Range
-    apart: bool = False  # is kept apart from our own range of that name
+    separate: bool = False  # is kept apart from our own range of that name
 
 
 class Arrival(NamedTuple):
@@ -93,11 +93,11 @@ class Port(Protocol):
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Take the messages of steps of each parity; `first` is the next step's."""
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return the other's range as seen here; valid once it has arrived.
 
         If memory is `shared`, it is the other's own, which may be written as well; else
-        our own range of that name, or one that is kept `apart` from it.
+        our own range of that name, or one that is kept `separate` from it.
         """
 
     def post(self, region: int, part: Range) -> None:

@@ -67,9 +67,10 @@ typedef struct {
     uint64_t done; /* messages that are sent, or here */
     uint64_t guard; /* taken while a script changes, or is looked at */
     const Script *script;
-    uint64_t told, known; /* number of this script, and of the one of parity and place */
-    uint64_t refused;     /* of the one that the head at hand does not fit */
-    uint64_t parity, place;
+    uint64_t announced; /* number of this script */
+    uint64_t followed;  /* of the one of parity and position */
+    uint64_t refused;   /* of the one that the head at hand does not fit */
+    uint64_t parity, position;
     Place now;     /* of the message at hand */
     uint64_t sum;  /* what its bytes give, if that is not its checksum */
     char same[HEAD]; /* what is the same in the heads of all frames */
@@ -415,7 +416,7 @@ void kit_expect(Pump *pump, const Script *script)
 {
     enter(pump);
     pump->script = script;
-    __atomic_store_n(&pump->told, pump->told + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&pump->announced, pump->announced + 1, __ATOMIC_RELEASE);
     leave(pump);
     wake(pump->asleep, pump->bell);
 }
@@ -426,18 +427,19 @@ static const Place *due(Pump *pump)
     const Script *script = pump->script;
     if (!script)
         return NULL;
-    if (pump->known != pump->told) {
-        pump->known = pump->told;
+    if (pump->followed != pump->announced) {
+        pump->followed = pump->announced;
         pump->parity = script->first;
-        pump->place = 0;
-    } else if (pump->place && pump->place == script->n[pump->parity]
+        pump->position = 0;
+    } else if (pump->position && pump->position == script->n[pump->parity]
                && script->n[1 - pump->parity]) {
         /* Where the other parity has nothing, this was the only step. */
         pump->parity = 1 - pump->parity;
-        pump->place = 0;
+        pump->position = 0;
     }
-    return pump->place < script->n[pump->parity] ? script->places[pump->parity] + pump->place
-                                                 : NULL;
+    if (pump->position >= script->n[pump->parity])
+        return NULL;
+    return script->places[pump->parity] + pump->position;
 }
 
 /* Whether the head at hand says of its message what is due. */
@@ -465,19 +467,19 @@ int64_t kit_due(Pump *pump)
 {
     for (;;) {
         enter(pump);
-        uint64_t told = pump->told;
+        uint64_t announced = pump->announced;
         const Place *place = due(pump);
         int is_due = place && fits(pump, place);
         if (is_due)
             pump->now = *place;
         else if (place)
-            __atomic_store_n(&pump->refused, told, __ATOMIC_RELEASE);
+            __atomic_store_n(&pump->refused, announced, __ATOMIC_RELEASE);
         leave(pump);
         if (is_due)
             return 1;
         if (place)
             wake_executor(pump);
-        if (!await(pump, &pump->told, told))
+        if (!await(pump, &pump->announced, announced))
             return 0;
     }
 }
@@ -500,7 +502,7 @@ int64_t kit_arrived(Pump *pump, int64_t begun)
     note[6] = pump->now.hi;
     pump->done = number;
     __atomic_store_n(pump->count, number, __ATOMIC_RELEASE);
-    pump->place++; /* of the script that it came by: for another one it starts over */
+    pump->position++; /* of the script that it came by: for another one it starts over */
     wake_executor(pump);
     return 1;
 }

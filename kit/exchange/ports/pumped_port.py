@@ -119,11 +119,11 @@ class _Pump(ctypes.Structure):
         ("done", ctypes.c_uint64),
         ("guard", ctypes.c_uint64),
         ("script", ctypes.c_void_p),
-        ("told", ctypes.c_uint64),
-        ("known", ctypes.c_uint64),
+        ("announced", ctypes.c_uint64),
+        ("followed", ctypes.c_uint64),
         ("refused", ctypes.c_uint64),
         ("parity", ctypes.c_uint64),
-        ("place", ctypes.c_uint64),
+        ("position", ctypes.c_uint64),
         ("at", ctypes.c_void_p),
         ("region", ctypes.c_uint64),
         ("lo", ctypes.c_uint64),
@@ -253,15 +253,15 @@ class PumpedPort(SharedPort):
 
     def _table(self, script: Sequence[Expected]) -> Array:
         rows = [bytes(_PLACE.size)]  # so that none is empty
-        for region, part, apart in reversed(script):
-            memory = self._mirror if apart else self._memory
+        for region, part, separate in reversed(script):
+            memory = self._mirror if separate else self._memory
             at = address(memory.raw(region, Range(0, 1))) + part.lo
             rows.append(_PLACE.pack(at, region, *part))
         return np.frombuffer(b"".join(reversed(rows)), np.uint8)
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return where the peer's range is kept here."""
-        memory = self._mirror if apart else self._memory
+        memory = self._mirror if separate else self._memory
         return memory.typed(region, part)
 
     def pump(self) -> bool:
@@ -269,9 +269,9 @@ class PumpedPort(SharedPort):
         if self._error is not None:
             raise self._error
         takes = self._takes
-        if takes.refused and takes.refused == takes.told:
+        if takes.refused and takes.refused == takes.announced:
             header = frame.unpack(bytes(takes.head), bounds=self._bounds)
-            due = self._newest[takes.parity][takes.place]
+            due = self._newest[takes.parity][takes.position]
             about = self.peer, takes.done + 1, self._stamp, self._region_bytes
             check(header, due, *about)
             raise ProtocolError(

@@ -114,7 +114,7 @@ class SharedPort:
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Do nothing: what is posted is already where the plan says."""
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return the peer's own memory."""
         return self._memory.typed(region, part)
 

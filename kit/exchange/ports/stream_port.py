@@ -74,9 +74,9 @@ class StreamPort:
         self._scripts = scripts
         self._place, self._step_parity = 0, first
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return where the peer's range is kept here."""
-        memory = self._mirror if apart else self._memory
+        memory = self._mirror if separate else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
@@ -190,7 +190,7 @@ class StreamPort:
         expected = self._scripts[self._step_parity][self._place]
         about = self.peer, self._received + 1, self._stamp, self._region_bytes
         check(header, expected, *about)
-        memory = self._mirror if expected.apart else self._memory
+        memory = self._mirror if expected.separate else self._memory
         self._rest = memory.raw(expected.region, expected.range)
         if header.checksum is not None:
             self._sum = frame.checksum(self._head)

@@ -72,9 +72,9 @@ class HeldPort:
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Do nothing: a held message says where it belongs."""
 
-    def window(self, region: int, part: Range, *, apart: bool) -> Array:
+    def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return where the peer's range is kept here."""
-        memory = self._mirror if apart else self._memory
+        memory = self._mirror if separate else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:

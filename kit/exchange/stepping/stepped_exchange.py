@@ -332,6 +332,6 @@ class _Recorder:
             array = member.memory.typed(buffer.region, part)
         else:
             port = member.endpoint.ports[buffer.peer]
-            array = port.window(buffer.region, part, apart=True)
+            array = port.window(buffer.region, part, separate=True)
         who = self._contributions[member.number].who(buffer, column)
         return Holding(who, tuple(array[: self._most].tolist()))

@@ -24,14 +24,14 @@ from kit.testing.group import LocalMember
 
 _LARGE = 1 << 20  # elements: more bytes than a socket takes at once
 _STEP = 7  # of the senders
-_DUE = Expected(GRAD, Range(8, 16), apart=True)
+_DUE = Expected(GRAD, Range(8, 16), separate=True)
 # What differs from it in its size, its beginning, its end, its region, or has nothing.
 _UNDUE = (
-    Expected(GRAD, Range(8, 12), apart=True),
-    Expected(GRAD, Range(8, 32), apart=True),
-    Expected(GRAD, Range(16, 24), apart=True),
+    Expected(GRAD, Range(8, 12), separate=True),
+    Expected(GRAD, Range(8, 32), separate=True),
+    Expected(GRAD, Range(16, 24), separate=True),
     Expected(NEXT, Range(8, 16)),
-    Expected(GRAD, Range(8, 8), apart=True),
+    Expected(GRAD, Range(8, 8), separate=True),
 )
 
 MakePorts = Callable[[Layout, int], AbstractContextManager[list[LocalMember]]]
@@ -108,7 +108,7 @@ class _Ends:
         """Send two ranges each way at once."""
         parts = [chunk for chunk in self.layout.buckets[0].chunks if chunk.size]
         for me in (0, 1):
-            self.expect(me, [Expected(GRAD, part, apart=True) for part in parts])
+            self.expect(me, [Expected(GRAD, part, separate=True) for part in parts])
             self.fill(me, GRAD)
             if self.port(me).has_arrived() or self.port(me).n_arrived():
                 self.fail("a message has arrived before one was posted")
@@ -121,7 +121,7 @@ class _Ends:
                 )
         for me in (0, 1):
             for number, part in enumerate(parts):
-                self.compare(me, GRAD, part, apart=True)
+                self.compare(me, GRAD, part, separate=True)
                 self.take(me, GRAD, part)
                 left, due = self.port(me).n_arrived(), len(parts) - number - 1
                 if left != due or self.port(me).has_arrived() != bool(due):
@@ -131,9 +131,9 @@ class _Ends:
         """Send what is kept apart, what is not, and nothing at all."""
         whole = self.layout.buckets[0].range
         sent = [
-            Expected(GRAD, whole, apart=True),
+            Expected(GRAD, whole, separate=True),
             Expected(NEXT, whole),
-            Expected(GRAD, Range(0, 0), apart=True),
+            Expected(GRAD, Range(0, 0), separate=True),
         ]
         self.expect(1, sent)
         self.fill(0, GRAD)
@@ -144,7 +144,7 @@ class _Ends:
             self.until(
                 f"a message of {message.range.size} bytes", partial(self.has, 1, 1)
             )
-            self.compare(1, message.region, message.range, apart=message.apart)
+            self.compare(1, message.region, message.range, separate=message.separate)
             self.take(1, message.region, message.range)
         own = self.members[1].memory.typed(GRAD, whole)
         if not np.array_equal(own, self.written(1, GRAD)):
@@ -153,7 +153,7 @@ class _Ends:
     def check_stamps(self) -> None:
         """Send without a halt, with one, and with a later one."""
         part = self.layout.buckets[0].range
-        self.expect(1, [Expected(GRAD, part, apart=True)] * 3)
+        self.expect(1, [Expected(GRAD, part, separate=True)] * 3)
         stamp = self.members[0].endpoint.stamp
         stamp.step = _STEP
         for halt in (NO_HALT, _STEP + 1, _STEP + 3):
@@ -171,8 +171,8 @@ class _Ends:
         """Send what even and odd steps have, in turn."""
         parts = self.layout.buckets[0].chunks
         scripts = [
-            [Expected(GRAD, parts[0], apart=True)],
-            [Expected(NEXT, parts[1]), Expected(GRAD, parts[1], apart=True)],
+            [Expected(GRAD, parts[0], separate=True)],
+            [Expected(NEXT, parts[1]), Expected(GRAD, parts[1], separate=True)],
         ]
         self.port(1).expect(scripts, 1)
         self.fill(0, GRAD)
@@ -181,14 +181,19 @@ class _Ends:
             for message in scripts[step]:
                 self.port(0).post(message.region, message.range)
                 self.until("the next step's message", partial(self.has, 1, 1))
-                self.compare(1, message.region, message.range, apart=message.apart)
+                self.compare(
+                    1, message.region, message.range, separate=message.separate
+                )
                 self.take(1, message.region, message.range)
 
     def check_calls(self) -> None:
         """Send what two calls of a group have, before the second one is announced."""
         calls = [
-            [Expected(GRAD, Range(0, 3), apart=True)],
-            [Expected(NEXT, Range(3, 10)), Expected(GRAD, Range(10, 11), apart=True)],
+            [Expected(GRAD, Range(0, 3), separate=True)],
+            [
+                Expected(NEXT, Range(3, 10)),
+                Expected(GRAD, Range(10, 11), separate=True),
+            ],
         ]
         self.fill(0, GRAD)
         self.fill(0, NEXT)
@@ -199,14 +204,16 @@ class _Ends:
             self.expect(1, call)
             for message in call:
                 self.until("a message of a group's call", self.port(1).has_arrived)
-                self.compare(1, message.region, message.range, apart=message.apart)
+                self.compare(
+                    1, message.region, message.range, separate=message.separate
+                )
                 self.take(1, message.region, message.range)
 
     def check_large_ranges(self) -> None:
         """Post before anybody reads: a port that waited would wait for ever."""
         part = self.layout.buckets[0].range
         for me in (0, 1):
-            self.expect(me, [Expected(GRAD, part, apart=True)])
+            self.expect(me, [Expected(GRAD, part, separate=True)])
             self.fill(me, GRAD)
         for me in (0, 1):
             if not self.port(me).is_idle():
@@ -215,12 +222,12 @@ class _Ends:
         for me in (0, 1):
             self.until(f"a range of {part.size} bytes", partial(self.has, me, 1))
             self.until("all that was posted to leave", self.port(me).is_idle)
-            self.compare(me, GRAD, part, apart=True)
+            self.compare(me, GRAD, part, separate=True)
 
     def check_the_end(self) -> None:
         """Close an end on which something was posted."""
         part = self.layout.buckets[0].range
-        self.expect(1, [Expected(GRAD, part, apart=True)] * 2)
+        self.expect(1, [Expected(GRAD, part, separate=True)] * 2)
         self.fill(0, GRAD)
         self.port(0).post(GRAD, part)
         self.until("all that was posted to leave", self.port(0).is_idle)
@@ -285,9 +292,9 @@ class _Ends:
         whole = self.layout.buckets[0].range
         self.members[me].memory.typed(region, whole)[:] = self.written(me, region)
 
-    def compare(self, me: int, region: int, part: Range, *, apart: bool) -> None:
+    def compare(self, me: int, region: int, part: Range, *, separate: bool) -> None:
         """Compare what a window shows with what was sent."""
-        array = self.port(me).window(region, part, apart=apart)
+        array = self.port(me).window(region, part, separate=separate)
         size = array.itemsize
         sent = self.written(1 - me, region)[part.lo // size : part.hi // size]
         if not np.array_equal(array, sent):

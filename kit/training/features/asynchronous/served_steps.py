@@ -35,7 +35,7 @@ from kit.training.core.job import Job
 from kit.training.core.loops import Loop
 from kit.training.core.part import MemberPart, PartRole
 
-NOTE = Expected(GRAD, Range(0, 0), apart=True)
+NOTE = Expected(GRAD, Range(0, 0), separate=True)
 
 #: The step that a push was (None: it came too late for its step), how many steps are
 #: done, and whether to go on.
@@ -227,7 +227,7 @@ class ServedServer(MemberPart):
         )
         self._shard = held(job, context.me)
         # The messages of a push, and what others send beside the workers.
-        self._push = [Expected(GRAD, part, apart=True) for part in self._shard]
+        self._push = [Expected(GRAD, part, separate=True) for part in self._shard]
         self._beside: dict[int, list[Expected]] = {}
         self._answers = {
             worker: context.program(Plan((answer(job, context.me, rank),), ()))
@@ -343,7 +343,7 @@ def pulls(job: Job, rank: int) -> tuple[Op, ...]:
 
 def answer_script(job: Job, server: int, rank: int) -> list[Expected]:
     """Return the messages of an answer."""
-    parts = [Expected(SPARE + rank, part, apart=True) for part in held(job, server)]
+    parts = [Expected(SPARE + rank, part, separate=True) for part in held(job, server)]
     # A worker that had to wait is told its own update too.
     notes = [NOTE] if job.staleness is None else [NOTE, NOTE]
     return [*notes, *parts]

@@ -73,7 +73,7 @@ class QuorumServer(ServedServer):
         """Return where a piece of each worker's gradient arrives, by its rank."""
         ports, workers = self._context.endpoint.ports, self._context.job.workers
         return {
-            rank: ports[worker].window(GRAD, piece, apart=True)
+            rank: ports[worker].window(GRAD, piece, separate=True)
             for rank, worker in enumerate(workers)
             if worker in ports
         }

@@ -53,7 +53,7 @@ class GpuBinder(Binder):
         memory, part = self._gpu_memory, op.range
         port, region = self.endpoint.ports[op.source], self._at(op.region, parity)
         is_separate = self._is_separate(op.source, op.region, part)
-        window = partial(port.window, region, apart=is_separate)
+        window = partial(port.window, region, separate=is_separate)
         memory.pin(window)
         there = self._view(Term(op.source, op.region), part, parity)
         fill = partial(memory.gpu.fill, there, self._as(window(part), part))

@@ -94,4 +94,4 @@ class Neighbours:
         context = self._context
         port = context.endpoint.ports[peer]
         context.endpoint.take(port, Expected(context.now, part))
-        return port.window(context.now, part, apart=False).tobytes()
+        return port.window(context.now, part, separate=False).tobytes()
