@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import ITEMSIZE, Range, Spec, cut, lay_out, specs_of
-from kit.exchange.topologies.parameter_placement import shards_of
+from kit.exchange.topologies.parameter_placement import STRATEGIES, shards_of
 from tests.exchange.models import models
 
 WORKERS = st.integers(1, 8)
@@ -72,23 +72,26 @@ def test_stretches_are_all_bytes_of_a_dtype_and_no_others(
     ]
 
 
-@given(
-    models(10), WORKERS, st.integers(1, 3), st.sampled_from(["round_robin", "greedy"])
-)
-def test_shards_cover_each_parameter_exactly_once(
+@given(models(10), WORKERS, st.integers(1, 4), st.sampled_from(STRATEGIES))
+def test_servers_hold_every_byte_of_every_parameter_once(
     specs: list[Spec], n: int, n_ps: int, strategy: str
 ) -> None:
     layout = lay_out(specs, n)
 
     shards = shards_of(layout, n_ps, strategy)
 
-    covered = np.zeros(layout.n_bytes, int)
-    for shard in shards:
-        for part in shard:
-            covered[part.lo : part.hi] += 1
+    held = [byte for shard in shards for part in shard for byte in range(*part)]
+    owned = [byte for leaf in layout.leaves for byte in range(*leaf.range)]
     assert len(shards) == n_ps
-    assert covered.sum() == layout.payload_bytes
-    assert covered.max(initial=0) <= 1
+    assert sorted(held) == sorted(owned)
+
+
+def test_shard_is_cut_where_a_dtype_ends_even_without_a_gap() -> None:
+    specs = [Spec("a", (7,), "float32"), Spec("b", (8,), "float64")]  # b is 64 bytes
+
+    (shard,) = shards_of(lay_out(specs, n_workers=1), n_ps=1)
+
+    assert [(part.lo, part.hi) for part in shard] == [(0, 64), (64, 92)]
 
 
 def test_round_robin_deals_parameters_out_in_turn() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -21,17 +20,10 @@ from kit.testing.group import LocalMember, local_group
 from kit.testing.streams import memory_pair, sliced
 from kit.trace.traffic import Meter
 from kit.wire import Credentials
-from kit.wire.sockets import SocketStream
 from kit.wire.stream import AES_GCM, ENCRYPTED, Stream
 from tests.cases import for_each
-from tests.exchange.pumped import pumped_group
+from tests.exchange.pumped import clear_pair, pumped_group
 from tests.wire.conftest import open_streams
-
-
-def socket_pair() -> tuple[Stream, Stream]:
-    near, far = socket.socketpair()
-    # Called so, neither offers the other its memory.
-    return SocketStream(near, "tcp", "far"), SocketStream(far, "tcp", "near")
 
 
 def sliced_pair() -> tuple[Stream, Stream]:
@@ -88,7 +80,7 @@ def held(
 KINDS: dict[str, MakePorts] = {
     "shared memory": local_group,
     "frames in memory": partial(local_group, in_place=False),
-    "frames on a socket": partial(local_group, in_place=False, pair=socket_pair),
+    "frames on a socket": partial(local_group, in_place=False, pair=clear_pair),
     "held for a stepper": partial(held, Delivered),
     "frames in pieces": partial(local_group, in_place=False, pair=sliced_pair),
     **{

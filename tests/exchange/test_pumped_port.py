@@ -346,27 +346,6 @@ def test_a_peer_that_ends_while_it_receives_is_lost(form: Form, n_bytes: int) ->
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_end_wakes_one_that_waits_for_another_and_is_told(pair: Pair) -> None:
-    with pumped_group(SMALL, 3, pair=pair) as members:
-        mine, _, third = (member.endpoint for member in members)
-        mine.expect({1: ([DUE], [DUE]), 2: ([DUE], [DUE])}, 0)
-        heard = threading.Event()
-        mine.on_loss = heard.set
-
-        def leave() -> None:
-            until(lambda: mine.asleep[0])
-            third.close()
-
-        leaving = threading.Thread(target=leave)
-        leaving.start()
-        mine.until(heard.is_set)
-        leaving.join()
-
-        assert mine.ports[2].lost
-        assert not mine.ports[1].lost
-
-
-@pytest.mark.parametrize("pair", PAIRS)
 def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
     near, far = pair()
     with pumped_member(LARGE, 0, 2, {1: near}) as member:

@@ -9,13 +9,9 @@ import pytest
 
 import kit
 from kit.errors import InvalidArgumentError
-from kit.exchange.layout import Layout, Spec, lay_out
-from kit.exchange.plan import Group, Plan, Receive, Send
-from kit.exchange.topologies.counting import counted_hops
-from kit.exchange.topologies.recursive_doubling import RecursiveDoubling
-from kit.exchange.topologies.ring import Ring
+from kit.exchange.layout import Spec, lay_out
+from kit.exchange.plan import Group
 from kit.exchange.topologies.topology import by_name, has_own_order, registered
-from kit.testing import check_topology
 from tests.cases import for_each
 from tests.training.toy import (
     BATCH,
@@ -67,45 +63,6 @@ def test_only_these_have_an_order_of_their_own() -> None:
     }
 
     assert own == {"tree", "recursive-doubling"}
-
-
-class Backwards(Ring):
-    """Says of a ring that it adds the other way round."""
-
-    name = "backwards"
-
-    def order(self, n: int, chunk: int) -> Any:
-        return super().order(n, chunk)[::-1]
-
-
-class Hasty(RecursiveDoubling):
-    """Nobody says that a buffer has been read."""
-
-    name = "hasty"
-
-    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        plan = super().plan(layout, group, member)
-        return plan and plan._replace(
-            finish=tuple(
-                op
-                for op in plan.finish
-                if op.range.size or not isinstance(op, Send | Receive)
-            )
-        )
-
-    def hops(self, layout: Layout, group: Group) -> int:
-        return counted_hops(self.plans(layout, group), group)
-
-
-def test_another_order_than_the_promised_one_is_named() -> None:
-    with pytest.raises(AssertionError, match="added in another order; chunk c of n"):
-        check_topology(Backwards(), workers=[3], servers=[0])
-    check_topology(Backwards(), workers=[3], servers=[0], exact=False)
-
-
-def test_a_buffer_written_before_it_has_been_read_is_named() -> None:
-    with pytest.raises(AssertionError, match="before its reader had read it"):
-        check_topology(Hasty(), workers=[4], servers=[0])
 
 
 def summed(shares: list[Any], order: Any) -> Any:
