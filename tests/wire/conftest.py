@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from kit.task import Task
 from kit.testing.streams import memory_pair, sliced
 from kit.testing.task_process import until
 from kit.wire import Credentials, Hello, Link, Listener, Role, Stream
@@ -23,10 +22,10 @@ from kit.wire.listening.dialer import dial
 from kit.wire.listening.listener import listen
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import AES_GCM
+from tests.wire.half_link import PS, WORKER, HalfLink
 
 Streams = tuple[Stream, Stream]
 KINDS = ("memory", "sliced", "unix", "tcp", "tls", "aes-gcm")
-WORKER, PS = Task("worker", 1), Task("ps", 0)
 
 
 def soon(seconds: float = 10.0) -> float:
@@ -164,3 +163,10 @@ def unix_links(
     yield pair
     for link in pair:
         link.close()
+
+
+@pytest.fixture
+def control() -> Iterator[HalfLink]:
+    """Give a link for questions whose other end is bytes."""
+    with closing(HalfLink()) as half:
+        yield half

@@ -22,7 +22,8 @@ from kit.wire.listening.address import TcpAddress
 from kit.wire.listening.listener import Listener
 from kit.wire.records import HEAD_BYTES, TAG_BYTES, RecordKind
 from kit.wire.stream import AES_GCM, read_some, write_all
-from tests.wire.conftest import PS, WORKER, soon
+from tests.wire.conftest import soon
+from tests.wire.half_link import PS, WORKER
 
 TO_SERVER, TO_CLIENT = WAYS = (0, 1)  # a way is known by its sender: client, server
 HANDSHAKE, SEALED = 22, 23  # the first byte of a TLS record

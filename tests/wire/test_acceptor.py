@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import gc
 import logging
-import os
 import queue
 import socket
 import threading
@@ -29,8 +28,9 @@ from kit.wire.listening.address import Address, UnixAddress
 from kit.wire.listening.listener import Listener, listen
 from kit.wire.sockets import SocketStream
 from tests.cases import for_each
+from tests.wire.conftest import n_open
+from tests.wire.half_link import PS, WORKER
 
-WORKER, PS = Task("worker", 1), Task("ps", 0)
 HELLO = Hello(Role.CONTROL, WORKER)
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 
@@ -356,10 +356,10 @@ def test_many_wrong_keys_at_once_let_nobody_in(plain: Credentials) -> None:
 
 
 def test_a_hundred_openings_leave_no_descriptor(plain: Credentials) -> None:
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    before = n_open()
 
     for _ in range(100):
         with opened(plain) as door:
             door.knock(b"x").close()
 
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before)  # noqa: PTH208
+    until(lambda: n_open() <= before)

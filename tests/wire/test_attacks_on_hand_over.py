@@ -120,15 +120,6 @@ def is_refused(relay: Relay, attack: TlsAttack, seed: int, foreign: bytes) -> bo
     return result == b"" and error is not None
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda item: item.__name__)
-def test_an_attack_on_the_opening_leaves_no_link_that_takes_anything(
-    relay: Relay, attack: TlsAttack
-) -> None:
-    assert all(
-        is_refused(relay, attack, way, foreign_record(relay, way)) for way in WAYS
-    )
-
-
 @pytest.mark.slow
 def test_of_hundreds_of_attacked_openings_none_leads_to_a_byte_taken(
     relay: Relay,

@@ -105,13 +105,6 @@ def test_without_an_attack_both_sides_take_all_and_a_real_end(relay: Relay) -> N
             assert received(meeting.link(1 - way).stream) == (b"abcde" * 50, None)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda item: item.__name__)
-def test_an_attacked_link_brings_what_came_before_and_an_error(
-    relay: Relay, attack: Attack
-) -> None:
-    assert all(is_refused(relay, attack, seed) for seed in WAYS)
-
-
 @pytest.mark.slow
 def test_of_hundreds_of_attacked_links_none_takes_anything_false(relay: Relay) -> None:
     tried, taken = Counter[str](), []

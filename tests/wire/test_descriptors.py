@@ -12,13 +12,9 @@ from kit.errors import DeadlineExceededError, InvalidArgumentError, ProtocolErro
 from kit.testing.streams import memory_pair
 from kit.wire import Stream, recv_fds, send_fds
 from kit.wire.sockets import SocketStream
-from tests.wire.conftest import n_open
+from tests.wire.conftest import n_open, soon
 
 Streams = tuple[Stream, Stream]
-
-
-def soon() -> float:
-    return time.monotonic() + 5
 
 
 @pytest.fixture

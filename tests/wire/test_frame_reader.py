@@ -4,93 +4,27 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from kit.errors import DeadlineExceededError, LinkLost
-from kit.task import Task
-from kit.testing.streams import memory_pair
-from kit.wire import Bounds, FrameKind, Header, Link, Role, Stream, frame_reader
-from kit.wire.frame import CHECKSUM, SIZE, Buffer, pack
+from kit.wire import Link, Role, Stream, frame_reader
+from kit.wire.frame import SIZE
 from kit.wire.stream import PATIENCE_S, PatientStream, read_some, write_all
+from tests.wire.half_link import HalfLink, frame
 
 Links = tuple[Link, Link]
-WORKER, PS = Task("worker", 1), Task("ps", 0)
-BOUNDS = Bounds(cluster=7, max_length=100_000)
-
-
-class Counted:
-    """A stream that counts its reads and can wait, though it never does."""
-
-    kind, peer = "memory", "counted"
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self.calls: list[str] = []
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    def read_into(self, view: memoryview) -> int | None:
-        self.calls.append("look")
-        return self._stream.read_into(view)
-
-    def read_waiting(self, view: memoryview) -> int | None:
-        self.calls.append("wait")
-        return self._stream.read_into(view)
-
-    def write(self, buffers: Sequence[Buffer]) -> int | None:
-        return self._stream.write(buffers)
-
-    def write_waiting(self, buffers: Sequence[Buffer]) -> int | None:
-        return self._stream.write(buffers)
-
-    def shutdown(self) -> None:
-        self._stream.shutdown()
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-def frame(sequence: int, payload: bytes = b"") -> bytes:
-    header = Header(
-        FrameKind.CONTROL, CHECKSUM, 7, sequence=sequence, length=len(payload)
-    )
-    return pack(header, payload) + payload
-
-
-class End:
-    """One end of a connection as bytes, the other as a link."""
-
-    def __init__(self, role: Role) -> None:
-        self.near, far = memory_pair()
-        self.stream = Counted(far)
-        self.link = Link(self.stream, local=PS, peer=WORKER, role=role, bounds=BOUNDS)
-
-    def put(self, data: bytes) -> None:
-        write_all(self.near, [data], time.monotonic() + 5)
-
-    def close(self) -> None:
-        self.link.close()
-        self.near.close()
 
 
 @pytest.fixture
-def control() -> Iterator[End]:
-    end = End(Role.CONTROL)
-    yield end
-    end.close()
+def data() -> Iterator[HalfLink]:
+    with closing(HalfLink(Role.DATA)) as end:
+        yield end
 
 
-@pytest.fixture
-def data() -> Iterator[End]:
-    end = End(Role.DATA)
-    yield end
-    end.close()
-
-
-def test_frames_that_came_together_take_one_read(control: End) -> None:
+def test_frames_that_came_together_take_one_read(control: HalfLink) -> None:
     control.put(b"".join(frame(n, bytes([n]) * n) for n in range(20)))
 
     came = [control.link.recv(deadline_s=5)[1] for _ in range(20)]
@@ -99,7 +33,7 @@ def test_frames_that_came_together_take_one_read(control: End) -> None:
     assert len(control.stream.calls) == 1
 
 
-def test_data_link_takes_no_byte_of_what_follows_its_frame(data: End) -> None:
+def test_data_link_takes_no_byte_of_what_follows_its_frame(data: HalfLink) -> None:
     data.put(frame(0, b"begin") + b"raw bytes")
 
     assert data.link.recv(deadline_s=5)[1] == b"begin"
@@ -109,7 +43,7 @@ def test_data_link_takes_no_byte_of_what_follows_its_frame(data: End) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, SIZE - 1, SIZE, SIZE + 2, SIZE + 3, 2 * SIZE + 5])
-def test_frames_cut_anywhere_are_put_together(control: End, cut: int) -> None:
+def test_frames_cut_anywhere_are_put_together(control: HalfLink, cut: int) -> None:
     whole = frame(0, b"abc") + frame(1, b"defg") + frame(2)
 
     control.put(whole[:cut])
@@ -123,7 +57,7 @@ def test_frames_cut_anywhere_are_put_together(control: End, cut: int) -> None:
     assert came == [b"abc", b"defg", b""]
 
 
-def test_payload_larger_than_what_is_read_ahead_arrives(control: End) -> None:
+def test_payload_larger_than_what_is_read_ahead_arrives(control: HalfLink) -> None:
     large = bytes(range(256)) * 390
     control.put(frame(0, b"small") + frame(1, large) + frame(2, b"last"))
 
@@ -132,7 +66,7 @@ def test_payload_larger_than_what_is_read_ahead_arrives(control: End) -> None:
     assert came == [b"small", large, b"last"]
 
 
-def test_received_payload_is_not_overwritten_by_the_next(control: End) -> None:
+def test_received_payload_is_not_overwritten_by_the_next(control: HalfLink) -> None:
     control.put(frame(0, b"first"))
     first = control.link.recv(deadline_s=5)[1]
     control.put(frame(1, b"other"))
@@ -141,7 +75,7 @@ def test_received_payload_is_not_overwritten_by_the_next(control: End) -> None:
     assert first == b"first"
 
 
-def test_frame_that_was_read_ahead_needs_no_stream(control: End) -> None:
+def test_frame_that_was_read_ahead_needs_no_stream(control: HalfLink) -> None:
     control.put(frame(0) + frame(1, b"left over"))
     control.link.recv(deadline_s=5)
     control.near.close()
@@ -151,7 +85,7 @@ def test_frame_that_was_read_ahead_needs_no_stream(control: End) -> None:
         control.link.recv(deadline_s=5)
 
 
-def test_rest_of_a_frame_that_never_comes_loses_the_link(control: End) -> None:
+def test_rest_of_a_frame_that_never_comes_loses_the_link(control: HalfLink) -> None:
     control.put(frame(0) + frame(1)[:10])
     control.link.recv(deadline_s=5)
 
@@ -169,7 +103,7 @@ def _ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_ticking")
-def test_reader_sleeps_at_first_and_looks_after_a_short_wait(control: End) -> None:
+def test_reader_sleeps_at_first_and_looks_after_a_short_wait(control: HalfLink) -> None:
     for number in range(2):
         control.put(frame(number))
         control.link.recv(deadline_s=5)
@@ -178,7 +112,7 @@ def test_reader_sleeps_at_first_and_looks_after_a_short_wait(control: End) -> No
 
 
 def test_reader_whose_deadline_is_near_does_not_sleep_in_the_kernel(
-    control: End,
+    control: HalfLink,
 ) -> None:
     """The kernel has a limit of its own; a nearer deadline would be passed over."""
     control.put(frame(0))
@@ -189,7 +123,7 @@ def test_reader_whose_deadline_is_near_does_not_sleep_in_the_kernel(
 
 
 @pytest.mark.usefixtures("_ticking")
-def test_looking_in_vain_ends_in_sleep(control: End) -> None:
+def test_looking_in_vain_ends_in_sleep(control: HalfLink) -> None:
     control.put(frame(0))
     control.link.recv(deadline_s=5)
     control.stream.calls.clear()

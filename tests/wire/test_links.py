@@ -8,17 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kit.errors import (
-    DeadlineExceededError,
-    KitError,
-    LinkLost,
-)
-from kit.task import Task
+from kit.errors import DeadlineExceededError, KitError, LinkLost
 from kit.wire import FrameKind, Link, Role
 from kit.wire.frame import HALT
+from tests.wire.half_link import PS, WORKER
 
 Links = tuple[Link, Link]
-WORKER, PS = Task("worker", 1), Task("ps", 0)
 
 
 def test_both_ends_know_each_other(links: Links) -> None:

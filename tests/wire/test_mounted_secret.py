@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,35 +131,14 @@ def test_a_secret_of_root_that_others_may_read_or_write_is_refused(
         Credentials.load(volume.link)
 
 
-def others_may_write_the_folder(volume: Volume) -> None:
-    volume.folder.chmod(0o777)
-
-
-def a_group_may_write_the_folder(volume: Volume) -> None:
-    volume.folder.chmod(0o775)
-
-
-def others_may_write_the_top(volume: Volume) -> None:
-    volume.top.chmod(0o777)
-
-
-def the_file_is_open(volume: Volume) -> None:
-    volume.file.chmod(0o604)
-
-
 @pytest.mark.parametrize(
-    "spoil",
-    [
-        others_may_write_the_folder,
-        a_group_may_write_the_folder,
-        others_may_write_the_top,
-        the_file_is_open,
-    ],
+    ("name", "mode"),
+    [("folder", 0o777), ("folder", 0o775), ("top", 0o777), ("file", 0o604)],
 )
 def test_a_way_that_others_can_change_is_refused(
-    volume: Volume, spoil: Callable[[Volume], None]
+    volume: Volume, name: str, mode: int
 ) -> None:
-    spoil(volume)
+    getattr(volume, name).chmod(mode)
 
     with pytest.raises(PermissionDeniedError, match=r"mode .*owner"):
         Credentials.load(volume.link)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from kit.testing.streams import memory_pair, sliced
 from kit.wire import Credentials, Role, Stream
 from kit.wire.handshake.keys import direction_keys, ready, unpack_exchange
 from kit.wire.records import MAX_DATA, Direction, RecordKind, RecordStream
+from tests.wire import relay
 from tests.wire.attacks import ATTACKS
 from tests.wire.conftest import open_streams, soon
 from tests.wire.mutations import N_MUTATIONS, mutate
+from tests.wire.relay import split
 
 
 def on_the_line(data: bytes, key: bytes, most: int, piece: int) -> list[bytes]:
@@ -34,19 +37,9 @@ def on_the_line(data: bytes, key: bytes, most: int, piece: int) -> list[bytes]:
 
 
 def everything(stream: Stream) -> bytes:
-    result, room = bytearray(), memoryview(bytearray(2**14))
-    while n_bytes := stream.read_into(room):
-        result += room[:n_bytes]
+    result, error = relay.received(stream)
     stream.close()
-    return bytes(result)
-
-
-def split(line: bytes) -> list[bytes]:
-    result, at = [], 0
-    while at < len(line):
-        size = int.from_bytes(line[at : at + 3], "little") + 20
-        result.append(line[at : at + size])
-        at += size
+    assert error is None
     return result
 
 
@@ -57,21 +50,9 @@ def received(
     near, far = memory_pair()
     near.write([b"".join(line)])
     near.close()
-    taker = RecordStream(
-        far, sends=Direction(b"0" * 32), takes=Direction(key, most=most)
-    )
-    result, view = bytearray(), memoryview(bytearray(room))
-    try:
-        while n_bytes := taker.read_into(view):
-            result += view[:n_bytes]
-    except LinkLost as error:
-        for _ in range(2):  # lost for good
-            with pytest.raises(LinkLost):
-                taker.read_into(view)
-        return bytes(result), error
-    finally:
-        taker.close()
-    return bytes(result), None
+    sends, takes = Direction(b"0" * 32), Direction(key, most=most)
+    with closing(RecordStream(far, sends=sends, takes=takes)) as taker:
+        return relay.received(taker, room)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from kit.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
+    KitError,
     LinkLost,
     PeerLost,
     UnimplementedError,
@@ -40,6 +41,7 @@ class Table:
         self.handlers = {
             "echo": Handler(echoed, self._echo),
             "fail": Handler({}, self._fail),
+            "refuse": Handler({}, self._refuse),
             "crash": Handler({}, self._crash),
             "hang": Handler({}, self._hang),
             "wait": Handler({}, lambda *_: None, self._hang),
@@ -51,6 +53,9 @@ class Table:
 
     def _fail(self, question: dict[str, Any], _: bytearray) -> Answer:
         raise PeerLost("ps:0 is gone", task="/job:ps/task:0", step=7)
+
+    def _refuse(self, question: dict[str, Any], _: bytearray) -> Answer:
+        raise InvalidArgumentError("give a number")
 
     def _crash(self, question: dict[str, Any], _: bytearray) -> Answer:
         raise ZeroDivisionError("a bug")
@@ -95,61 +100,46 @@ def test_answer_and_blob_come_back(links: Links) -> None:
     assert bytes(blob) == b"cba"
 
 
-def test_error_of_the_other_side_is_raised_here_as_it_was(unix_links: Links) -> None:
-    with answered(unix_links) as (caller, table):
-        with pytest.raises(PeerLost, match="ps:0 is gone") as caught:
-            caller.call("fail", 5.0)
+BLOB = bytes(16 * 2**20)
+REFUSED: list[tuple[Any, dict[str, Any], bytes, type[KitError], str]] = [
+    ("fail", {}, b"", PeerLost, "ps:0 is gone"),
+    ("refuse", {}, b"", InvalidArgumentError, "give a number"),
+    ("crash", {}, b"", UnknownError, "ZeroDivisionError: a bug"),
+    ("dance", {}, b"", UnimplementedError, "'dance'"),
+    *(
+        (op, {}, b"", UnimplementedError, "does not answer")
+        for op in (3, None, ["echo"], {"op": "echo"})
+    ),
+    ("flood", {}, b"", InvalidArgumentError, "send it in several"),
+    ("echo", {}, BLOB, InvalidArgumentError, "send it in several"),
+    *(
+        ("echo", values, b"", InvalidArgumentError, said)
+        for values, said in (
+            ({"n": "3"}, "echo: n is '3'; give a whole number, 0 to 1000"),
+            ({"n": True}, "n is True"),
+            ({"n": float("nan")}, "n is nan"),
+            ({"n": -1}, "n is -1"),
+            ({"n": 1001}, "n is 1001"),
+            ({"a": {"b": 1}}, r"a is \{'b': 1\}; give a list"),
+            ({"m": 1}, "'m' is not known; the values are a, n"),
+        )
+    ),
+]
 
-        assert (caught.value.task, caught.value.step) == ("/job:ps/task:0", 7)
-        assert table.unexpected == []
-        assert caller.call("echo", 5.0)[0] == {"heard": {}}
 
-
-def test_bug_of_the_other_side_is_told_and_kept(unix_links: Links) -> None:
-    with answered(unix_links) as (caller, table):
-        with pytest.raises(UnknownError, match="ZeroDivisionError: a bug"):
-            caller.call("crash", 5.0)
-
-        assert [op for op, _ in table.unexpected] == ["crash"]
-        assert caller.call("echo", 5.0)[0] == {"heard": {}}
-
-
-def test_question_that_nobody_knows_is_named(unix_links: Links) -> None:
-    with (
-        answered(unix_links) as (caller, _),
-        pytest.raises(UnimplementedError, match="'dance'"),
-    ):
-        caller.call("dance", 5.0)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"n": "3"}, "echo: n is '3'; give a whole number, 0 to 1000"),
-        ({"n": True}, "n is True"),
-        ({"n": float("nan")}, "n is nan"),
-        ({"n": -1}, "n is -1"),
-        ({"n": 1001}, "n is 1001"),
-        ({"a": {"b": 1}}, r"a is \{'b': 1\}; give a list"),
-        ({"m": 1}, "'m' is not known; the values are a, n"),
-    ],
-)
-def test_wrong_value_is_refused_with_the_value_before_its_handler_is_asked(
-    unix_links: Links, values: dict[str, Any], said: str
+def test_what_goes_wrong_on_either_side_is_raised_here_and_harms_no_later_question(
+    unix_links: Links,
 ) -> None:
     with answered(unix_links) as (caller, table):
-        with pytest.raises(InvalidArgumentError, match=said):
-            caller.call("echo", 5.0, values)
+        for op, values, blob, error, said in REFUSED:
+            with pytest.raises(error, match=said) as caught:
+                caller.call(op, 5.0, values, blob=blob)
 
-        assert table.unexpected == []
-        assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
-
-
-def test_name_of_a_question_may_be_anything(unix_links: Links) -> None:
-    with answered(unix_links) as (caller, _):
-        for op in (3, None, ["echo"], {"op": "echo"}):
-            with pytest.raises(UnimplementedError, match="does not answer"):
-                caller.call(op, 5.0)  # type: ignore[arg-type]
+            assert type(caught.value) is error
+            if isinstance(caught.value, PeerLost):  # as it was there
+                assert (caught.value.task, caught.value.step) == ("/job:ps/task:0", 7)
+            assert caller.call("echo", 5.0, {"n": 1})[0] == {"heard": {"n": 1}}
+        assert [op for op, _ in table.unexpected] == ["crash"]
 
 
 def test_late_answer_ends_the_link_and_is_given_to_nobody(unix_links: Links) -> None:
@@ -246,22 +236,6 @@ def test_thread_that_waits_while_another_one_reads_keeps_its_deadline(
         assert result_of(reading.result(10))[0] == {}
 
 
-def test_answer_that_is_too_large_is_an_error(unix_links: Links) -> None:
-    with answered(unix_links) as (caller, _):
-        with pytest.raises(InvalidArgumentError, match="send it in several"):
-            caller.call("flood", 5.0)
-
-        assert caller.call("echo", 5.0)[0] == {"heard": {}}
-
-
-def test_question_that_is_too_large_harms_no_later_one(unix_links: Links) -> None:
-    with answered(unix_links) as (caller, _):
-        with pytest.raises(InvalidArgumentError, match="send it in several"):
-            caller.call("echo", 5.0, blob=bytes(16 * 2**20))
-
-        assert caller.call("echo", 5.0)[0] == {"heard": {}}
-
-
 def test_closed_link_is_an_error_for_the_asking_side(unix_links: Links) -> None:
     unix_links[1].close()
 
@@ -270,24 +244,13 @@ def test_closed_link_is_an_error_for_the_asking_side(unix_links: Links) -> None:
 
 
 def test_asking_threads_get_their_own_answers(unix_links: Links) -> None:
-    result: dict[int, int] = {}
+    with answered(unix_links) as (caller, _), ThreadPoolExecutor(4) as threads:
 
-    def ask(caller: Caller, first: int) -> None:
-        for number in range(first, first + 20):
-            reply, _ = caller.call("echo", 5.0, {"n": number})
-            result[number] = reply["heard"]["n"]
+        def ask(number: int) -> int:
+            heard: int = caller.call("echo", 5.0, {"n": number})[0]["heard"]["n"]
+            return heard
 
-    with answered(unix_links) as (caller, _):
-        threads = [
-            threading.Thread(target=ask, args=(caller, 100 * n)) for n in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
-
-    assert len(result) == 80
-    assert all(asked == heard for asked, heard in result.items())
+        assert [*threads.map(ask, range(80))] == [*range(80)]
 
 
 def test_name_of_the_question_cannot_be_overwritten(unix_links: Links) -> None:
@@ -295,17 +258,6 @@ def test_name_of_the_question_cannot_be_overwritten(unix_links: Links) -> None:
         reply, _ = caller.call("echo", 5.0, {"op": "crash"})
 
     assert reply == {"heard": {}}
-
-
-def test_argument_error_keeps_its_class(unix_links: Links) -> None:
-    def refuse(question: dict[str, Any], _: bytearray) -> Answer:
-        raise InvalidArgumentError("give a number")
-
-    with answered(unix_links) as (caller, table):
-        table.handlers["echo"] = table.handlers["echo"]._replace(answer=refuse)
-
-        with pytest.raises(InvalidArgumentError, match="give a number"):
-            caller.call("echo", 5.0)
 
 
 def memory_links() -> Links:

@@ -8,8 +8,9 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,12 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, dial, listen
+from kit.wire import Credentials, Stream, dial, listen
 from kit.wire.handshake import opening
 from kit.wire.handshake.messages import Role
 from kit.wire.listening.address import TcpAddress, UnixAddress
 from kit.wire.sockets import suit_to_loopback
+from tests.cases import for_each
 from tests.wire.conftest import accept, listening, soon
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
@@ -122,11 +124,8 @@ def test_a_port_in_use_names_its_holder() -> None:
 
 
 def test_a_port_is_free_again_at_once() -> None:
-    with listening(LOOPBACK) as first:
-        client = dial(first.address, soon())
-        server = accept(first)
-    server.close()
-    client.close()
+    with listening(LOOPBACK) as first, closing(dial(first.address, soon())):
+        accept(first).close()
 
     with listening(first.address) as second:
         assert second.address == first.address
@@ -193,42 +192,48 @@ def test_a_full_backlog_ends_at_the_deadline(unix: UnixAddress) -> None:
     listener.close()
 
 
+def option(stream: Stream, level: int, name: int, size: int = 0) -> Any:
+    """Return what is set for a stream's socket."""
+    with socket.socket(fileno=os.dup(stream.fileno())) as twin:
+        return twin.getsockopt(level, name, *[size] * bool(size))
+
+
+@contextmanager
+def connected(**options: Any) -> Iterator[tuple[Stream, Stream]]:
+    """Give both ends of a connection over the loopback interface: dialled, accepted."""
+    with (
+        listening(LOOPBACK) as listener,
+        closing(dial(listener.address, soon(), **options)) as client,
+        closing(accept(listener)) as server,
+    ):
+        yield client, server
+
+
 def test_tcp_notices_a_dead_peer_by_itself() -> None:
-    with listening(LOOPBACK) as listener:
-        client = dial(listener.address, soon(), dead_after_s=7.5)
-        server = accept(listener)
-        with socket.socket(fileno=os.dup(client.fileno())) as twin:
-            for option, value in (
-                (socket.TCP_NODELAY, 1),
-                (socket.TCP_KEEPIDLE, 2),
-                (socket.TCP_KEEPINTVL, 1),
-                (socket.TCP_KEEPCNT, 3),
-                (socket.TCP_USER_TIMEOUT, 7500),
-            ):
-                assert twin.getsockopt(socket.IPPROTO_TCP, option) == value
-            assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            assert not twin.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
-        with socket.socket(fileno=os.dup(server.fileno())) as twin:
-            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10000
-            assert twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        client.close()
-        server.close()
+    with connected(dead_after_s=7.5) as (client, server):
+        for name, value in (
+            (socket.TCP_NODELAY, 1),
+            (socket.TCP_KEEPIDLE, 2),
+            (socket.TCP_KEEPINTVL, 1),
+            (socket.TCP_KEEPCNT, 3),
+            (socket.TCP_USER_TIMEOUT, 7500),
+        ):
+            assert option(client, socket.IPPROTO_TCP, name) == value
+        assert option(client, socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert not option(client, socket.SOL_SOCKET, socket.SO_REUSEPORT)
+        assert option(server, socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10000
+        assert option(server, socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize(("role", "times"), [(Role.DATA, 3), (Role.SESSION, 1)])
 def test_links_with_signs_of_life_outlast_what_tcp_alone_would_call_dead(
     role: Role, times: int
 ) -> None:
-    with listening(LOOPBACK) as listener:
-        stream = dial(listener.address, soon(), dead_after_s=7.5)
-        server = accept(listener)
-        opening._suit(stream, role)
+    with connected(dead_after_s=7.5) as (client, _):
+        opening._suit(client, role)
 
-        with socket.socket(fileno=os.dup(stream.fileno())) as twin:
-            result = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        assert result == times * 7500
-        stream.close()
-        server.close()
+        limit_ms = option(client, socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert limit_ms == times * 7500
 
 
 class Watched(socket.socket):
@@ -249,43 +254,34 @@ class Watched(socket.socket):
         self.options.append(option)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "127.3.2.1"), ("::1", "::1")],
+NOT_PACED = [(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")]
+
+
+@for_each(
+    ("ours", "theirs", "options"),
+    [
+        ("127.0.0.1", "127.0.0.1", NOT_PACED),
+        ("127.0.0.1", "127.3.2.1", NOT_PACED),
+        ("::1", "::1", NOT_PACED),
+        ("10.0.0.1", "10.0.0.2", []),
+        ("127.0.0.1", "10.0.0.2", []),
+        ("fe80::1%eth0", "fe80::2", []),
+    ],
 )
-def test_nothing_paces_a_stream_on_the_loopback_interface(
-    ours: str, theirs: str
+def test_nothing_but_a_stream_of_this_machine_is_kept_from_being_paced(
+    ours: str, theirs: str, options: list[tuple[object, ...]]
 ) -> None:
     with Watched(ours, theirs) as sock:
         suit_to_loopback(sock)
 
-        assert (socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno") in sock.options
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("10.0.0.1", "10.0.0.2"), ("127.0.0.1", "10.0.0.2"), ("fe80::1%eth0", "fe80::2")],
-)
-def test_a_stream_to_another_machine_is_left_to_the_kernel(
-    ours: str, theirs: str
-) -> None:
-    with Watched(ours, theirs) as sock:
-        suit_to_loopback(sock)
-
-        assert not sock.options
+        assert sock.options == options
 
 
 def test_both_ends_of_a_connection_of_this_machine_are_not_paced() -> None:
-    with listening(LOOPBACK) as listener:
-        ends = [dial(listener.address, soon()), accept(listener)]
-    try:
+    with connected() as ends:
         for stream in ends:
-            with socket.socket(fileno=os.dup(stream.fileno())) as sock:
-                result = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-                assert result.rstrip(b"\0") == b"reno"
-    finally:
-        for stream in ends:
-            stream.close()
+            kind = option(stream, socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+            assert kind.rstrip(b"\0") == b"reno"
 
 
 @pytest.mark.parametrize("kind", ["unix", "127.0.0.1", "::1"])
