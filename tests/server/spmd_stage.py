@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,27 @@ import kit
 from kit.errors import KitError
 from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import spec_of
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training import toy
 
 Program = Callable[[kit.Server], Any]
+MakeStage = Callable[..., "Stage"]
 
 
 class Stage:
     """Starts servers of one cluster, each with its program in a thread."""
 
     def __init__(
-        self, folder: Path, credentials: Credentials, n_ps: int, n_workers: int
+        self,
+        folder: Path,
+        credentials: Credentials,
+        n_ps: int,
+        n_workers: int,
+        **changes: Any,
     ) -> None:
         self.spec = spec_of(n_ps, n_workers)
         self._credentials = credentials
-        self.settings = kit.Settings(
-            runtime_dir=str(folder), heartbeat_s=0.05, start_deadline_s=10.0
-        )
+        options = {"heartbeat_s": 0.05, "start_deadline_s": 10.0} | changes
+        self.settings = kit.Settings(runtime_dir=str(folder), **options)
         self._stack = ExitStack()
         self._pool = ThreadPoolExecutor(n_workers, thread_name_prefix="program")
 
@@ -44,30 +49,31 @@ class Stage:
 
         return self._pool.submit(perform)
 
+    def begin(self, *programs: Program) -> list[Future[Any]]:
+        """Start all servers, and each worker its program: one for all, or its own."""
+        for index, _ in enumerate(self.spec["ps"]):
+            self.server("ps", index)
+        workers = [self.server("worker", n) for n, _ in enumerate(self.spec["worker"])]
+        each = programs if len(programs) > 1 else programs * len(workers)
+        return [self.play(*pair) for pair in zip(workers, each, strict=True)]
+
+    def results(self, program: Program) -> list[Any]:
+        """Return what the program of each worker returns."""
+        return [outcome.result(60) for outcome in self.begin(program)]
+
     def close(self) -> None:
         self._pool.shutdown()
         self._stack.close()
 
 
-@contextmanager
-def stage(
-    folder: Path, credentials: Credentials, n_ps: int = 2, n_workers: int = 2
-) -> Iterator[Stage]:
-    """Give a stage, and take it down at the end."""
-    result = Stage(folder, credentials, n_ps, n_workers)
-    try:
-        yield result
-    finally:
-        result.close()
+def program(steps: int = 6, step: Any = toy.fit, **changes: Any) -> Program:
+    """Return a program that trains the toy to its end."""
+    return lambda server: toy.begin(server, step, steps=steps, **changes).wait(10)
 
 
-def program(steps: int = 6, step: Any = fit, **changes: Any) -> Program:
-    def begin_and_wait(server: kit.Server) -> kit.Run:
-        options: dict[str, Any] = {"steps": steps, "batch": BATCH, **changes}
-        run = kit.train(step, initial(), DATA, cluster=server, **options)
-        return run.wait(10)
-
-    return begin_and_wait
+def in_turn(*programs: Program) -> Program:
+    """Return a program that performs some, one after the other."""
+    return lambda server: [each(server) for each in programs]
 
 
 def error_of(outcome: Future[Any]) -> KitError:

@@ -23,9 +23,9 @@ from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
 from tests.server.attached import clusters, look
 from tests.server.ports import free_ports
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.toy import begin
 
-SOON_S = 20.0
+SOON_S, LONG = 20.0, 100_000
 
 
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
@@ -69,8 +69,7 @@ def test_no_credential_is_shown() -> None:
 @pytest.mark.slow
 def test_a_training_of_others_is_watched_and_steered_to_its_end() -> None:
     with clusters(1, 2) as cluster:
-        options = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
+        begun = begin(cluster, steps=LONG)
 
         watched = look(cluster, 2).run
 
@@ -97,8 +96,7 @@ def watchers() -> list[str]:
 @pytest.mark.slow
 def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
     with clusters(1, 2) as cluster:
-        options = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
+        begun = begin(cluster, steps=LONG)
         attached = look(cluster, 2)
         n_before = len(watchers())
 
@@ -111,7 +109,7 @@ def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
         begun.wait(SOON_S)
         assert attached.run is not None
         assert id(attached.run.wait(SOON_S)) in runs
-        again = kit.train(fit, initial(), DATA, cluster=cluster, batch=BATCH, steps=5)
+        again = begin(cluster, steps=5)
         again.wait(SOON_S)
         assert attached.run is not None
         assert attached.run.job.run == again.job.run
@@ -120,8 +118,7 @@ def test_a_training_has_one_run_however_often_it_is_asked_for() -> None:
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None:
     with clusters(1, 2, transport) as cluster:
-        options = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
+        begun = begin(cluster, steps=LONG)
         begun.switch("ring", at=40)
         begun.advance(60)
         until(lambda: begun.state == "paused" and not begun.halting, SOON_S)
@@ -141,8 +138,7 @@ def test_a_run_of_others_knows_its_step_and_loss_at_once(transport: str) -> None
 @pytest.mark.slow
 def test_a_closed_run_of_others_ends_its_watch_and_not_the_training() -> None:
     with clusters(1, 2) as cluster:
-        options = {"batch": BATCH, "steps": 100_000}
-        begun = kit.train(fit, initial(), DATA, cluster=cluster, **options)  # type: ignore[call-overload]
+        begun = begin(cluster, steps=LONG)
         attached = look(cluster)
         n_before = len(watchers())
         run = attached.run
@@ -188,7 +184,7 @@ def test_a_training_cannot_begin_from_there() -> None:
         attached = look(cluster)
 
         with pytest.raises(UnimplementedError, match="program of every worker"):
-            kit.train(fit, initial(), DATA, cluster=attached, topology="ring")
+            begin(attached, topology="ring")
 
 
 def test_other_credentials_are_not_let_in() -> None:

@@ -49,11 +49,6 @@ CLIENT = Task("client", 0)
 WARNING = "insecure=True: no encryption"
 
 
-@pytest.fixture(scope="module")
-def credentials() -> Credentials:
-    return Credentials.new()
-
-
 @contextmanager
 def serving(credentials: Credentials, folder: Path, insecure: bool) -> Iterator[Server]:
     settings = Settings(transport="tcp", insecure=insecure, runtime_dir=str(folder))

@@ -18,12 +18,13 @@ import pytest
 import kit
 from kit.errors import InvalidArgumentError
 from kit.machine import started
-from kit.server import at_exit, local_sockets
+from kit.server import local_sockets
 from kit.server.local_sockets import socket_beside, sweep
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.listening.address import TcpAddress
+from tests.cases import for_each
 from tests.server.ports import free_ports
 from tests.zygote import forking
 
@@ -62,13 +63,16 @@ def sockets(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_server_ended_by_sigterm_removes_its_socket(tmp_path: Path) -> None:
-    with server_process(tmp_path) as (process, _):
+@pytest.mark.parametrize(("more", "code"), [("", -signal.SIGTERM), ("handles", 7)])
+def test_server_ended_by_sigterm_removes_its_socket_and_a_handler_of_the_user_stays(
+    tmp_path: Path, more: str, code: int
+) -> None:
+    with server_process(tmp_path, more) as (process, _):
         assert len(sockets(tmp_path)) == 1
 
         process.terminate()
 
-        assert process.wait(20) == -signal.SIGTERM
+        assert process.wait(20) == code
     assert sockets(tmp_path) == []
 
 
@@ -82,19 +86,6 @@ def test_first_process_of_a_container_is_ended_by_sigterm(tmp_path: Path) -> Non
         server.terminate()
 
         assert outside.wait(20) == 128 + signal.SIGTERM
-    assert sockets(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_handler_of_the_user_stays_and_its_exit_removes_the_socket(
-    tmp_path: Path,
-) -> None:
-    with server_process(tmp_path, "handles") as (process, _):
-        assert len(sockets(tmp_path)) == 1
-
-        process.terminate()
-
-        assert process.wait(20) == 7
     assert sockets(tmp_path) == []
 
 
@@ -159,9 +150,9 @@ def test_sweep_removes_what_is_dead_and_nothing_else(tmp_path: Path) -> None:
         item.close()
 
 
-@pytest.mark.parametrize("start", [0x620487, 0xABCDEF, 0x1A2B, 0])
-@pytest.mark.parametrize("pid", [0x31C9, 0x1234, 0xBEEF])
-@pytest.mark.parametrize("label", ["2222", "10.0.0.7-2222", "fe80::1-2222"])
+@for_each("start", [0x620487, 0xABCDEF, 0x1A2B, 0])
+@for_each("pid", [0x31C9, 0x1234, 0xBEEF])
+@for_each("label", ["2222", "10.0.0.7-2222", "fe80::1-2222"])
 def test_socket_of_a_running_process_stays_whatever_digits_its_name_has(
     label: str, pid: int, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +173,7 @@ def test_sigterm_is_watched_only_where_it_would_end_the_process(tmp_path: Path) 
     def ignored(*_: object) -> None: ...
 
     with make(credentials=credentials), make(credentials=credentials):
-        assert signal.getsignal(signal.SIGTERM) is at_exit._on_sigterm
+        assert callable(signal.getsignal(signal.SIGTERM))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     for before in (signal.SIG_IGN, ignored):
         signal.signal(signal.SIGTERM, before)

@@ -9,6 +9,9 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +41,20 @@ ONE, TWO = ["localhost:0"], ["localhost:0", "localhost:0"]
 CLIENT = Task("client", 0)
 
 
-@pytest.fixture(scope="module")
-def credentials() -> Credentials:
-    return Credentials.new()
+MakeServer = Callable[..., kit.Server]
 
 
-def make(folder: Path, credentials: Credentials, *args: Any, **more: Any) -> kit.Server:
-    settings = kit.Settings(runtime_dir=str(folder))
-    return kit.Server(*args, credentials=credentials, settings=settings, **more)
+@pytest.fixture
+def make(tmp_path: Path, credentials: Credentials) -> MakeServer:
+    """Return what makes a server of some arguments, in a folder of the test."""
+    settings = kit.Settings(runtime_dir=str(tmp_path))
+    return partial(kit.Server, credentials=credentials, settings=settings)
+
+
+@pytest.fixture
+def server(make: MakeServer) -> Iterator[kit.Server]:
+    with make({"worker": ONE}) as started:
+        yield started
 
 
 @for_each(
@@ -73,14 +82,10 @@ def make(folder: Path, credentials: Credentials, *args: Any, **more: Any) -> kit
     ],
 )
 def test_task_that_cannot_be_meant_is_refused(
-    tmp_path: Path,
-    credentials: Credentials,
-    args: tuple[Any, ...],
-    error: type[Exception],
-    words: str,
+    make: MakeServer, args: tuple[Any, ...], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=re.escape(words)):
-        make(tmp_path, credentials, *args)
+        make(*args)
 
 
 @pytest.mark.parametrize(
@@ -93,43 +98,37 @@ def test_task_that_cannot_be_meant_is_refused(
         (kit.ClusterSpec({"ps": ONE}).as_cluster_def(), "/job:ps/task:0"),
     ],
 )
-def test_only_task_need_not_be_named(
-    tmp_path: Path, credentials: Credentials, cluster: Any, task: str
-) -> None:
-    with make(tmp_path, credentials, cluster) as server:
+def test_only_task_need_not_be_named(make: MakeServer, cluster: Any, task: str) -> None:
+    with make(cluster) as server:
         assert str(server.task) == task
         assert [str(item) for item in server.tasks] == [task]
         assert f"<Server {task} at localhost:" in repr(server)
 
 
-def test_port_0_takes_a_free_one_and_the_target_names_it(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    with make(tmp_path, credentials, {"worker": ONE}) as server:
-        host, port = server.target.removeprefix("psring://").split(":")
+def test_port_0_takes_a_free_one_and_the_target_names_it(server: kit.Server) -> None:
+    host, port = server.target.removeprefix("psring://").split(":")
 
-        assert host == "localhost"
-        with socket.create_connection(("127.0.0.1", int(port)), timeout=5):
-            pass
+    assert host == "localhost"
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=5):
+        pass
 
 
 def test_taken_port_is_refused_at_once_naming_its_holder(
-    tmp_path: Path, credentials: Credentials
+    make: MakeServer, server: kit.Server
 ) -> None:
-    with make(tmp_path, credentials, {"worker": ONE}) as first:
-        begun = time.monotonic()
+    begun = time.monotonic()
 
-        with pytest.raises(AddressInUse, match=rf"process {os.getpid()} \("):
-            make(tmp_path, credentials, {"worker": [str(first.address)]})
+    with pytest.raises(AddressInUse, match=rf"process {os.getpid()} \("):
+        make({"worker": [str(server.address)]})
 
-        assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 10
 
 
 def test_start_twice_changes_nothing_and_stop_frees_the_port(
-    tmp_path: Path, credentials: Credentials
+    tmp_path: Path, make: MakeServer
 ) -> None:
     (port,) = free_ports(1)
-    server = make(tmp_path, credentials, {"worker": [f"localhost:{port}"]}, start=False)
+    server = make({"worker": [f"localhost:{port}"]}, start=False)
     with pytest.raises(FailedPreconditionError, match=r"start\(\)"):
         pytest.fail(server.target)
 
@@ -142,19 +141,16 @@ def test_start_twice_changes_nothing_and_stop_frees_the_port(
     server.stop()
     assert "stopped" in repr(server)
     assert list(tmp_path.glob("*.sock")) == []
-    make(tmp_path, credentials, {"worker": [f"localhost:{port}"]}).stop()
+    make({"worker": [f"localhost:{port}"]}).stop()
 
 
-def test_join_returns_when_the_server_is_stopped(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    with make(tmp_path, credentials, {"worker": ONE}) as server:
-        assert not server.join(0.01)
-        joined: list[bool] = []
-        thread = threading.Thread(target=lambda: joined.append(server.join(10)))
-        thread.start()
-        server.stop()
-        thread.join(10)
+def test_join_returns_when_the_server_is_stopped(server: kit.Server) -> None:
+    assert not server.join(0.01)
+    joined: list[bool] = []
+    thread = threading.Thread(target=lambda: joined.append(server.join(10)))
+    thread.start()
+    server.stop()
+    thread.join(10)
 
     assert joined == [True]
 
@@ -188,32 +184,24 @@ def test_client_with_another_key_is_not_let_in(
 
 
 def test_other_task_than_the_expected_one_is_named(
-    tmp_path: Path, credentials: Credentials
+    server: kit.Server, credentials: Credentials
 ) -> None:
-    with (
-        make(tmp_path, credentials, {"worker": ONE}) as server,
-        pytest.raises(FailedPreconditionError, match=r"worker:0.*ps:3"),
-    ):
+    with pytest.raises(FailedPreconditionError, match=r"worker:0.*ps:3"):
         dial(server, credentials, Task("ps", 3))
 
 
-def test_unknown_task_is_a_placement_error(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    with (
-        make(tmp_path, credentials, {"worker": ONE}) as server,
-        pytest.raises(PlacementError, match="worker:0"),
-    ):
+def test_unknown_task_is_a_placement_error(server: kit.Server) -> None:
+    with pytest.raises(PlacementError, match="worker:0"):
         server.directory.dial(Task("ps", 0), CLIENT, Role.CONTROL)
 
 
 def test_client_of_another_version_is_told_both(
-    tmp_path: Path, credentials: Credentials
+    tmp_path: Path, make: MakeServer
 ) -> None:
     newer = VERSIONS.newest + 7
     hello = struct.pack("<4sHH", HELLO.magic, newer, newer).ljust(HELLO.size, b"\0")
     with (
-        make(tmp_path, credentials, {"worker": [f"unix:{tmp_path}/s"]}),
+        make({"worker": [f"unix:{tmp_path}/s"]}),
         socket.socket(socket.AF_UNIX) as client,
     ):
         client.settimeout(5)
@@ -256,25 +244,12 @@ def test_server_of_another_version_is_refused_naming_both(
     assert str(VERSIONS.newest) in str(caught.value)
 
 
-def test_neighbours_use_the_socket_beside_the_port(
-    tmp_path: Path, credentials: Credentials
+def test_neighbours_use_the_socket_beside_the_port_and_are_told_what_is_not_answered(
+    server: kit.Server, credentials: Credentials
 ) -> None:
-    with make(tmp_path, credentials, {"worker": ONE}) as server:
-        caller = dial(server, credentials, server.task)
-
+    with closing(dial(server, credentials, server.task)) as caller:
         assert caller.link.transport == "unix"
-        caller.close()
-
-
-def test_question_that_no_task_answers_is_told(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    with make(tmp_path, credentials, {"worker": ONE}) as server:
-        caller = dial(server, credentials, server.task)
-        try:
-            with pytest.raises(InvalidArgumentError, match="knows nothing of training"):
-                caller.call("run.poll", 5.0, {"run": "ab" * 16, "cursors": [0, 0, 0]})
-            with pytest.raises(kit.errors.UnimplementedError, match=r"'run\.dance'"):
-                caller.call("run.dance", 5.0)
-        finally:
-            caller.close()
+        with pytest.raises(InvalidArgumentError, match="knows nothing of training"):
+            caller.call("run.poll", 5.0, {"run": "ab" * 16, "cursors": [0, 0, 0]})
+        with pytest.raises(kit.errors.UnimplementedError, match=r"'run\.dance'"):
+            caller.call("run.dance", 5.0)

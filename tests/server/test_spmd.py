@@ -12,61 +12,45 @@ from typing import Any
 import pytest
 
 import kit
-from kit.wire.handshake.credentials import Credentials
 from tests.server.ports import spec_of
-from tests.server.spmd_stage import program, stage
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.server.spmd_stage import MakeStage, in_turn, program
+from tests.training.toy import Params, begin, fit, replayed, same_bits
 from tests.zygote import forking
 
 SGD = kit.GradientDescent()
 
 
-@pytest.fixture(scope="module")
-def credentials() -> Credentials:
-    return Credentials.new()
-
-
-@pytest.mark.parametrize("order", ["0123", "3210", "2013"])
+@pytest.mark.parametrize("order", ["3210", "2013"])
 def test_workers_and_servers_may_start_in_any_order(
-    tmp_path: Path, credentials: Credentials, order: str
+    stage: MakeStage, order: str
 ) -> None:
     tasks = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
-    with stage(tmp_path, credentials) as play:
-        outcomes = []
-        for number in map(int, order):
-            server = play.server(*tasks[number])
-            if server.task.job == "worker":
-                outcomes.append(play.play(server, program()))
-        runs = [outcome.result(20) for outcome in outcomes]
+    play, outcomes = stage(n_ps=2), []
+    for number in map(int, order):
+        server = play.server(*tasks[number])
+        if server.task.job == "worker":
+            outcomes.append(play.play(server, program()))
+    runs = [outcome.result(20) for outcome in outcomes]
 
-        assert len({run.job.run for run in runs}) == 1
-        for run in runs:
-            assert (run.state, run.step, len(run.metrics)) == ("done", 6, 6)
-            assert same_bits(run.params, replayed(6, 2, SGD))
+    assert len({run.job.run for run in runs}) == 1
+    for run in runs:
+        assert (run.state, run.step, len(run.metrics)) == ("done", 6, 6)
+        assert same_bits(run.params, replayed(6, 2, SGD))
 
 
 @pytest.mark.slow
-def test_trainings_follow_each_other_and_may_differ(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    def three(server: kit.Server) -> list[kit.Run]:
-        return [
-            program(steps=steps, topology=topology)(server)
-            for steps, topology in ((3, "ps"), (4, "ring"), (5, "ps"))
-        ]
+def test_trainings_follow_each_other_and_may_differ(stage: MakeStage) -> None:
+    three = ((3, "ps"), (4, "ring"), (5, "ps"))
+    performed = in_turn(*(program(steps, topology=name) for steps, name in three))
 
-    with stage(tmp_path, credentials) as play:
-        for index in (0, 1):
-            play.server("ps", index)
-        outcomes = [play.play(play.server("worker", n), three) for n in (0, 1)]
-        first, second = (outcome.result(30) for outcome in outcomes)
+    first, second = stage(n_ps=2).results(performed)
 
     assert [run.job.run for run in first] == [run.job.run for run in second]
     assert [run.step for run in second] == [3, 4, 5]
     assert same_bits(second[1].params, replayed(4, 2, SGD))
 
 
-def test_any_worker_may_steer(tmp_path: Path, credentials: Credentials) -> None:
+def test_any_worker_may_steer(stage: MakeStage) -> None:
     changed = threading.Event()
 
     def patient(params: Params, batch: Any) -> Any:
@@ -74,25 +58,19 @@ def test_any_worker_may_steer(tmp_path: Path, credentials: Credentials) -> None:
         return fit(params, batch)
 
     def steer(server: kit.Server) -> kit.Run:
-        run = kit.train(patient, initial(), DATA, steps=9, batch=BATCH, cluster=server)
+        run = begin(server, patient, steps=9)
         if server.task.index == 1:
             run.topology = "ring"
             changed.set()
         return run.wait(10)
 
-    with stage(tmp_path, credentials, 1) as play:
-        play.server("ps", 0)
-        outcomes = [play.play(play.server("worker", n), steer) for n in (0, 1)]
-        runs = [outcome.result(20) for outcome in outcomes]
-
-    for run in runs:
+    for run in stage().results(steer):
         assert run.topology == "ring"
         assert same_bits(run.params, replayed(9, 2, SGD))
 
 
-def test_single_worker_trains_alone(tmp_path: Path, credentials: Credentials) -> None:
-    with stage(tmp_path, credentials, 0, 1) as play:
-        run = program(topology="ring")(play.server("worker", 0))
+def test_single_worker_trains_alone(stage: MakeStage) -> None:
+    (run,) = stage(n_ps=0, n_workers=1).results(program(topology="ring"))
 
     assert same_bits(run.params, replayed(6, 1, SGD))
 

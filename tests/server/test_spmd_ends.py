@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +14,11 @@ from kit.server import trainings
 from kit.server.spmd import TrainingRendezvous
 from kit.training.client.observer import Observer
 from kit.training.core.member import Member
-from kit.wire.handshake.credentials import Credentials
-from tests.server.spmd_stage import Stage, program, stage
+from tests.server.spmd_stage import MakeStage, in_turn, program
 from tests.training.toy import Params, fit, replayed, same_bits
 
 LATE_S = 0.3
 FINAL = replayed(6, 2, kit.GradientDescent())
-
-
-@pytest.fixture(scope="module")
-def credentials() -> Credentials:
-    return Credentials.new()
 
 
 def ask_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,42 +52,29 @@ def come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrainingRendezvous, "wait_until_begun", wait_long)
 
 
-Late = Callable[[pytest.MonkeyPatch], None]
-
-
-def both(play: Stage, perform: Callable[[kit.Server], Any]) -> list[Any]:
-    """Return what the programs of both workers return."""
-    play.server("ps", 0)
-    servers = [play.server("worker", index) for index in (0, 1)]
-    outcomes = [play.play(server, perform) for server in servers]
-    return [outcome.result(30) for outcome in outcomes]
+def assert_learned(run: kit.Run) -> None:
+    assert (run.state, run.lost, len(run.metrics)) == ("done", {}, 6)
+    assert all(entry.agrees for entry in run.traffic)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [ask_late, come_late])
 def test_worker_that_looks_late_learns_the_end_though_the_next_training_begins(
-    tmp_path: Path,
-    credentials: Credentials,
+    stage: MakeStage,
     monkeypatch: pytest.MonkeyPatch,
-    late: Late,
+    late: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
     late(monkeypatch)
 
-    def twice(server: kit.Server) -> list[kit.Run]:
-        return [program()(server), program()(server)]
-
-    with stage(tmp_path, credentials, 1) as play:
-        runs = [run for pair in both(play, twice) for run in pair]
-
-    for run in runs:
-        assert (run.state, run.lost, len(run.metrics)) == ("done", {}, 6)
-        assert all(entry.agrees for entry in run.traffic)
-        assert same_bits(run.params, FINAL)
+    for runs in stage().results(in_turn(program(), program())):
+        for run in runs:
+            assert_learned(run)
+            assert same_bits(run.params, FINAL)
 
 
 @pytest.mark.slow
 def test_worker_that_looks_late_learns_the_end_though_the_leader_leaves(
-    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+    stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_late(monkeypatch)
 
@@ -103,15 +83,13 @@ def test_worker_that_looks_late_learns_the_end_though_the_leader_leaves(
             run: kit.Run = program()(server)
             return run
 
-    with stage(tmp_path, credentials, 1) as play:
-        for run in both(play, leave):
-            assert (run.state, run.lost, len(run.metrics)) == ("done", {}, 6)
-            assert all(entry.agrees for entry in run.traffic)
+    for run in stage().results(leave):
+        assert_learned(run)
 
 
 @pytest.mark.slow
 def test_worker_that_looks_late_has_the_servers_parameters_all_the_same(
-    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+    stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_late(monkeypatch)
     pause = threading.Event()
@@ -121,24 +99,15 @@ def test_worker_that_looks_late_has_the_servers_parameters_all_the_same(
             pause.wait(0.05)  # so the last update is one that worker:1 never pulls
         return fit(params, batch)
 
-    def twice(server: kit.Server) -> kit.Run:
-        run: kit.Run = program(step=leader_is_slower, sync=False)(server)
-        program(steps=1)(server)
-        return run
-
-    with stage(tmp_path, credentials, 1) as play:
-        leader, late = both(play, twice)
+    slower = program(step=leader_is_slower, sync=False)
+    (leader, _), (late, _) = stage().results(in_turn(slower, program(steps=1)))
 
     assert same_bits(leader.params, late.params)
 
 
 def test_server_that_nobody_looks_at_waits_for_nobody(
-    tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+    stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainings, "WATCHED_S", 3600.0)  # longer than any test
 
-    def twice(server: kit.Server) -> list[kit.Run]:
-        return [program()(server), program()(server)]
-
-    with stage(tmp_path, credentials, 1) as play:
-        both(play, twice)
+    stage().results(in_turn(program(), program()))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,92 +18,51 @@ from kit.errors import (
     StepFailed,
 )
 from kit.wire.handshake.credentials import Credentials
-from tests.server.spmd_stage import error_of, program, stage
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.server.spmd_stage import MakeStage, error_of, program
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Params,
+    begin,
+    fit,
+    initial,
+    replayed,
+    same_bits,
+)
 
 pytestmark = pytest.mark.slow
 
-SGD = kit.GradientDescent()
 
-
-@pytest.fixture(scope="module")
-def credentials() -> Credentials:
-    return Credentials.new()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"steps": 7}, "steps is 7 instead of 6"),
-        ({"batch": 12}, "batch is 12 instead of 10"),
-        ({"seed": 5}, "seed is 5 instead of 0"),
-        ({"optimizer": kit.Adam(0.5)}, "optimizer is Adam(learning_rate=0.5"),
-        ({"topology": "ring"}, "topology is ring instead of ps"),
-        ({"sync": False}, "sync is False instead of True"),
-        ({"params": {"w": np.zeros(4)}}, "parameter 'w' is float64[4] instead of"),
-    ],
-)
-def test_workers_that_differ_are_told_in_what(
-    tmp_path: Path, credentials: Credentials, changes: Mapping[str, Any], words: str
+def test_workers_that_differ_are_told_in_what_and_train_when_they_agree(
+    stage: MakeStage,
 ) -> None:
-    def other(server: kit.Server) -> Any:
-        options: dict[str, Any] = {
-            "params": initial(),
-            "steps": 6,
-            "batch": BATCH,
-            **changes,
-        }
-        return kit.train(fit, data=DATA, cluster=server, **options)
+    def twice(server: kit.Server) -> Any:
+        changes: dict[str, Any] = {"params": initial(), "steps": 6}
+        if server.task.index == 1:
+            changes["params"]["w"] = np.zeros(4)
+            changes |= {"steps": 7, "seed": 5}
+        with pytest.raises(MemberMismatch) as told:
+            kit.train(fit, data=DATA, batch=BATCH, cluster=server, **changes)
+        return told.value, program()(server)
 
-    with stage(tmp_path, credentials, 1) as play:
-        play.server("ps", 0)
-        outcomes = [
-            play.play(play.server("worker", 0), program()),
-            play.play(play.server("worker", 1), other),
-        ]
-
-        for outcome in outcomes:
-            error = error_of(outcome)
-            assert isinstance(error, MemberMismatch)
-            assert error.task == "/job:worker/task:1"
-            assert words in str(error)
+    for error, run in stage().results(twice):
+        assert error.task == "/job:worker/task:1"
+        assert "steps is 7 instead of 6" in str(error)
+        assert "seed is 5 instead of 0" in str(error)
+        assert "parameter 'w' is float64[4] instead of" in str(error)
+        assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
 
 
-def test_training_after_a_mismatch_is_whole(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    def twice(server: kit.Server) -> kit.Run:
-        with pytest.raises(MemberMismatch):
-            program(seed=server.task.index)(server)
-        run: kit.Run = program()(server)
-        return run
-
-    with stage(tmp_path, credentials, 1) as play:
-        play.server("ps", 0)
-        outcomes = [play.play(play.server("worker", n), twice) for n in (0, 1)]
-        runs = [outcome.result(20) for outcome in outcomes]
-
-    assert all(same_bits(run.params, replayed(6, 2, SGD)) for run in runs)
-
-
-def test_failing_step_ends_the_training_in_every_process(
-    tmp_path: Path, credentials: Credentials
-) -> None:
+def test_failing_step_ends_the_training_in_every_process(stage: MakeStage) -> None:
     def stumble(params: Params, batch: Any) -> Any:
         if threading.current_thread().name == "kit-run-worker:1":
             raise ValueError("only here")
         return fit(params, batch)
 
-    with stage(tmp_path, credentials, 1) as play:
-        play.server("ps", 0)
-        outcomes = [
-            play.play(play.server("worker", n), program(step=stumble)) for n in (0, 1)
-        ]
-
-        for outcome in outcomes:
-            error = error_of(outcome)
-            assert isinstance(error, StepFailed)
-            assert error.task == "/job:worker/task:1"
+    for outcome in stage().begin(program(step=stumble)):
+        error = error_of(outcome)
+        assert isinstance(error, StepFailed)
+        assert error.task == "/job:worker/task:1"
 
 
 @pytest.mark.parametrize(
@@ -117,31 +74,24 @@ def test_failing_step_ends_the_training_in_every_process(
     ],
 )
 def test_task_that_does_not_come_is_named_after_the_deadline(
-    tmp_path: Path,
-    credentials: Credentials,
-    present: list[tuple[str, int]],
-    missing: str,
+    stage: MakeStage, present: list[tuple[str, int]], missing: str
 ) -> None:
-    with stage(tmp_path, credentials, 1) as play:
-        play.settings = play.settings.replace(start_deadline_s=2.0)
-        servers = [play.server(*task) for task in present]
-        begun = time.monotonic()
+    play = stage(start_deadline_s=2.0)
+    servers = [play.server(*task) for task in present]
+    begun = time.monotonic()
 
-        error = error_of(play.play(servers[0], program()))
+    error = error_of(play.play(servers[0], program()))
 
-        assert time.monotonic() - begun < 20
-        assert isinstance(error, DeadlineExceededError)
-        assert missing in str(error)
+    assert time.monotonic() - begun < 20
+    assert isinstance(error, DeadlineExceededError)
+    assert missing in str(error)
 
 
-def test_parameter_server_cannot_begin_a_training(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    with stage(tmp_path, credentials, 1, 1) as play:
-        server = play.server("ps", 0)
+def test_parameter_server_cannot_begin_a_training(stage: MakeStage) -> None:
+    server = stage(n_workers=1).server("ps", 0)
 
-        with pytest.raises(FailedPreconditionError, match=r"server\.join\(\)"):
-            program()(server)
+    with pytest.raises(FailedPreconditionError, match=r"server\.join\(\)"):
+        program()(server)
 
 
 def test_server_that_was_not_started_cannot_train(credentials: Credentials) -> None:
@@ -153,21 +103,17 @@ def test_server_that_was_not_started_cannot_train(credentials: Credentials) -> N
         program(topology="ring")(server)
 
 
-def test_second_training_on_a_busy_server_is_refused(
-    tmp_path: Path, credentials: Credentials
-) -> None:
+def test_second_training_on_a_busy_server_is_refused(stage: MakeStage) -> None:
     gate = threading.Event()
 
     def wait_at_the_gate(params: Params, batch: Any) -> Any:
         assert gate.wait(10)
         return fit(params, batch)
 
-    with stage(tmp_path, credentials, 0, 1) as play:
-        server = play.server("worker", 0)
-        options: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
-        first = kit.train(wait_at_the_gate, initial(), DATA, cluster=server, **options)
-        with pytest.raises(ClusterBusy, match=first.job.run[:8]):
-            kit.train(fit, initial(), DATA, cluster=server, **options)
-        gate.set()
+    server = stage(n_ps=0, n_workers=1).server("worker", 0)
+    first = begin(server, wait_at_the_gate, steps=2, topology="ring")
+    with pytest.raises(ClusterBusy, match=first.job.run[:8]):
+        begin(server, topology="ring")
+    gate.set()
 
-        assert first.wait(10).step == 2
+    assert first.wait(10).step == 2
