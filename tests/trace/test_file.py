@@ -20,6 +20,7 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL
 from kit.training.client.watched import News, RunRows
 from kit.training.core.news import LOGS
+from tests.cases import for_each
 from tests.trace.events import EPOCHS, SMALL, TASKS, events_of
 
 TABLES = ("transfers", "spans", "steps", "totals")
@@ -79,23 +80,26 @@ def test_an_empty_trace_makes_a_valid_file(tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "run.json").tasks == ()
 
 
-def test_each_task_is_a_process_with_its_short_name(tmp_path: Path) -> None:
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Return the path of a file with the small trace."""
     save(SMALL, tmp_path / "run.json")
+    return tmp_path / "run.json"
 
+
+def test_each_task_is_a_process_with_its_short_name(saved: Path) -> None:
     names = {
         event["pid"]: event["args"]["name"]
-        for event in events_of(tmp_path / "run.json", "M")
+        for event in events_of(saved, "M")
         if event["name"] == "process_name"
     }
     assert names == {1: "ps:0", 2: "worker:0", 3: "worker:1"}
 
 
-def test_a_transfer_is_a_slice_with_its_bytes_at_the_receiver(tmp_path: Path) -> None:
-    save(SMALL, tmp_path / "run.json")
-
+def test_a_transfer_is_a_slice_with_its_bytes_at_the_receiver(saved: Path) -> None:
     received = [
         event
-        for event in events_of(tmp_path / "run.json", "X")
+        for event in events_of(saved, "X")
         if event["cat"] == "received" and event["pid"] == 1
     ]
     assert [(e["name"], e["ts"], e["dur"]) for e in received] == [
@@ -105,11 +109,9 @@ def test_a_transfer_is_a_slice_with_its_bytes_at_the_receiver(tmp_path: Path) ->
     assert received[0]["args"] == {"kind": "push", "bytes": 800, "step": 0, "epoch": 0}
 
 
-def test_slices_of_one_track_never_overlap(tmp_path: Path) -> None:
-    save(SMALL, tmp_path / "run.json")
-
+def test_slices_of_one_track_never_overlap(saved: Path) -> None:
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for event in events_of(tmp_path / "run.json", "X"):
+    for event in events_of(saved, "X"):
         start = int(event["ts"] * 1000)
         span = (start, start + int(event["dur"] * 1000))
         tracks.setdefault((event["pid"], event["tid"]), []).append(span)
@@ -119,12 +121,9 @@ def test_slices_of_one_track_never_overlap(tmp_path: Path) -> None:
         assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
-def test_every_arrow_begins_and_ends_inside_a_slice(tmp_path: Path) -> None:
-    save(SMALL, tmp_path / "run.json")
-
-    path = tmp_path / "run.json"
-    slices = events_of(path, "X")
-    tails, heads = events_of(path, "s"), events_of(path, "f")
+def test_every_arrow_begins_and_ends_inside_a_slice(saved: Path) -> None:
+    slices = events_of(saved, "X")
+    tails, heads = events_of(saved, "s"), events_of(saved, "f")
     assert {e["id"] for e in tails} == {e["id"] for e in heads} == {0, 1, 2}
     for end in tails + heads:
         assert any(
@@ -134,15 +133,12 @@ def test_every_arrow_begins_and_ends_inside_a_slice(tmp_path: Path) -> None:
         )
 
 
-def test_switches_are_instants_and_links_are_counters(tmp_path: Path) -> None:
-    save(SMALL, tmp_path / "run.json")
-
-    path = tmp_path / "run.json"
-    assert [(e["ts"], e["name"]) for e in events_of(path, "i")] == [
+def test_switches_are_instants_and_links_are_counters(saved: Path) -> None:
+    assert [(e["ts"], e["name"]) for e in events_of(saved, "i")] == [
         (0.999, "epoch 0: start with ps"),
         (8.999, "epoch 1: ps to ring"),
     ]
-    counted = events_of(path, "C")
+    counted = events_of(saved, "C")
     assert {(e["pid"], e["name"]) for e in counted} == {
         (2, "to ps:0 (bytes/s)"),
         (3, "to ps:0 (bytes/s)"),
@@ -151,10 +147,8 @@ def test_switches_are_instants_and_links_are_counters(tmp_path: Path) -> None:
     assert counted[0]["args"]["bytes/s"] == 800_000  # 800 bytes in a bin of 1 ms
 
 
-def test_the_columns_follow_the_events_as_the_viewers_need_it(tmp_path: Path) -> None:
-    save(SMALL, tmp_path / "run.json")
-
-    keys = list(json.loads((tmp_path / "run.json").read_text()))
+def test_the_columns_follow_the_events_as_the_viewers_need_it(saved: Path) -> None:
+    keys = list(json.loads((saved).read_text()))
     assert keys == ["displayTimeUnit", "traceEvents", "psring"]
 
 
@@ -233,29 +227,19 @@ def test_a_cut_file_is_reported_as_damaged(tmp_path: Path) -> None:
             Trace.load(tmp_path / "cut.json")
 
 
-def shorten(plain: dict[str, Any]) -> None:
-    plain["steps"]["loss"].pop()
-
-
-def lose_a_table(plain: dict[str, Any]) -> None:
-    del plain["spans"]
-
-
-def overflow(plain: dict[str, Any]) -> None:
-    plain["spans"]["task"][0] = 70_000
-
-
-def fraction(plain: dict[str, Any]) -> None:
-    plain["spans"]["start"][0] = 1.5
-
-
-def nest(plain: dict[str, Any]) -> None:
-    plain["tasks"] = [["ps:0"]]
-
-
-@pytest.mark.parametrize("damage", [shorten, lose_a_table, overflow, fraction, nest])
+@for_each(
+    "damage",
+    [
+        lambda plain: plain["steps"]["loss"].pop(),
+        lambda plain: plain.pop("spans"),
+        lambda plain: plain["spans"]["task"].__setitem__(0, 70_000),
+        lambda plain: plain["spans"]["start"].__setitem__(0, 1.5),
+        lambda plain: plain.update(tasks=[["ps:0"]]),
+    ],
+    ids=["shortened", "lost", "overflowing", "fraction", "nested"],
+)
 def test_damaged_columns_are_reported(
-    tmp_path: Path, damage: Callable[[dict[str, Any]], None]
+    tmp_path: Path, damage: Callable[[dict[str, Any]], object]
 ) -> None:
     save(SMALL, tmp_path / "run.json")
     document = json.loads((tmp_path / "run.json").read_text())
