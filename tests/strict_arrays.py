@@ -58,27 +58,27 @@ _WAY_OUT: Final = "call .get() where the value should leave the device."
 class StrictArray(NDArrayOperatorsMixin):
     """An array on the simulated device; `strict.asarray` makes one."""
 
-    __slots__ = ("_data", "_number")
+    __slots__ = ("_number", "host")
 
     def __init__(self, data: Host) -> None:
         """Lie on the device that is entered now."""
-        self._data = data
+        self.host = data
         self._number = _current.get()
 
     def get(self, out: Host | None = None) -> Host:
         """Return a copy on the host, or fill `out` with it."""
         if out is None:
-            return self._data.copy()
-        np.copyto(out, self._data)
+            return self.host.copy()
+        np.copyto(out, self.host)
         return out
 
     def tolist(self) -> Any:
         """Return the values as Python numbers, in nested lists."""
-        return self._data.tolist()
+        return self.host.tolist()
 
     def item(self, *where: int) -> Any:
         """Return one value as a Python number."""
-        return self._data.item(*where)
+        return self.host.item(*where)
 
     @property
     def device(self) -> str:
@@ -87,7 +87,7 @@ class StrictArray(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
-            return getattr(self._data, name)
+            return getattr(self.host, name)
         if name in _VIEWS:
             return _leave(getattr(_enter(self), name))
         if name == "astype":
@@ -106,11 +106,11 @@ class StrictArray(NDArrayOperatorsMixin):
         return _enter(self).__dlpack__(**how)
 
     def __dlpack_device__(self) -> Any:
-        return self._data.__dlpack_device__()
+        return self.host.__dlpack_device__()
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return self._data.__array_interface__
+        return self.host.__array_interface__
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any
@@ -133,22 +133,22 @@ class StrictArray(NDArrayOperatorsMixin):
         _enter(self)[_enter(where)] = _enter(value)
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.host)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self.host)
 
     def __int__(self) -> int:
-        return int(self._data)
+        return int(self.host)
 
     def __float__(self) -> float:
-        return float(self._data)
+        return float(self.host)
 
     def __repr__(self) -> str:
-        return f"strict.{self._data!r}"
+        return f"strict.{self.host!r}"
 
 
 def _astype(x: Host, dtype: Any, **how: Any) -> Host:
@@ -269,7 +269,7 @@ def _enter(value: Any) -> Any:
                 f"an array of {value.device} meets work on strict:{_current.get()}; "
                 f"move it there first."
             )
-        return value._data
+        return value.host
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"a numpy array of shape {list(value.shape)} meets arrays on a device; "
@@ -360,12 +360,12 @@ class StrictGpu(Gpu):
     def open(self, handle: bytes, n_bytes: int) -> StrictArray:
         """Return an array of another device as one of this."""
         with self.entered():
-            return StrictArray(HANDLES[handle]._data[:n_bytes])
+            return StrictArray(HANDLES[handle].host[:n_bytes])
 
     def close(self, arrays: Sequence[StrictArray]) -> None:
         """Let nobody use them any more."""
         for x in arrays:
-            del x._data
+            del x.host
 
     def pin(self, memory: Host) -> Callable[[], None]:
         """Note where it is; what is pinned already is refused."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kit.training.optimizers.rule import Optimizer
-from tests.training.toy import BATCH, Array, Params, X, Y, fit, initial, rows
+from tests.training.toy import BATCH, Array, Params, X, Y, fit, initial, rows, update
 
 Move = Callable[[Array, Array, dict[str, Array]], Array]
 
@@ -29,15 +29,9 @@ def by(rule: Optimizer) -> Move:
     """Return what one update of an optimizer does, which is tested elsewhere."""
 
     def move(value: Array, gradient: Array, kept: dict[str, Array]) -> Array:
-        flat, step = value.ravel(), int(kept.get("updates", np.zeros(1))[0])
-        slots = [
-            kept.setdefault(slot.name, np.full_like(flat, slot.initial))
-            for slot in rule.slots
-        ]
-        out = np.empty_like(flat)
-        rule.apply(flat, gradient.ravel(), slots, out, step)
+        step = int(kept.get("updates", np.zeros(1))[0])
         kept["updates"] = np.full(1, step + 1)
-        return out.reshape(value.shape)
+        return update(rule, value, gradient, kept, step)
 
     return move
 

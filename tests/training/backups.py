@@ -17,7 +17,16 @@ from kit.server.trainings import Trainings
 from kit.training.data.sources import ArraySource, Source
 from kit.training.optimizers.rule import Optimizer
 from tests.exchange import replay
-from tests.training.toy import BATCH, DATA, Array, Params, fit, gradients, initial
+from tests.training.toy import (
+    BATCH,
+    DATA,
+    Array,
+    Params,
+    fit,
+    gradients,
+    initial,
+    update,
+)
 
 
 class Marked:
@@ -82,19 +91,13 @@ def replayed(
     """Return the parameters after steps of these workers, bit for bit."""
     examples = [len(part) for part in np.array_split(np.arange(batch), n_workers)]
     params = initial()
-    slots: dict[str, list[Array]] = {}
+    slots: dict[str, dict[str, Array]] = {name: {} for name in params}
     for step, counted in enumerate(made_of):
         own = gradients(params, step, n_workers, batch)
         factor = batch / (n_workers * sum(examples[rank] for rank in counted))
         for name, summed in total(own, counted).items():
-            now = np.ascontiguousarray(params[name]).ravel()
-            mean = summed.ravel() * summed.dtype.type(factor)
-            kept = slots.setdefault(
-                name, [np.full_like(now, slot.initial) for slot in optimizer.slots]
-            )
-            out = np.empty_like(now)
-            optimizer.apply(now, mean, kept, out, step)
-            params[name] = out.reshape(params[name].shape)
+            mean = summed * summed.dtype.type(factor)
+            params[name] = update(optimizer, params[name], mean, slots[name], step)
     return params
 
 

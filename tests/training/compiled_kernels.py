@@ -54,18 +54,18 @@ class CompiledKernel:
 
     def __call__(self, *args: Any) -> None:
         values = args[: len(self._inputs)]
-        keep, given = [], list[Any]()
+        keep, inputs = [], list[Any]()
         for (kind, _), value in zip(self._inputs, values, strict=True):
             is_array = isinstance(value, StrictArray)
-            host = value._data if is_array else np.array([value], value.dtype)
+            host = value.host if is_array else np.array([value], value.dtype)
             assert _TYPES[str(host.dtype)] == kind
             keep.append(host)
-            given += [ctypes.c_void_p(host.ctypes.data), ctypes.c_long(is_array)]
-        outs = [out._data for out in args[len(self._inputs) :]]
+            inputs += [ctypes.c_void_p(host.ctypes.data), ctypes.c_long(is_array)]
+        outs = [out.host for out in args[len(self._inputs) :]]
         for (kind, _), out in zip(self._results, outs, strict=True):
             assert _TYPES[str(out.dtype)] == kind
-        given += [ctypes.c_void_p(out.ctypes.data) for out in outs]
-        self._run(ctypes.c_long(outs[0].size), *given)
+        inputs += [ctypes.c_void_p(out.ctypes.data) for out in outs]
+        self._run(ctypes.c_long(outs[0].size), *inputs)
 
 
 def _built(source: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from kit.crc import crc32
 from kit.training.optimizers.rule import Optimizer
 from tests.exchange import replay
-from tests.training.toy import BATCH, Array, N, Params, rows
+from tests.training.toy import BATCH, Array, N, Params, rows, update
 
 DICE = np.random.default_rng(11)
 X = DICE.normal(size=(N, 8)).astype(np.float32)
@@ -68,12 +68,7 @@ def replayed(
         {name: np.zeros_like(value) for name, value in params.items()}
         for _ in range(n_workers)
     ]
-    slots = {
-        name: [
-            np.full(value.size, slot.initial, value.dtype) for slot in optimizer.slots
-        ]
-        for name, value in params.items()
-    }
+    slots: dict[str, dict[str, Array]] = {name: {} for name in params}
     for step in range(steps):
         pairs = zip(gradients(params, step, n_workers), residuals, strict=True)
         whole = [
@@ -86,9 +81,7 @@ def replayed(
             for row, sent in zip(whole, own, strict=True)
         ]
         for name, value in params.items():
-            flat, out = value.ravel(), np.empty(value.size, value.dtype)
-            optimizer.apply(flat, mean[name].ravel(), slots[name], out, step)
-            params[name] = out.reshape(value.shape)
+            params[name] = update(optimizer, value, mean[name], slots[name], step)
     return params
 
 

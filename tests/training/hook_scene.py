@@ -27,7 +27,7 @@ def begin(
     return kit.train(step, initial(), DATA, hooks=hooks, **chosen)
 
 
-class Told(SessionRunHook):
+class Noted(SessionRunHook):
     """Writes down each of its moments, with the global step."""
 
     def __init__(self, name: str, book: list[Event]) -> None:

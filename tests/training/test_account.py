@@ -15,6 +15,7 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import TOTAL, TransferKind
 from kit.training.client.metrics import account, once_only
 from kit.training.core.job import Job
+from tests.training.jobs import made
 
 SIZE = 4 * 12  # a ring of three cuts it evenly
 TASKS = (Task("ps", 0), *(Task("worker", n) for n in range(3)))
@@ -22,16 +23,8 @@ PS, WORKERS = 0, (1, 2, 3)
 
 
 def job(**changes: Any) -> Job:
-    options: dict[str, Any] = {
-        "run": "ab" * 16,
-        "tasks": TASKS,
-        "specs": (Spec("w", (12,), "float32"),),
-        "optimizer": kit.Momentum(0.1),
-        "topology": "ps",
-        "steps": 5,
-        "batch": 6,
-    }
-    return Job(**options | changes)
+    options: dict[str, Any] = {"tasks": TASKS, "specs": (Spec("w", (12,), "float32"),)}
+    return made(**options | {"optimizer": kit.Momentum(0.1), "batch": 6} | changes)
 
 
 def trace(epochs: list[EpochRow], *totals: tuple[int, ...]) -> Trace:

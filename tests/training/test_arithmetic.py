@@ -39,9 +39,9 @@ def two() -> Params:
     return result
 
 
-def same(one: Mapping[str, np.ndarray], other: Params) -> bool:
+def same(params: Mapping[str, np.ndarray], other: Params) -> bool:
     """Whether two sets of parameters have the same bits."""
-    return all(one[name].tobytes() == other[name].tobytes() for name in other)
+    return all(params[name].tobytes() == other[name].tobytes() for name in other)
 
 
 # -- the number of a process -----------------------------------------------------------
@@ -86,7 +86,7 @@ from kit.arithmetic import bound_to
 with threadpool_limits(2), bound_to(1):
     import scipy.linalg
     with bound_to(1):
-        print([one["num_threads"] for one in threadpool_info()])
+        print([row["num_threads"] for row in threadpool_info()])
 """
 
 
@@ -277,8 +277,8 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     with kit.Server(spec, job_name="worker", task_index=index) as server:
         params = products.begin(server, topology="ring").wait(60).params
-told = [str(one.message) for one in caught if "BLAS" in str(one.message)]
-print(json.dumps([products.digest(params), products.n_threads(), told]))
+texts = [str(item.message) for item in caught if "BLAS" in str(item.message)]
+print(json.dumps([products.digest(params), products.n_threads(), texts]))
 """
 
 

@@ -11,9 +11,7 @@ import pytest
 
 import kit
 from kit.errors import InvalidArgumentError
-from kit.testing import check_optimizer
 from kit.testing.cluster import LocalCluster
-from kit.training.optimizers import rules
 from tests.cases import for_each
 from tests.training.toy import (
     BATCH,
@@ -125,14 +123,6 @@ def test_parameters_that_stay_are_their_own_mean(
 
     assert np.array_equal(saved.slots["average"]["w"], initial()["w"])
     assert not np.array_equal(saved.slots["average"]["b"], saved["b"])
-
-
-def test_it_keeps_the_contract_of_optimizers_and_travels() -> None:
-    optimizer = kit.Averaged(ADAM, 0.9)
-
-    check_optimizer(optimizer)
-
-    assert rules.from_plain(rules.to_plain(optimizer)) == optimizer
 
 
 @for_each(

@@ -25,7 +25,6 @@ from tests.training.toy import (
     quick_cluster,
     same_bits,
 )
-from tests.training.toy import replayed as all_replayed
 
 pytestmark = pytest.mark.slow
 
@@ -54,11 +53,6 @@ def begin_late(cluster: LocalCluster, step: Late, **changes: Any) -> kit.Run:
     run = toy.begin(cluster, step, data=Marked(), **options)
     step.watch(cluster.servers[0].trainings, run)
     return run
-
-
-def await_steps(run: kit.Run) -> None:
-    """Wait until a training has begun its steps."""
-    until(lambda: run.step > 0 or run.done)
 
 
 def test_each_step_is_made_of_those_that_came_first() -> None:
@@ -153,27 +147,6 @@ def test_any_order_of_arrivals_has_the_bits_of_its_replay(data: st.DataObject) -
     assert same_bits(run.params, replayed(made_of, n, optimizer))
 
 
-def test_all_of_all_is_the_training_of_before() -> None:
-    with quick_cluster(2, 3) as cluster:
-        run = begin(cluster, 3).wait(20)
-
-    assert same_bits(run.params, all_replayed(STEPS, 3, kit.Adam(0.02)))
-    assert by_kind(run, TransferKind.LATE) == 0
-    everybody = ("worker:0", "worker:1", "worker:2")
-    assert {record["contributors"] for record in run.metrics} == {everybody}
-
-
-def test_mean_of_equal_gradients_is_that_gradient_whoever_sent_them() -> None:
-    def ones(params: Any, batch: Any) -> Any:
-        return 1.0, {name: np.ones_like(value) for name, value in params.items()}
-
-    how: dict[str, Any] = {"optimizer": kit.GradientDescent(0.5), "aggregate": 2}
-    run = toy.trained(1, 3, ones, steps=20, **how)  # ten examples: 4, 3 and 3
-
-    for name, value in run.params.items():
-        np.testing.assert_allclose(value, initial()[name] - 10, rtol=1e-5)
-
-
 def test_each_push_ends_a_wait_of_its_server() -> None:
     run = toy.trained(1, 3, aggregate=2, steps=20)
 
@@ -189,11 +162,15 @@ def test_each_push_ends_a_wait_of_its_server() -> None:
         assert ((waits["start"] <= end) & (end <= waits["end"])).any()
 
 
-def test_pause_advance_and_resume_lose_no_step() -> None:
+def test_pauses_and_refused_switches_lose_no_step() -> None:
     late = {step: {2} for step in range(1000)}
     with quick_cluster(2, 3) as cluster:
         run = forced(cluster, 2, late, steps=1000)
-        await_steps(run)
+        until(lambda: run.step > 0 or run.done)
+        with pytest.raises(InvalidArgumentError, match="only the servers of topology"):
+            run.topology = "ring"
+        with pytest.raises(InvalidArgumentError, match="first 2 of 3"):
+            run.switch("mesh", at=5)
         run.pause()
         paused_at = settled(run)
         assert run.state == "paused"
@@ -209,7 +186,8 @@ def test_pause_advance_and_resume_lose_no_step() -> None:
 
     assert run.step == paused_at + 5
     assert same_bits(run.params, replayed(ranks(run), 3, kit.Adam(0.02)))
-    assert [epoch.link for epoch in run.trace.epochs] == ["", "1gbit"]
+    epochs = [(epoch.topology, epoch.link) for epoch in run.trace.epochs]
+    assert epochs == [("ps", ""), ("ps", "1gbit")]
     assert all(entry.agrees for entry in run.traffic)
 
 
@@ -224,37 +202,3 @@ def test_mistake_in_a_backup_worker_ends_the_training_as_any_other() -> None:
         run = begin_late(cluster, step, steps=100_000)
         with pytest.raises(StepFailed, match=r"worker/task:2.*ZeroDivisionError"):
             run.wait(20)
-
-
-@pytest.mark.parametrize(
-    ("aggregate", "changes", "words"),
-    [
-        (0, {}, "aggregate is 0; give"),
-        (-1, {}, "aggregate is -1; give"),
-        (3, {}, "aggregate is 3, but 2 workers send"),
-        (1.5, {}, "aggregate is 1.5; give how many"),
-        (1, {"sync": False}, "each is applied alone"),
-        (2, {"sync": False}, "each is applied alone"),
-        (1, {"topology": "ring"}, "'ring' needs the gradient of every worker"),
-        (1, {"topology": "mesh"}, "'mesh' needs the gradient of every worker"),
-    ],
-)
-def test_what_cannot_be_is_refused_at_once(
-    cluster: LocalCluster, aggregate: Any, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        begin(cluster, aggregate, **changes)
-
-
-def test_other_topology_is_refused_at_the_request() -> None:
-    with quick_cluster(1, 3) as cluster:
-        run = forced(cluster, 2, {step: {2} for step in range(10_000)}, steps=10_000)
-        await_steps(run)
-        with pytest.raises(InvalidArgumentError, match="only the servers of topology"):
-            run.topology = "ring"
-        with pytest.raises(InvalidArgumentError, match="first 2 of 3"):
-            run.switch("mesh", at=5)
-        run.stop()
-        run.wait(20)
-
-    assert {record["topology"] for record in run.metrics} == {"ps"}

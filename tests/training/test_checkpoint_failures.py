@@ -17,6 +17,7 @@ from kit.checkpoint import Files, write_shard
 from kit.errors import CheckpointFailed, FailedPreconditionError
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
+from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.member import Member
 from kit.training.core.questions import HeartbeatReply
 from kit.training.features.checkpointing import writer as checkpoint_writer
@@ -302,3 +303,27 @@ def test_a_later_generation_takes_the_folder_from_one_that_is_stopped(
     with pytest.raises(FailedPreconditionError, match="another training, run abab"):
         FolderLock(tmp_path, "cd" * 16, "/job:worker/task:0")
     second.close()
+
+
+@pytest.mark.slow
+def test_stopped_training_is_saved_though_news_of_the_save_before_came_late(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear, was_late = TrainingCoordinator._saved, list[int]()
+
+    def late(coordinator: TrainingCoordinator, step: int, good: bool) -> None:
+        """Keep the news of the second save back until the third has begun."""
+        if coordinator.save_coordinator.status()["n_saved"] == 2 and not was_late:
+            until(
+                lambda: coordinator.save_coordinator.status()["saving"] is not None, 10
+            )
+            was_late.append(step)
+            run.stop()
+        hear(coordinator, step, good)
+
+    monkeypatch.setattr(TrainingCoordinator, "_saved", late)
+    run = train(cluster, tmp_path, MANY, every=1)
+    run.wait(30)
+
+    assert was_late
+    assert kit.load_checkpoint(tmp_path).step == run.step

@@ -12,11 +12,14 @@ import pytest
 import kit
 from kit.errors import (
     CheckpointFailed,
+    ClusterBusy,
     FailedPreconditionError,
     InvalidArgumentError,
+    KitError,
     NotFoundError,
 )
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from tests.training.saved import MANY, MOMENTUM, names, train
 from tests.training.toy import (
     BATCH,
@@ -187,17 +190,6 @@ def test_intervals_that_mean_nothing_are_refused(
         kit.Checkpoints("folder", **options)
 
 
-def test_file_in_the_place_of_the_folder_is_refused_at_once(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("mine")
-
-    with pytest.raises(FailedPreconditionError, match="cannot be used"):
-        train(cluster, tmp_path / "file", 1)
-
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_folder_of_a_running_training_is_refused_and_named(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -214,13 +206,28 @@ def test_folder_of_a_running_training_is_refused_and_named(
     assert second.step == run.step + 3
 
 
-def test_refused_training_leaves_the_cluster_free(
+def test_restoring_what_is_being_trained_is_refused_and_harms_nothing(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
+    run = train(cluster, tmp_path, MANY)
+    until(lambda: run.step > 0, 30)
+
+    with pytest.raises(ClusterBusy):
+        train(cluster, tmp_path, MANY, restore="step-0")
+
+    run.stop()
+    run.wait(30)
+    assert kit.load_checkpoint(tmp_path).step == run.step
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "/proc/psring"])
+def test_folder_that_cannot_be_written_is_refused_before_the_first_step(
+    cluster: LocalCluster, tmp_path: Path, folder: str
+) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FailedPreconditionError):
-        train(cluster, tmp_path / "file", 1)
 
-    run = train(cluster, tmp_path / "folder", 2).wait(10)
+    with pytest.raises(KitError, match="cannot be used for checkpoints"):
+        train(cluster, tmp_path / folder, 1)
 
-    assert run.step == 2
+    assert (tmp_path / "file").read_text() == "mine"
+    assert train(cluster, tmp_path / "good", 1).wait(30).step == 1

@@ -125,7 +125,7 @@ def test_any_shape_restores_what_any_other_has_saved_bit_for_bit(
             assert result.tobytes() == want.tobytes()
 
 
-def train(folder: str, shape: Shape, steps: int, step: Any = fit, **given: Any) -> Any:
+def train(folder: str, shape: Shape, steps: int, step: Any = fit, **how: Any) -> Any:
     with quick_cluster(shape.ps, shape.workers) as cluster:
         return begin(
             cluster,
@@ -133,7 +133,7 @@ def train(folder: str, shape: Shape, steps: int, step: Any = fit, **given: Any) 
             topology=shape.topology,
             steps=steps,
             checkpoint=kit.Checkpoints(folder),
-            **given,
+            **how,
         ).wait(60)
 
 
@@ -181,6 +181,9 @@ def test_training_that_was_interrupted_equals_one_that_was_not(
     assert run.resumed_from is not None
     assert (run.resumed_from.step, run.resumed_from.lost_steps) == (stop, 0)
     assert same_bits(run.params, replayed(8, workers, rule))
+    ((_, measured, formula),) = run.moved_once
+    assert measured == formula
+    assert all(entry.agrees for entry in run.traffic)
 
 
 def test_thousands_of_parameters_are_not_looked_through_for_each_range(

@@ -19,15 +19,14 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import physical
 from kit.exchange.ports.port import Stamp
 from kit.faults.history import History
-from kit.task import Task
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.core.context import MemberContext
-from kit.training.core.job import Job
 from kit.training.core.questions import CoordinatorClient, MemberQuestion
 from kit.training.features.checkpointing import writer
 from kit.training.features.checkpointing.questions import WHERE, WROTE, Key, ShardPath
 from kit.wire.frame import Buffer
+from tests.training.jobs import WORKERS, made
 
 ME, FILE = 1, "worker-1.safetensors"
 
@@ -80,14 +79,12 @@ class Scene:
     """A worker that owns all parameters, and is not the coordinator."""
 
     def __init__(self, folder: Path) -> None:
-        job = Job(
-            run="ab" * 16,
-            tasks=(Task("worker", 0), Task("worker", 1)),
+        job = made(
+            tasks=WORKERS,
             specs=(Spec("w", (4,), "float32"),),
             optimizer=kit.GradientDescent(),
             topology="ring",
             steps=100,
-            batch=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=3),
         )
         self._own_arena = OwnArena("kit-test", job.layout, 2)

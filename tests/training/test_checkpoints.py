@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,44 +18,19 @@ import kit
 from kit.errors import FailedPreconditionError
 from kit.faults.history import check, read
 from kit.testing.cluster import LocalCluster
+from kit.testing.task_process import until
 from kit.training.client.saves import Saving
 from tests.training.saved import MANY, MOMENTUM, Patient, names, train
 from tests.training.toy import (
     BATCH,
     DATA,
+    Params,
     fit,
     initial,
     quick_cluster,
     replayed,
     same_bits,
 )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("before", "after"), [("ps", "ring"), ("mesh", "ps")])
-def test_a_training_that_goes_on_equals_one_that_never_stopped(
-    cluster: LocalCluster, tmp_path: Path, before: str, after: str
-) -> None:
-    train(cluster, tmp_path, 5, topology=before).wait(10)
-
-    run = train(cluster, tmp_path, 12, topology=after).wait(10)
-
-    assert run.resumed_from is not None
-    assert (run.resumed_from.step, run.step) == (5, 12)
-    assert same_bits(run.params, replayed(12, 2, MOMENTUM))
-
-
-def test_bytes_of_a_restored_training_are_those_of_the_formulas(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    train(cluster, tmp_path, 2).wait(10)
-
-    run = train(cluster, tmp_path, 4, topology="ring").wait(10)
-
-    ((epoch, measured, formula),) = run.moved_once
-    assert (epoch, measured) == (1, formula)
-    assert measured > 0
-    assert all(entry.agrees for entry in run.traffic)
 
 
 def test_steps_that_are_done_are_not_done_again(
@@ -98,7 +74,7 @@ def test_only_the_newest_checkpoints_are_kept(
     assert names(tmp_path) == ["step-5", "step-6"]
 
 
-def test_save_on_request_is_the_state_between_two_steps(
+def test_saves_on_request_and_at_a_stop_are_the_state_between_two_steps(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     run = train(cluster, tmp_path, MANY, optimizer=kit.GradientDescent())
@@ -108,11 +84,12 @@ def test_save_on_request_is_the_state_between_two_steps(
     run.stop()
     run.wait(10)
 
-    values = kit.load_checkpoint(saved.path)
-    assert values.step == saved.step
     assert saved.n_bytes > 0
-    expected = replayed(saved.step, 2, kit.GradientDescent())
-    assert same_bits(dict(values), sorted_as(values, expected))
+    for path, step in ((Path(saved.path), saved.step), (tmp_path, run.step)):
+        values = kit.load_checkpoint(path)
+        assert values.step == step
+        expected = replayed(step, 2, kit.GradientDescent())
+        assert same_bits(dict(values), sorted_as(values, expected))
 
 
 def test_a_cancelled_wait_for_a_checkpoint_leaves_no_thread_behind() -> None:
@@ -154,19 +131,6 @@ def test_a_paused_training_is_saved_without_a_step(
 
 async def awaited(saving: Any) -> Any:
     return await saving
-
-
-def test_a_stopped_training_is_saved_where_it_stopped(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    run = train(cluster, tmp_path, MANY)
-    run.stop()
-    run.wait(10)
-
-    result = kit.load_checkpoint(tmp_path)
-
-    assert result.step == run.step
-    assert same_bits(dict(result), sorted_as(result, run.params))
 
 
 def test_a_request_without_a_folder_is_refused(cluster: LocalCluster) -> None:
@@ -239,28 +203,29 @@ def test_one_asynchronous_worker_goes_on_as_if_it_had_never_stopped(
     assert same_bits(resumed.params, whole.params)
 
 
+def count(params: Params, batch: Any) -> Any:
+    """Let every value of every parameter be the number of steps, if it begins at 0."""
+    return 0.0, {name: np.full_like(value, -1) for name, value in params.items()}
+
+
+def slowly(params: Params, batch: Any) -> Any:
+    time.sleep(0.01)  # else all that goes on is saving
+    return count(params, batch)
+
+
+def begin_to_count(cluster: LocalCluster, step: Any = count, **how: Any) -> kit.Run:
+    start = {"a": np.zeros(5, np.float32), "b": np.zeros((2, 3), np.float64)}
+    how |= {"optimizer": kit.GradientDescent(1.0), "batch": BATCH, "cluster": cluster}
+    return kit.train(step, start, DATA, steps=MANY, **how)
+
+
 @pytest.mark.slow
 def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
     tmp_path: Path,
 ) -> None:
     """Every update adds one to every value, so one that is half in would be seen."""
-
-    def count(params: dict[str, Any], batch: Any) -> Any:
-        return 0.0, {name: np.full_like(value, -1) for name, value in params.items()}
-
-    start = {"a": np.zeros(5, np.float32), "b": np.zeros((2, 3), np.float64)}
     with quick_cluster(2, 3) as cluster:
-        run = kit.train(
-            count,
-            start,
-            DATA,
-            optimizer=kit.GradientDescent(1.0),
-            steps=MANY,
-            batch=BATCH,
-            sync=False,
-            cluster=cluster,
-            checkpoint=tmp_path,
-        )
+        run = begin_to_count(cluster, sync=False, checkpoint=tmp_path)
         saved = [run.save().wait(10) for _ in range(3)]
         run.stop()
         run.wait(10)
@@ -268,6 +233,27 @@ def test_asynchronous_checkpoint_is_the_same_moment_on_all_servers(
     for item in saved:
         for value in kit.load_checkpoint(item.path).values():
             assert (value == item.step).all()
+
+
+@pytest.mark.slow
+def test_what_is_read_while_it_is_written_is_one_moment_and_never_damaged(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    often = kit.Checkpoints(str(tmp_path), every_steps=1, keep=2)
+    run = begin_to_count(cluster, slowly, checkpoint=often)
+    until(lambda: run.checkpoints.last is not None, 30)
+
+    steps: list[int] = []
+    while len(set(steps)) < 8:
+        result = kit.load_checkpoint(tmp_path)
+        steps.append(result.step)
+        assert result.passed_over == ()
+        assert all((value == result.step).all() for value in result.values())
+
+    run.stop()
+    run.wait(30)
+    assert steps == sorted(steps)
+    assert kit.load_checkpoint(tmp_path).step == run.step
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pytest
 
 import kit
 from kit.errors import InvalidArgumentError
-from kit.testing import check_compressor
 from tests.cases import for_each
 from tests.training.toy import BATCH, DATA, begin, fit, initial, quick_cluster
 
@@ -52,7 +51,3 @@ def test_the_mean_over_all_workers_is_clipped(
 def test_a_length_that_cannot_be_is_refused(norm: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="give a length above 0"):
         kit.ClipByNorm(norm)
-
-
-def test_it_keeps_the_contract_of_compressors() -> None:
-    check_compressor(kit.ClipByNorm(0.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -81,37 +80,6 @@ def test_a_setting_that_cannot_be_used_is_refused(
 def test_stages_that_cannot_be_laid_out_are_refused(stages: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"(?s)Own.*{words}"):
         checked_specs(stages, "Own")
-
-
-@for_each(
-    ("more", "words"),
-    [
-        ({"sync": False}, "compress=int8 .* workers have no step in common"),
-        ({"aggregate": 1}, "compress=int8 .* aggregate=1 leaves some out"),
-    ],
-)
-def test_not_all_trainings_can_be_compressed(
-    more: dict[str, Any], words: str, cluster: LocalCluster
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        begin(cluster, "int8", **more)
-
-
-def test_a_compressed_training_cannot_become_asynchronous(
-    cluster: LocalCluster,
-) -> None:
-    was_asked = threading.Event()
-
-    def held(params: Any, batch: Any) -> Any:
-        assert was_asked.wait(20)
-        return fit(params, batch)
-
-    run = begin(cluster, "int8", step=held)
-    with pytest.raises(InvalidArgumentError, match="have no step in common"):
-        run.synchronous = False
-    was_asked.set()
-
-    assert run.wait(20).step == 5
 
 
 def test_an_exchange_that_is_no_generator_is_named(cluster: LocalCluster) -> None:

@@ -18,7 +18,7 @@ from kit.training.core.conflicts import conflicts_of
 from kit.training.features.checkpointing.policy import Checkpoints
 from kit.training.features.elastic.options import Elastic
 from tests.cases import for_each
-from tests.training.test_job import COMPRESSED, PS, WORKERS, made
+from tests.training.jobs import COMPRESSED, PS, WORKERS, made
 
 
 class Mistaken(Ring):

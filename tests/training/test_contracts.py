@@ -5,46 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from kit.errors import KitError, from_plain, to_plain
-from kit.message_fields import check
-from kit.server.directory import Directory
-from kit.server.handlers import Handlers
-from kit.server.trainings import Trainings
 from kit.testing import check_coordinator, check_optimizer
 from kit.training.core.agreement import BoundaryReply, Verdict
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
 from kit.training.core.log import Epoch
-from kit.training.core.member import Member
 from kit.training.optimizers.rule import Flat, Rule, Slot
 from tests.cases import for_each
+from tests.training.jobs import Asked
 
 
 class AcrossLinks:
     """A coordinator that is asked as the other tasks ask it: by questions of a link."""
 
     def __init__(self, job: Job, clock: Callable[[], float]) -> None:
-        self._job = job
-        self._coordinator = TrainingCoordinator(job, clock)
-        leader = job.tasks[job.coordinator]
-        self._trainings = Trainings(
-            leader, lambda: cast(Directory, None), cast("Any", None)
-        )
-        member = SimpleNamespace(job=job, coordinator=self._coordinator, task=leader)
-        self._trainings.member = cast(Member, member)
+        self._job, self._coordinator = job, TrainingCoordinator(job, clock)
+        self._asked = Asked(self._coordinator, job)
 
     def _ask(self, op: str, member: int, **values: Any) -> Any:
-        expected = {"run": self._job.run, "member": member}
-        handler = Handlers(self._trainings, self._job.tasks[member]).table()[op]
-        question = json.loads(json.dumps({**expected, **values}))
-        question = {name: question[name] for name in handler.fields if name in question}
-        answer, _ = handler.finish(check(op, handler.fields, question), bytearray())
+        answer, _ = self._asked.ask(op, member, **values)
         return json.loads(json.dumps(answer))
 
     def arrive(

@@ -1,4 +1,4 @@
-"""What the coordinator makes of members that are gone: spared, lost or simply done."""
+"""What the coordinator makes of members that are late or gone: spared, lost or done."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit
-from kit.errors import LinkLost, PeerLost, StepFailed
-from kit.exchange.layout import Spec
+from kit.errors import DeadlineExceededError, LinkLost, PeerLost, StepFailed
 from kit.task import Task
 from kit.training.core.agreement import Verdict
 from kit.training.core.coordinator import TrainingCoordinator
-from kit.training.core.job import Job
+from tests.training.jobs import made
 
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
 EVERYBODY = range(len(TASKS))
 FIRST, SECOND, THIRD = 1, 2, 3  # the workers, as members
+LIMIT_S = kit.Settings().step_deadline_s
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def running(
@@ -31,22 +38,17 @@ def running(
     on_failure: Callable[[], None] = lambda: None,
 ) -> TrainingCoordinator:
     """Return the coordinator of a training whose members have begun it."""
-    specs = (Spec("w", (3,), "float32"),)
-    job = Job(
-        "ab" * 16,
-        TASKS,
-        specs,
-        kit.GradientDescent(0.1),
-        "ps",
-        steps=steps,
-        batch=9,
-        aggregate=aggregate,
-    )
+    job = made(tasks=TASKS, steps=steps, batch=9, aggregate=aggregate)
     coordinator = TrainingCoordinator(job, clock, on_failure=on_failure)
-    assert meet(coordinator, 0, 0) is Verdict.PREPARE
-    for item in EVERYBODY:
-        coordinator.prepared(item, 0, None, 0.0)
+    change(coordinator, 0, 0)
     return coordinator
+
+
+def change(coordinator: TrainingCoordinator, number: int, step: int) -> None:
+    """Take all members through a boundary at which an epoch begins."""
+    assert meet(coordinator, number, step) is Verdict.PREPARE
+    for item in EVERYBODY:
+        coordinator.prepared(item, number, None, 0.0)
 
 
 def finished() -> TrainingCoordinator:
@@ -177,17 +179,17 @@ def test_status_is_of_one_moment() -> None:
 
 
 def test_member_that_is_heard_is_not_lost_because_another_does_not_reach_it() -> None:
-    now = [0.0]
-    coordinator = running(clock=lambda: now[0])
+    clock = Clock()
+    coordinator = running(clock=clock)
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
 
     coordinator.fail(lost, by=THIRD)
     coordinator.gone(THIRD, "its links closed")  # it has ended with what it reported
-    for now[0] in (0.4, 1.2, 2.0):
+    for clock.now in (0.4, 1.2, 2.0):
         coordinator.beat(SECOND)
         coordinator.watch()
         assert coordinator.error is None
-    now[0] = 2.1  # suspect_after_s is 2
+    clock.now = 2.1  # suspect_after_s is 2
     coordinator.watch()
 
     assert isinstance(coordinator.error, LinkLost)
@@ -255,21 +257,21 @@ def test_error_of_a_step_counts_though_its_effect_was_reported_before() -> None:
 
 
 def test_member_of_which_nothing_more_is_heard_is_lost_as_was_reported() -> None:
-    now = [0.0]
-    coordinator = running(clock=lambda: now[0])
+    clock = Clock()
+    coordinator = running(clock=clock)
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
     coordinator.fail(lost, by=THIRD)
 
-    for now[0] in (0.9, 1.8, 2.5):
+    for clock.now in (0.9, 1.8, 2.5):
         coordinator.watch()
 
     assert coordinator.error is lost
 
 
 def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -> None:
-    now = [0.0]
-    coordinator = running(clock=lambda: now[0])
-    now[0] = 2.5  # suspect_after_s is 2
+    clock = Clock()
+    coordinator = running(clock=clock)
+    clock.now = 2.5  # suspect_after_s is 2
     lost = PeerLost("it closed its link", task=str(TASKS[SECOND]), step=7)
 
     coordinator.fail(lost, by=THIRD)
@@ -278,16 +280,98 @@ def test_member_that_is_silent_is_lost_when_another_does_not_reach_it_either() -
 
 
 def test_a_heartbeat_after_a_member_was_found_silent_does_not_mend_it() -> None:
-    now = [0.0]
-    coordinator = running(clock=lambda: now[0])
-    for now[0] in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
+    clock = Clock()
+    coordinator = running(clock=clock)
+    for clock.now in (1.5, 3.0, 4.5, 6.0, 7.5, 9.0):
         for item in (0, FIRST, THIRD):
             coordinator.beat(item)
         coordinator.watch()
-    now[0] = 10.1
+    clock.now = 10.1
     coordinator.watch()
 
     error = coordinator.beat(SECOND)
 
     assert isinstance(error, PeerLost)
     assert error.task == str(TASKS[SECOND])
+
+
+def beat(coordinator: TrainingCoordinator) -> None:
+    for item in EVERYBODY:
+        coordinator.beat(item)
+    coordinator.watch()
+
+
+def pass_time(coordinator: TrainingCoordinator, clock: Clock, until: float) -> None:
+    """Let all beat meanwhile: one that does not look for long has been asleep."""
+    while clock.now < until:
+        clock.now = min(until, clock.now + 0.5)
+        beat(coordinator)
+
+
+def test_training_goes_on_when_it_switches_after_a_long_time() -> None:
+    clock = Clock()
+    coordinator = running(clock=clock)
+    meet(coordinator, 1, 0)
+
+    pass_time(coordinator, clock, 10 * LIMIT_S)
+    coordinator.command("configure", topology="ring")
+    change(coordinator, 2, 50)
+    meet(coordinator, 3, 50)
+    coordinator.arrive(0, 4, 50, 0.0)  # the server has nothing to do on a ring
+    beat(coordinator)
+
+    assert coordinator.error is None
+
+
+def test_training_fails_when_a_worker_stays_away_from_a_boundary() -> None:
+    clock = Clock()
+    coordinator = running(clock=clock)
+    meet(coordinator, 1, 0)
+
+    for item in (0, FIRST, SECOND):
+        coordinator.arrive(item, 2, 50, 0.0)
+    pass_time(coordinator, clock, 0.9 * LIMIT_S)
+    assert coordinator.error is None
+    pass_time(coordinator, clock, 1.1 * LIMIT_S)
+
+    assert isinstance(coordinator.error, DeadlineExceededError)
+    with pytest.raises(DeadlineExceededError, match="/job:worker/task:2 did not come"):
+        coordinator.arrive(FIRST, 2, 50, 0.0)
+
+
+def switching_after_a_long_pause() -> tuple[TrainingCoordinator, Clock]:
+    """Return a training that is asked to switch when it has stood for too long."""
+    clock = Clock()
+    coordinator = running(clock=clock)
+    meet(coordinator, 1, 0)
+    coordinator.command("pause")
+    assert meet(coordinator, 2, 50) is Verdict.WAIT
+    pass_time(coordinator, clock, 1.1 * LIMIT_S)
+    coordinator.command("configure", topology="ring")
+    assert coordinator.arrive(FIRST, 2, 50, 0.0).verdict is Verdict.PREPARE
+    return coordinator, clock
+
+
+def test_training_goes_on_when_it_switches_during_a_long_pause() -> None:
+    coordinator, clock = switching_after_a_long_pause()
+
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
+    for item in EVERYBODY:
+        coordinator.prepared(item, 2, None, 0.0)
+    pass_time(coordinator, clock, clock.now + 1.1 * LIMIT_S)
+
+    assert coordinator.error is None
+    assert coordinator.status()["epoch"]["topology"] == "ring"
+
+
+def test_training_fails_when_a_member_is_not_ready_in_time_after_a_pause() -> None:
+    coordinator, clock = switching_after_a_long_pause()
+
+    for item in (0, FIRST, SECOND):
+        coordinator.prepared(item, 2, None, 0.0)
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
+    assert coordinator.error is None
+    pass_time(coordinator, clock, clock.now + 0.9 * LIMIT_S)
+
+    assert isinstance(coordinator.error, DeadlineExceededError)
+    assert "/job:worker/task:2 did not come" in coordinator.error.message

@@ -34,7 +34,8 @@ from kit.training.client.watched import RunRows, Watched
 from kit.training.core.member import Member
 from kit.training.core.news import poll
 from kit.training.core.printed import PrintedLines
-from tests.training.jobs import EXAMPLES, TASKS, job
+from tests.training.jobs import EXAMPLES, job
+from tests.training.jobs import WORKERS as TASKS
 
 MANY = 1000  # steps in an answer
 
@@ -65,14 +66,14 @@ def tables_of(member: int, numbers: Any) -> list[Rows]:
     return [moved, spans, steps_of(member, numbers), measures]
 
 
-Others = dict[int, "Told"]
+Others = dict[int, "Tells"]
 
 
 def wanted(values: Any) -> list[Any]:
     return list(values.get("others", ()))
 
 
-class Told:
+class Tells:
     """One member's side of the link: each question gets the next steps.
 
     It gathers the news of the `others`, so nobody is ahead by more than an answer.
@@ -134,17 +135,17 @@ class Told:
 
 def finished(n_steps: int, *, each: int = MANY, **changes: Any) -> Run:
     others: Others = {}
-    lines = [Told(n, n_steps, each, others) for n in range(len(TASKS))]
+    lines = [Tells(n, n_steps, each, others) for n in range(len(TASKS))]
     others.update(enumerate(lines))
     by_task = dict(zip(TASKS, lines, strict=True))
     run = Run(job(n_steps, **changes), lambda task, *_: cast("Any", by_task[task]))
     return run.wait(30)
 
 
-def told_by_all(n_steps: int) -> Iterator[RunRows]:
+def answers_of_all(n_steps: int) -> Iterator[RunRows]:
     """Yield what is known each time that all members have answered."""
     recorded, seen = RunRows(Settings().trace_rows), [Watched() for _ in TASKS]
-    members = [Told(number, n_steps) for number in range(len(TASKS))]
+    members = [Tells(number, n_steps) for number in range(len(TASKS))]
     while not seen[-1].is_over:
         for member, watched in zip(members, seen, strict=True):
             recorded.add(watched.take(*member.ask("run.poll", 1.0, {})))
@@ -157,7 +158,7 @@ def test_memory_of_200_000_steps_is_flat_in_their_second_half() -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        for expected in told_by_all(200_000):
+        for expected in answers_of_all(200_000):
             blocks = [(table._rows, table._numbers) for table in expected._tables]
             held = sum(array.nbytes for pair in blocks for array in pair)
             sizes.append(held + tracemalloc.get_traced_memory()[0])

@@ -6,30 +6,15 @@ import time
 
 import pytest
 
-import kit
 from kit.errors import KitError, PeerLost, StepFailed
-from kit.exchange.layout import Spec
 from kit.settings import Settings
-from kit.task import Task
 from kit.training.client.ending import Ending, note_silent
 from kit.training.client.watched import Watched
-from kit.training.core.job import Job
+from tests.training.jobs import made
 
 LIMITS = Settings(dead_after_s=10.0, suspect_after_s=2.0)
-TASKS = (Task("ps", 0), Task("worker", 0), Task("worker", 1))
 SERVER, LEADER, OTHER = range(3)
-JOB = Job(
-    run="00" * 16,
-    tasks=TASKS,
-    hosts=(),
-    specs=(Spec("w", (4,), "float32"),),
-    topology="ps",
-    optimizer=kit.GradientDescent(),
-    steps=10,
-    batch=4,
-    seed=0,
-    settings=LIMITS,
-)
+JOB = made(settings=LIMITS)
 LOST = PeerLost("worker:1 is gone.", task="/job:worker/task:1")
 
 
@@ -38,7 +23,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.now = time.monotonic()
-        self.watched = [Watched(since=self.now) for _ in TASKS]
+        self.watched = [Watched(since=self.now) for _ in JOB.tasks]
         self.ending = Ending(LEADER, self.now)
 
     def hear(self, *members: int, error: KitError | None = None) -> None:

@@ -90,10 +90,10 @@ def test_a_kernel_has_the_bits_of_its_rule(
     assert all(same(x.get(), y) for x, y in pairs)
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, other: Any) -> bool:
     """Whether all bits are equal, but for those of NaN, which nobody promises."""
-    is_nan = np.isnan(one) & np.isnan(other)
-    bits, others = (np.where(is_nan, 0, x).tobytes() for x in (one, other))
+    is_nan = np.isnan(first) & np.isnan(other)
+    bits, others = (np.where(is_nan, 0, x).tobytes() for x in (first, other))
     return bits == others
 
 

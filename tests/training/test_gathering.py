@@ -114,10 +114,14 @@ def test_parameters_are_those_of_the_reduction_of_all_gradients_in_numpy(
 
 @for_each(
     "compress",
-    [kit.Median(), kit.TrimmedMean(0), kit.MajorityVote(), Smallest()],
+    [
+        *(kit.Median(), kit.TrimmedMean(0), kit.MajorityVote(), Smallest()),
+        *(kit.ClipByNorm(0.5), kit.LossScale(1024.0)),
+        kit.LossScale(8.0, growth_interval=2, dtype="float32"),
+    ],
     ids=lambda item: type(item).__name__,
 )
-def test_they_keep_the_contract_of_compressors(compress: Compressor) -> None:
+def test_compressors_keep_their_contract(compress: Compressor) -> None:
     check_compressor(compress)
 
 

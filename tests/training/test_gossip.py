@@ -19,10 +19,10 @@ from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.training.optimizers.rule import Optimizer
 from tests.cases import for_each
+from tests.training import toy
 from tests.training.alone import Alone, Move, by, descend
 from tests.training.paced import Held, standing
 from tests.training.toy import (
-    BATCH,
     DATA,
     Array,
     Params,
@@ -47,9 +47,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
-    chosen: dict[str, Any] = {"optimizer": PLAIN, "local_steps": 1, "steps": 6}
-    chosen |= {"batch": BATCH, "topology": "gossip"} | changes
-    return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+    chosen: dict[str, Any] = {"optimizer": PLAIN, "local_steps": 1}
+    return toy.begin(cluster, step, **chosen | {"topology": "gossip"} | changes)
 
 
 def mixed(own: Sequence[Params], rank: int) -> Params:
@@ -76,17 +75,17 @@ def expected(
     In those with gossip everybody mixes; in all others the moves are added up.
     """
     alone, steps = Alone(n, n_local, move), iter(enumerate(topologies))
-    apart: list[Params] | None = None
+    own_of_each: list[Params] | None = None
 
     def of_workers(params: Params, _: int) -> list[Params]:
-        nonlocal apart
+        nonlocal own_of_each
         for step, name in steps:
-            own = [params] * n if apart is None else apart
+            own = [params] * n if own_of_each is None else own_of_each
             if name != "gossip":
-                apart = None
+                own_of_each = None
                 return [alone.offer(params, step, r, own[r]) for r in range(n)]
             there = [alone.walk(own[rank], step, rank) for rank in range(n)]
-            apart = [mixed(there, rank) for rank in range(n)]
+            own_of_each = [mixed(there, rank) for rank in range(n)]
         raise AssertionError("the last one does not agree")
 
     n_agreed = sum(name != "gossip" for name in topologies)
@@ -261,40 +260,6 @@ def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
     message = whole.at(30, -1)
     assert len(message.values["w"]) == 3
     assert len(message.who) > 0
-
-
-@for_each(
-    ("options", "message"),
-    [
-        ({"local_steps": None}, "Give local_steps=1"),
-        ({"compress": "float16"}, "they send their parameters; leave one out"),
-        ({"sync": False}, "meets at parameter servers, not on 'gossip'"),
-        ({"aggregate": 2}, "needs the gradient of every worker"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_a_sentence(
-    options: dict[str, Any], message: str, cluster: LocalCluster
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
-        begin(cluster, **options)
-
-
-def test_a_switch_that_cannot_be_is_refused_and_the_training_goes_on(
-    tmp_path: Path, cluster: LocalCluster
-) -> None:
-    options: dict[str, Any] = {"topology": "ring", "steps": 100_000}
-    for more, message in (
-        ({"checkpoint": tmp_path}, "have no place for them; begin it with"),
-        ({"elastic": True}, "cannot switch between 'ring' and 'gossip'"),
-        ({"local_steps": None}, "Give local_steps=1"),
-    ):
-        run = begin(cluster, **options, **more)
-        try:
-            with pytest.raises(InvalidArgumentError, match=message):
-                run.topology = "gossip"
-        finally:
-            run.stop()
-        run.wait(20)
 
 
 def test_it_is_rehearsed_and_never_recommended() -> None:

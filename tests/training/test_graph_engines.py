@@ -10,21 +10,14 @@ import numpy as np
 import pytest
 
 import kit
-from kit.graph.variable import initialize_all
 from kit.server.engine import current
 from kit.session.client.session import Session
 from tests.training.graph_models import (
-    RATE,
-    START,
-    STEPS,
     Model,
-    X,
-    Y,
     train,
     trained,
-    whole_batch,
 )
-from tests.training.replicas import Replica, client, towers
+from tests.training.replicas import Replica, client
 from tests.training.toy import Params, quick_cluster, same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
@@ -42,20 +35,6 @@ def test_engines_train_a_graph_to_the_result_of_one_process(
     cluster: kit.Cluster, topology: str
 ) -> None:
     assert same_bits(train(cluster, Model(), topology=topology).params, trained())
-
-
-@pytest.mark.lasting("descriptor", "thread")
-def test_towers_on_engines_have_the_bits_of_one_big_batch(cluster: kit.Cluster) -> None:
-    data, item = {"x": X[:8], "y": Y[:8]}, towers(START, 2, RATE)
-
-    with Session(cluster, item.graph) as session:
-        with item.graph.as_default():
-            session.run(initialize_all())
-        for _ in range(STEPS):
-            session.run(item.train, item.feeds(data["x"], data["y"]))
-        result = session.run(item.variables)
-
-    assert same_bits(result, whole_batch(START, STEPS, RATE, data))
 
 
 @pytest.mark.lasting("descriptor", "thread")

@@ -191,7 +191,7 @@ def test_loss_that_depends_on_no_variable_is_refused() -> None:
 
 def test_minimize_touches_only_its_variables() -> None:
     with Graph().as_default(), Session() as session:
-        first, other = Variable(2.0, name="one"), Variable(3.0, name="other")
+        first, other = Variable(2.0, name="a"), Variable(3.0, name="b")
         train = kit.GradientDescent(1.0).minimize(first * other, variables=[other])
         session.run(initialize_all())
 

@@ -12,14 +12,12 @@ import pytest
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.graph import Graph
-from kit.graph.ops.state.source import placeholder
-from kit.graph.variable import Variable, initialize_all
+from kit.graph.variable import Variable
 from kit.session.client.session import Session
 from kit.training.optimizers.graph_rules import update_rows, update_whole
 from kit.training.optimizers.rule import Rule
 from tests.cases import for_each
 from tests.strict_arrays import strict
-from tests.training import toy
 from tests.training.graph_scene import RULES, START, Array, Scene, every_rule
 
 
@@ -75,31 +73,6 @@ def test_update_on_a_device_has_the_same_bits(rule: Rule) -> None:
         assert new.get().tobytes() == value.tobytes()
         for first, other in zip(moved, others, strict=True):
             assert other.get().tobytes() == first.tobytes()
-
-
-@pytest.mark.slow
-@every_rule
-def test_graph_and_exchange_train_to_the_same_bits(rule: Rule) -> None:
-    steps = 5
-    with toy.quick_cluster(0, 1) as cluster:
-        run = toy.begin(cluster, optimizer=rule, topology="ring", steps=steps).wait(20)
-
-    # One dtype a graph: Adam's powers are of the variable whose name sorts first.
-    for kind in (np.float32, np.float64):
-        params = {n: v for n, v in toy.initial().items() if v.dtype == kind}
-        graph = Graph()
-        with graph.as_default(), Session() as session:
-            variables = {n: Variable(v, name=n) for n, v in params.items()}
-            fed = {n: placeholder(v.dtype, v.shape) for n, v in params.items()}
-            train = rule.apply_gradients([(fed[n], variables[n]) for n in params])
-            session.run(initialize_all())
-            for step in range(steps):
-                whole = toy.replayed(step, 1, rule)
-                (result,) = toy.gradients(whole, step, 1)
-                session.run(train, {fed[n]: result[n] for n in params})
-            trained = session.run(variables)
-
-        assert toy.same_bits(trained, {n: run.params[n] for n in params})
 
 
 def lazily(rule: Rule, rows: Sequence[tuple[list[int], Array]]) -> Array:

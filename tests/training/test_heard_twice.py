@@ -6,15 +6,13 @@ others do until it is heard the second time.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,18 +21,13 @@ import kit
 from kit.checkpoint import Piece, write_shard
 from kit.errors import KitError, PeerLost, StepFailed, to_plain
 from kit.exchange.layout import Spec
-from kit.message_fields import check
-from kit.server.directory import Directory
-from kit.server.handlers import Handlers
-from kit.server.trainings import Trainings
 from kit.task import Task
 from kit.training.core.coordinator import TrainingCoordinator
 from kit.training.core.job import Job
-from kit.training.core.member import Member
 from kit.training.core.terms import terms_of
 from kit.wire.message import pack_text
+from tests.training.jobs import Asked, made
 
-RUN = "ab" * 16
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
 EVERYBODY = range(len(TASKS))
 ASKER = 3  # the last worker
@@ -46,34 +39,22 @@ class Coordinator:
     """Answers as the first worker of a training does, which goes on without one."""
 
     def __init__(self, folder: Path) -> None:
-        self.job = Job(
-            RUN,
-            TASKS,
-            (Spec("w", (3,), "float32"),),
-            kit.GradientDescent(0.1),
-            "ps",
+        self.job = made(
+            tasks=TASKS,
+            specs=(Spec("w", (3,), "float32"),),
+            optimizer=kit.GradientDescent(0.1),
             steps=100,
             batch=9,
             aggregate=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=0),
         )
         self.coordinator = TrainingCoordinator(self.job, clock=lambda: 0.0)
-        self.trainings = Trainings(
-            TASKS[1], lambda: cast(Directory, None), cast("Any", None)
-        )
-        member = SimpleNamespace(job=self.job, coordinator=self.coordinator)
-        self.trainings.member = cast(Member, member)
+        self._asked = Asked(self.coordinator, self.job)
 
-    def hear(
-        self, op: str, member: int = ASKER, blob: bytes = b"", **given: Any
-    ) -> Any:
+    def hear(self, op: str, member: int = ASKER, **values: Any) -> Any:
         """Answer a question as a link would carry it; an error is an answer too."""
-        handler = Handlers(self.trainings, TASKS[member]).table()[op]
-        expected = {"run": RUN, "member": member, "patience_s": 0.0}
-        question = json.loads(json.dumps({**expected, **given}))
-        question = {name: question[name] for name in handler.fields if name in question}
         try:
-            return handler.finish(check(op, handler.fields, question), bytearray(blob))
+            return self._asked.ask(op, member, **values)
         except KitError as error:
             return to_plain(error)
 
@@ -83,13 +64,9 @@ class Coordinator:
         save_coordinator.open(KEY)
 
     def entry(self) -> bytes:
-        attempt = self.coordinator.save_coordinator._attempt
-        assert attempt is not None
-        assert attempt.draft is not None
+        draft = Path(self.coordinator.save_coordinator.where(KEY).path)
         piece = Piece("w", "float32", (3,), 0, np.zeros(3, np.float32))
-        return pack_text(
-            write_shard(attempt.draft / "a.safetensors", [piece]).to_plain()
-        )
+        return pack_text(write_shard(draft / "a.safetensors", [piece]).to_plain())
 
 
 def after(*acts: Act) -> Act:
@@ -102,8 +79,8 @@ def after(*acts: Act) -> Act:
     return act
 
 
-def asked(op: str, member: int, **given: Any) -> Act:
-    return lambda on: on.hear(op, member, **given)
+def asked(op: str, member: int, **values: Any) -> Act:
+    return lambda on: on.hear(op, member, **values)
 
 
 def others_arrive(number: int, step: int) -> Act:
@@ -158,7 +135,7 @@ saving = after(begun, Coordinator.begin_save)
 @dataclass(frozen=True)
 class Case:
     op: str
-    given: Mapping[str, Any]
+    values: Mapping[str, Any]
     before: Act = begun
     meanwhile: Act = nothing
 
@@ -291,7 +268,7 @@ def test_question_that_is_heard_twice_changes_nothing_the_second_time(
 ) -> None:
     case = CASES[name]
     case.before(on)
-    inputs = dict(case.given)
+    inputs = dict(case.values)
     if case.op == "run.join":
         inputs["terms"] = terms_of(on.job)
     if case.op == "run.collect":

@@ -19,7 +19,7 @@ from kit.hooks import (
 )
 from kit.testing.cluster import LocalCluster
 from kit.training.features.checkpointing import writer
-from tests.training.hook_scene import Event, Told, begin
+from tests.training.hook_scene import Event, Noted, begin
 from tests.training.toy import initial, replayed, same_bits
 
 DESCENT = kit.GradientDescent()
@@ -49,7 +49,7 @@ def test_hook_that_fails_is_named_and_what_was_done_is_kept(
     cluster: LocalCluster, method: str, topology: str
 ) -> None:
     book: list[Event] = []
-    hooks = Told("other", book), failing_in(method, ValueError("boom"))
+    hooks = Noted("other", book), failing_in(method, ValueError("boom"))
     if method == "begin":
         error = failure_of(cluster, *hooks, topology=topology)
     else:

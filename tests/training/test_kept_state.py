@@ -42,10 +42,10 @@ values = st.one_of(
 )
 
 
-def like(one: Any, other: Any) -> bool:
-    same_type = type(one) is type(other)
-    first, second = np.asarray(one), np.asarray(other)
-    facts = [(a.dtype, a.shape, a.tobytes()) for a in (first, second)]
+def like(value: Any, other: Any) -> bool:
+    same_type = type(value) is type(other)
+    arrays = np.asarray(value), np.asarray(other)
+    facts = [(a.dtype, a.shape, a.tobytes()) for a in arrays]
     return same_type and facts[0] == facts[1]
 
 

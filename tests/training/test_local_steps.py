@@ -24,12 +24,13 @@ from kit.graph.ops.state.source import placeholder
 from kit.graph.variable import Variable
 from kit.task import Task
 from kit.testing.cluster import LocalCluster, local_cluster
-from kit.training.core.job import Job, Work
+from kit.training.core.job import Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import TrainingWorker
 from tests.cases import for_each
-from tests.training import backups
+from tests.training import backups, toy
 from tests.training.alone import Alone, Move, descend, roll
+from tests.training.jobs import made
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -59,8 +60,9 @@ def cluster() -> Iterator[LocalCluster]:
 
 def begin(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
     chosen: dict[str, Any] = {"optimizer": MOMENTUM, "local_steps": H, "steps": STEPS}
-    chosen |= {"outer": NESTEROV, "batch": BATCH, "topology": "ring"} | changes
-    return kit.train(step, initial(), DATA, cluster=cluster, **chosen)
+    return toy.begin(
+        cluster, step, **chosen | {"outer": NESTEROV, "topology": "ring"} | changes
+    )
 
 
 def expected(
@@ -68,9 +70,8 @@ def expected(
     n_workers: int = 3,
     outer: Optimizer = NESTEROV,
     move: Move = roll,
-    **given: Any,
 ) -> Params:
-    alone = Alone(n_workers, H, move, **given)
+    alone = Alone(n_workers, H, move)
     return replayed(steps, n_workers, outer, of_workers=alone)
 
 
@@ -83,8 +84,7 @@ def test_what_a_worker_offers_is_that_of_the_replay(
     n_workers: int, n_steps: int, pieces: int, steps: list[int]
 ) -> None:
     """Of workers that exchange nothing: each begins where it is told to."""
-    job = Job(
-        run="0" * 32,
+    job = made(
         tasks=tuple(Task("worker", number) for number in range(n_workers)),
         specs=specs_of(initial()),
         optimizer=PLAIN,
@@ -293,28 +293,17 @@ def test_a_name_of_a_slot_is_not_free_for_the_state(cluster: LocalCluster) -> No
 
 
 @for_each(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"local_steps": 0}, "local_steps is 0; give how many"),
         ({"local_steps": -3}, "local_steps is -3"),
         ({"local_steps": "4"}, "local_steps is '4'; give a whole number"),
         ({"local_steps": None}, "outer=.* says what is done with the moves"),
         ({"outer": 3}, "3 is not an optimizer"),
-        ({"sync": False, "topology": "ps"}, "cannot be asynchronous"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(
-    given: dict[str, Any], message: str, cluster: LocalCluster
+    options: dict[str, Any], message: str, cluster: LocalCluster
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        begin(cluster, **given)
-
-
-def test_it_does_not_become_asynchronous_on_the_way(cluster: LocalCluster) -> None:
-    run = begin(cluster, topology="ps", steps=100_000)
-    try:
-        with pytest.raises(InvalidArgumentError, match="local_steps=3 needs workers"):
-            run.synchronous = False
-    finally:
-        run.stop()
-    run.wait(20)
+        begin(cluster, **options)

@@ -45,6 +45,16 @@ def in_place(params: Params, batch: Any, grads: Any) -> Any:
     return loss, None, {"accuracy": share(batch[0])}
 
 
+@pytest.fixture(scope="module")
+def runs() -> tuple[kit.Run, kit.Run]:
+    """A training that tells its loss alone, and one that tells more."""
+    with quick_cluster(1, 2) as cluster:
+        silent, tells = (
+            begin(cluster, step, steps=STEPS).wait(30) for step in (fit, telling)
+        )
+    return silent, tells
+
+
 @pytest.mark.parametrize("step", [telling, one_by_one, in_place])
 def test_a_measure_is_the_mean_over_the_whole_mini_batch(step: Any) -> None:
     with quick_cluster(1, 3) as cluster:  # ten examples: 4, 3 and 3
@@ -56,10 +66,8 @@ def test_a_measure_is_the_mean_over_the_whole_mini_batch(step: Any) -> None:
     assert same_bits(run.params, replayed(STEPS, 3, kit.GradientDescent()))
 
 
-def test_measures_move_no_byte_between_the_tasks() -> None:
-    with quick_cluster(1, 2) as cluster:
-        silent = begin(cluster, steps=STEPS).wait(30)
-        reply = begin(cluster, telling, steps=STEPS).wait(30)
+def test_measures_move_no_byte_between_the_tasks(runs: tuple[kit.Run, kit.Run]) -> None:
+    silent, reply = runs
 
     assert np.array_equal(reply.trace.totals, silent.trace.totals)
     assert len(silent.trace.measures) == 0
@@ -88,12 +96,11 @@ def test_each_asynchronous_update_tells_its_own() -> None:
     assert values.tolist() == [BATCH / 2] * 20
 
 
-def test_measures_are_columns_of_the_frame() -> None:
+def test_measures_are_columns_of_the_frame(runs: tuple[kit.Run, kit.Run]) -> None:
     pytest.importorskip("pandas")
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, telling, steps=STEPS).wait(30)
 
-    frame = run.frame()
+    frame = runs[1].frame()
+
     assert frame["accuracy"].tolist() == pytest.approx(
         [share(X[rows(s)]) for s in range(STEPS)]
     )
@@ -123,10 +130,10 @@ def test_a_measure_hides_no_column_of_the_frame() -> None:
     }
 
 
-def test_a_saved_trace_keeps_them_and_one_of_before_has_none(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, telling, steps=STEPS).wait(30)
+def test_a_saved_trace_keeps_them_and_one_of_before_has_none(
+    runs: tuple[kit.Run, kit.Run], tmp_path: Path
+) -> None:
+    run, path = runs[1], tmp_path / "run.json"
     run.trace.save(path)
 
     assert np.array_equal(Trace.load(path).measures, run.trace.measures)

@@ -108,16 +108,16 @@ def test_lost_member_that_stood_further_does_not_set_the_step() -> None:
     assert agreement.lost == {1}
 
 
-@pytest.mark.parametrize("place", ["away", "arrived", "told", "prepared"])
-def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
+@pytest.mark.parametrize("state", ["away", "arrived", "told", "prepared"])
+def test_the_others_come_to_the_end_wherever_one_was_lost(state: str) -> None:
     game = Game(3, members=(0, 1, 2))
     seen = False
     while not seen:
-        for result, member in list(game.moves()):
-            if member == 2 and result == place:
+        for now, member in list(game.moves()):
+            if member == 2 and now == state:
                 seen = True
                 break
-            game.move(result, member)
+            game.move(now, member)
     game.agreement.lose(2)
     del game.players[2]
 
@@ -129,13 +129,13 @@ def test_the_others_come_to_the_end_wherever_one_was_lost(place: str) -> None:
     assert {player.step for player in game.players.values()} == {3}
 
 
-def move_without_the_lost(game: Game, place: str, member: int) -> None:
+def move_without_the_lost(game: Game, state: str, member: int) -> None:
     """Move; who was lost may have prepared, so the game's own check is too strict."""
     player = game.players[member]
     meeting = game.agreement.boundaries.get(player.number)
-    if place == "prepared" and meeting is not None:
+    if state == "prepared" and meeting is not None:
         meeting.prepared.pop(2, None)
-    game.move(place, member)
+    game.move(state, member)
 
 
 def test_failure_is_raised_although_members_were_lost() -> None:

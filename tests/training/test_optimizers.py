@@ -288,14 +288,19 @@ def test_adagrad_refuses_a_start_that_is_not_above_zero(value: float) -> None:
         Adagrad(0.1, initial_accumulator_value=value)
 
 
-@for_each("optimizer", [optimizer for optimizer, _ in ORACLES])
+@for_each(
+    "optimizer",
+    [
+        *(optimizer for optimizer, _ in ORACLES),
+        Adam(np.float64(0.1), beta1=np.float32(0.5)),  # type: ignore[arg-type]  # numpy's own numbers
+        *(Momentum(kit.Cosine(0.1, 9, 2), 0.5), Momentum(kit.WarmUp(0.1, 3))),
+        AdamW(kit.OneCycle(0.1, 20)),
+        kit.Averaged(Adam(0.01), 0.9),
+        kit.DelayCompensated(kit.Groups(Adam(0.1), {"w": Adam(0.2)})),
+        kit.Groups(AdamW(kit.Cosine(0.1, steps=100)), {"b": {"learning_rate": 0.5}}),
+    ],
+)
 def test_optimizer_survives_json(optimizer: Optimizer) -> None:
-    assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
-
-
-def test_optimizer_with_numpy_numbers_survives_json() -> None:
-    optimizer = Adam(np.float64(0.1), beta1=np.float32(0.5))  # type: ignore[arg-type]  # numpy's own numbers
-
     assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
 
 

@@ -6,7 +6,6 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kit
@@ -25,8 +24,8 @@ from tests.training.toy import (
     Params,
     begin,
     fit,
-    initial,
     quick_cluster,
+    replayed,
     same_bits,
     trained,
 )
@@ -76,16 +75,11 @@ def train(n_ps: int, step: Any = fit, **options: Any) -> kit.Run:
 
 def updated(optimizer: Optimizer, n_updates: int) -> Params:
     """Return what plain numpy makes of gradients that are one everywhere."""
-    params = initial()
-    for name, value in params.items():
-        now = value.ravel()
-        slots = [np.full_like(now, slot.initial) for slot in optimizer.slots]
-        for number in range(n_updates):
-            out = np.empty_like(now)
-            optimizer.apply(now, np.ones_like(now), slots, out, number)
-            now = out
-        params[name] = now.reshape(value.shape)
-    return params
+
+    def of_workers(params: Params, _: int) -> list[Params]:
+        return [always_one(params, ())[1]]
+
+    return replayed(n_updates, 1, optimizer, of_workers=of_workers)
 
 
 @pytest.mark.parametrize("n_ps", [1, 2])

@@ -10,7 +10,7 @@ import pytest
 from kit.exchange.plan import Owned
 from kit.exchange.topologies.counting import counted_traffic
 from kit.exchange.topologies.topology import Topology, registered
-from tests.training.test_job import COMPRESSED, made
+from tests.training.jobs import COMPRESSED, made
 
 SUITED = [topology for topology in registered() if topology.agrees]
 

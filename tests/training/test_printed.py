@@ -7,20 +7,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kit
-from kit.exchange.layout import specs_of
 from kit.progress import Line, NotebookLine, PlainLines, TerminalLine
-from kit.task import Task
 from kit.training.client.telling import task_lines
 from kit.training.client.watched import Watched
 from kit.training.core import printed as module
-from kit.training.core.job import Job
 from kit.training.core.printed import MOST_A_SECOND, PrintedLines
+from tests.training.jobs import made
 
 
 class Clock:
@@ -157,12 +153,6 @@ def test_each_thread_has_its_own_lines_and_others_have_none() -> None:
     assert result == {"mine": mine, "other": None, "after": None}
 
 
-def job() -> Job:
-    tasks = (Task("ps", 0), Task("worker", 0), Task("worker", 1))
-    specs = specs_of({"w": np.zeros(3)})
-    return Job("ab" * 16, tasks, specs, kit.GradientDescent(0.1), "ps", 10, 8)
-
-
 def watched(entries: list[list[Any]]) -> list[Watched]:
     result = [Watched(), Watched(), Watched()]
     result[1].printed += entries
@@ -171,7 +161,7 @@ def watched(entries: list[list[Any]]) -> list[Watched]:
 
 def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> None:
     members = watched([["out", "a"], ["error", "b"], ["more", 1234]])
-    result = list(task_lines(job(), members))
+    result = list(task_lines(made(), members))
 
     assert result == [
         Line("worker:0 │ a"),
@@ -180,7 +170,7 @@ def test_lines_bear_the_name_of_their_task_and_say_where_the_others_are() -> Non
             "worker:0 │ … 1,234 more in its log: kit.current_cluster().log('worker:0')"
         ),
     ]
-    assert list(task_lines(job(), members)) == []
+    assert list(task_lines(made(), members)) == []
 
 
 def shown_by(make: Callable[[Callable[[str], Any]], Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kit
 from kit.errors import GradientMismatch, InvalidArgumentError
 from kit.testing import check_optimizer
 from kit.training.optimizers import rule
@@ -67,7 +68,13 @@ def test_cutting_the_vector_anywhere_changes_no_bit(
 
 
 @pytest.mark.slow
-@for_each("optimizer", EVERY)
+@for_each(
+    "optimizer",
+    [
+        *(*EVERY, kit.LAMB(0.05), kit.LARS(0.05)),
+        *(kit.Averaged(kit.Adam(0.01), 0.9), kit.DelayCompensated(kit.Adam(0.1))),
+    ],
+)
 def test_rule_is_what_a_training_takes_it_for(optimizer: Optimizer) -> None:
     check_optimizer(optimizer)
 

@@ -14,10 +14,9 @@ import pytest
 import kit
 from kit.checkpoint import Folder, Piece, write_shard
 from kit.exchange.layout import Spec
-from kit.task import Task
-from kit.training.core.job import Job
 from kit.training.features.checkpointing.questions import Key
 from kit.training.features.checkpointing.save_coordinator import SaveCoordinator
+from tests.training.jobs import WORKERS, made
 
 WRITERS = (0, 1)
 BUSY = "it was still writing the checkpoint before."
@@ -38,14 +37,12 @@ class Book:
     """A save coordinator of two workers, and the saves that it began and ended."""
 
     def __init__(self, folder: Path) -> None:
-        job = Job(
-            run="ab" * 16,
-            tasks=(Task("worker", 0), Task("worker", 1)),
+        job = made(
+            tasks=WORKERS,
             specs=(Spec("w", (4,), "float32"),),
             optimizer=kit.GradientDescent(),
             topology="ring",
             steps=100,
-            batch=2,
             checkpoints=kit.Checkpoints(str(folder), every_steps=5),
         )
         self.calls: list[Any] = []

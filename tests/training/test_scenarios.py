@@ -42,7 +42,7 @@ AT_SERVERS: tuple[dict[str, Any], ...] = (
     {"aggregate": 2, "n_ps": 1, "steps": 20},
     {"aggregate": 3, "n_workers": 5},
     {"aggregate": 4, "n_ps": 3, "n_workers": 4, "link": "plain"},
-    {"synchronous": False, "n_ps": 1, "steps": 20},
+    {"synchronous": False, "n_ps": 1, "steps": 20, "form": "last first"},
     {"synchronous": False, "n_ps": 2, "form": "written"},
     {"synchronous": False, "elastic": 5, "link": "plain"},
 )
@@ -67,9 +67,9 @@ def pinned() -> Iterator[Scenario]:
 
 def name_of(scenario: Scenario) -> str:
     """Return its topology, and the way that makes it another one."""
-    plain, given = asdict(Scenario()), asdict(scenario)
+    plain, chosen = asdict(Scenario()), asdict(scenario)
     names = [name for way in (*WAYS, *AT_SERVERS) for name in way]
-    more = [f"{n}={given[n]}" for n in dict.fromkeys(names) if given[n] != plain[n]]
+    more = [f"{n}={chosen[n]}" for n in dict.fromkeys(names) if chosen[n] != plain[n]]
     return ",".join([scenario.topology, *more])
 
 

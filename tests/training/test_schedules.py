@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import kit
 from kit.errors import InvalidArgumentError
 from kit.testing.cluster import local_cluster
 from kit.training.optimizers.rules import from_plain, named, to_plain
-from kit.training.optimizers.schedules import RateSchedule
 from tests.cases import for_each
 
 
@@ -41,16 +39,6 @@ def test_one_cycle_is_that_of_torch() -> None:
         optimizer.step()
         if step < 69:
             theirs.step()
-
-
-SCHEDULES = [kit.Cosine(0.1, 9, 2), kit.WarmUp(0.1, 3), kit.OneCycle(0.1, 20)]
-
-
-@for_each("schedule", SCHEDULES)
-def test_an_optimizer_with_a_schedule_survives_json(schedule: RateSchedule) -> None:
-    optimizer = kit.Momentum(schedule, 0.5)
-
-    assert from_plain(json.loads(json.dumps(to_plain(optimizer)))) == optimizer
 
 
 def step(params: Any, batch: Any) -> Any:

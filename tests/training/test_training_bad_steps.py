@@ -88,16 +88,6 @@ def test_gradient_that_does_not_fit_is_named(
     assert same_bits(run.params, initial())
 
 
-def test_gradients_may_be_a_list_in_the_order_of_params(cluster: LocalCluster) -> None:
-    def listed(params: Params, batch: Any) -> Any:
-        loss, gradients = fit(params, batch)
-        return loss, [gradients[name] for name in params]
-
-    run = begin(cluster, listed).wait(10)
-
-    assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
-
-
 @pytest.mark.parametrize("topology", ["ps", "ring", "ring-whole", "mesh"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_gradient_that_is_not_finite_changes_nothing_anywhere(
@@ -243,14 +233,6 @@ def test_generator_that_raises_midway_changes_nothing(cluster: LocalCluster) -> 
 
     assert isinstance(failure(run), StepFailed)
     assert same_bits(run.params, initial())
-
-
-def test_training_after_a_failed_one_is_whole(cluster: LocalCluster) -> None:
-    failure(begin(cluster, returning(w=None)))
-
-    run = begin(cluster, fit).wait(10)
-
-    assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
 
 
 def test_failure_in_an_asynchronous_training_ends_it_for_all(

@@ -58,13 +58,6 @@ def test_function_that_yields_batches_is_called_by_each_worker(
     assert same_bits(run.params, replayed(STEPS, 2, kit.GradientDescent()))
 
 
-def test_function_is_called_again_when_it_has_run_dry(cluster: LocalCluster) -> None:
-    def short() -> Iterator[Any]:
-        yield X[:BATCH], Y[:BATCH]
-
-    assert begin(cluster, short).wait(10).step == STEPS
-
-
 @pytest.mark.slow
 def test_iterator_that_ends_early_ends_the_training_with_its_reason(
     cluster: LocalCluster,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.trace.traffic import Phase, TransferKind
+from kit.trace.traffic import TransferKind
 from kit.training.core.part import Overlap
 from tests.training.toy import (
     BATCH,
@@ -25,8 +27,15 @@ from tests.training.toy import (
 
 pytestmark = pytest.mark.slow
 
-RING = dict.fromkeys(["ring", "ring-whole", "mesh"], TransferKind.REDUCE)
-FIRST = {"ps": TransferKind.PUSH, **RING}
+NAMES = ["c", "b", "a"]  # the last parameter comes first in the buffer
+STEPS = 4
+#: What gradients are sent as, and parameters handed out, if that can be early.
+KINDS: dict[str, tuple[TransferKind, TransferKind | None]] = {
+    "ps": (TransferKind.PUSH, TransferKind.PULL),
+    "ring": (TransferKind.REDUCE, TransferKind.GATHER),
+    "ring-whole": (TransferKind.REDUCE, None),
+    "mesh": (TransferKind.REDUCE, TransferKind.GATHER),
+}
 
 
 def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:
@@ -35,31 +44,56 @@ def one_by_one(params: Params, batch: Any) -> Generator[Any, None, float]:
     return float(loss)
 
 
-@pytest.mark.parametrize("topology", sorted(FIRST))
-def test_first_bucket_travels_while_the_rest_computes(topology: str) -> None:
-    def slow(params: Params, batch: Any) -> Generator[Any, None, float]:
-        yield "last", np.ones(64, np.float32)
+class Slow:
+    """A step whose last gradient takes its time; `ready` has when, by worker."""
+
+    def __init__(self) -> None:
+        self.ready = defaultdict[int, list[int]](list)
+
+    def __call__(self, params: Params, batch: Any) -> Generator[Any, None, float]:
+        yield "a", np.ones(64, np.float32)
+        yield "b", np.ones(64, np.float32)
         total = 0.0
-        for _ in range(40):  # some milliseconds, in which the interpreter is let go
+        for _ in range(80):  # some milliseconds, in which the interpreter is let go
             total += float(np.sort(np.arange(40_000.0)[::-1]).sum())
-        yield "first", np.ones(64, np.float32)
+        self.ready[threading.get_ident()].append(time.monotonic_ns())
+        yield "c", np.ones(64, np.float32)
         return total
 
-    params = {name: np.zeros(64, np.float32) for name in ("first", "last")}
+
+@pytest.mark.parametrize("topology", KINDS)
+@pytest.mark.parametrize("slots", [False, True])
+def test_first_bucket_is_sent_early_and_handed_out_early_without_slots(
+    topology: str, slots: bool
+) -> None:
+    params = {name: np.zeros(64, np.float32) for name in NAMES}
+    slow = Slow()
     with quick_cluster(1, 2, bucket_bytes=256) as cluster:
         run = kit.train(
-            slow, params, DATA, topology=topology, steps=4, batch=BATCH, cluster=cluster
+            slow,
+            params,
+            DATA,
+            optimizer=kit.Adagrad(0.1) if slots else kit.GradientDescent(0.1),
+            topology=topology,
+            steps=STEPS,
+            batch=BATCH,
+            cluster=cluster,
         ).wait(20)
 
-    trace = run.trace
-    sent = trace.transfers[trace.transfers["kind"] == FIRST[topology]]
-    computing = trace.spans[trace.spans["phase"] == Phase.COMPUTE]
-    early = [
-        sent[sent["step"] == step]["start"].min()
-        < computing[computing["step"] == step]["end"].min()
-        for step in range(4)
-    ]
-    assert sum(early) >= 2  # a busy machine may let the other thread wait for once
+    # When the workers had the last gradient, in each step.
+    lasts = [*zip(*slow.ready.values(), strict=True)]
+    assert (len(slow.ready), len(lasts)) == (2, STEPS)
+
+    def n_early(kind: TransferKind, limits: list[int]) -> int:
+        moved = run.trace.transfers[run.trace.transfers["kind"] == kind]
+        firsts = [moved[moved["step"] == step]["start"].min() for step in range(STEPS)]
+        return sum(first < limit for first, limit in zip(firsts, limits, strict=True))
+
+    sent, handed_out = KINDS[topology]
+    # A busy machine may let the other thread wait for once.
+    assert n_early(sent, [min(times) for times in lasts]) >= 2
+    if handed_out is not None:
+        assert (n_early(handed_out, [max(times) for times in lasts]) > 0) != slots
 
 
 def wait_for(event: threading.Event) -> None:

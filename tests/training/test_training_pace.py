@@ -176,18 +176,6 @@ def test_what_cannot_be_asynchronous_is_refused_with_the_reason() -> None:
     assert [name for name, _ in how(run)] == ["ring", "ps-async"]
 
 
-def test_steps_of_the_first_gradients_cannot_become_asynchronous() -> None:
-    step = Held()
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, step, aggregate=1)
-
-        with pytest.raises(InvalidArgumentError, match="aggregate=1"):
-            run.synchronous = False
-
-        step.go.set()
-        run.wait(30)
-
-
 @pytest.mark.slow
 def test_a_request_at_a_later_step_that_cannot_be_by_then_is_abandoned() -> None:
     step = Held()

@@ -164,16 +164,6 @@ def test_request_after_the_end_is_refused(cluster: LocalCluster) -> None:
     assert run.topology == "ps"
 
 
-def test_request_that_cannot_be_is_refused_at_once(cluster: LocalCluster) -> None:
-    with held(cluster, at=1) as run:
-        with pytest.raises(InvalidArgumentError, match="'star'"):
-            run.topology = "star"
-        with pytest.raises(InvalidArgumentError, match="'fast'"):
-            run.link = "fast"
-
-        assert run.switching == ""
-
-
 def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,20 +184,32 @@ def test_links_of_another_generation_that_go_meanwhile_keep_nobody_waiting(
     assert not expected
 
 
-def test_params_while_running_are_those_of_the_last_step(cluster: LocalCluster) -> None:
-    with held(cluster, at=4) as run:
-        result = run.params
+def test_looks_and_refused_requests_leave_a_running_training_alone(
+    cluster: LocalCluster,
+) -> None:
+    async def impatient(run: kit.Run) -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(run, 0.01)
 
+    with held(cluster, at=4, steps=MANY) as run:
+        result = run.params
         assert same_bits(result, replayed(4, 2, SGD))
         assert result["w"].flags.writeable
+        with pytest.raises(FailedPreconditionError):
+            pytest.fail(str(run.traffic))
+        with pytest.raises(DeadlineExceededError, match=rf"of {MANY} after 0.01 s"):
+            run.wait(0.01)
+        asyncio.run(impatient(run))
+        with pytest.raises(InvalidArgumentError, match="'star'"):
+            run.topology = "star"
+        with pytest.raises(InvalidArgumentError, match="'fast'"):
+            run.link = "fast"
+        assert (run.switching, run.done, run.state) == ("", False, "running")
 
-
-def test_params_handed_out_are_the_callers_own(cluster: LocalCluster) -> None:
-    run = begin(cluster).wait(10)
-
-    run.params["w"][...] = 7
-
-    assert same_bits(run.params, replayed(6, 2, SGD))
+    assert run.state == "done"
+    assert 4 < run.step < MANY  # it was stopped between two steps
+    assert same_bits(run.params, replayed(run.step, 2, SGD))
+    assert all(entry.agrees for entry in run.traffic)
 
 
 def test_params_too_large_for_a_message_come_in_pieces(
@@ -222,32 +224,13 @@ def test_params_too_large_for_a_message_come_in_pieces(
     assert same_bits(run.params, whole)
 
 
-def test_params_of_no_step_are_the_initial_ones(cluster: LocalCluster) -> None:
-    run = begin(cluster, steps=0).wait(10)
-
-    assert (run.state, run.step) == ("done", 0)
-    assert same_bits(run.params, initial())
-
-
-def test_params_outlive_the_next_training(cluster: LocalCluster) -> None:
-    first = begin(cluster).wait(10)
-
-    begin(cluster, steps=1).wait(10)
-
-    assert same_bits(first.params, replayed(6, 2, SGD))
-
-
-def test_wait_gives_up_after_its_timeout_and_the_training_goes_on(
+def test_a_training_of_no_step_has_its_initial_parameters_and_no_row(
     cluster: LocalCluster,
 ) -> None:
-    with held(cluster, at=3, steps=MANY) as run:
-        with pytest.raises(DeadlineExceededError, match=rf"of {MANY} after 0.01 s"):
-            run.wait(0.01)
+    run = begin(cluster, steps=0).wait(10)
 
-        assert not run.done
-        assert run.state == "running"
-
-    assert run.state == "done"
+    assert (run.state, run.step, len(run.frame())) == ("done", 0, 0)
+    assert same_bits(run.params, initial())
 
 
 async def awaited(run: kit.Run | StepWait) -> kit.Run:
@@ -272,52 +255,22 @@ def test_awaiting_a_failing_run_raises_its_error(cluster: LocalCluster) -> None:
         asyncio.run(awaited(run))
 
 
-def test_cancelled_await_leaves_the_training_alone(cluster: LocalCluster) -> None:
-    async def impatient(run: kit.Run) -> None:
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(run, 0.01)
-
-    with held(cluster, at=1) as run:
-        asyncio.run(impatient(run))
-
-        assert not run.done
-
-
-def test_stop_ends_between_two_steps(cluster: LocalCluster) -> None:
-    with held(cluster, at=5, steps=MANY) as run:
-        run.stop()
-
-    assert 5 <= run.step < MANY
-    assert same_bits(run.params, replayed(run.step, 2, SGD))
-
-
-def test_text_of_a_run_tells_where_it_stands(cluster: LocalCluster) -> None:
+def test_a_run_that_is_over_tells_its_steps_and_has_parameters_of_its_own(
+    cluster: LocalCluster,
+) -> None:
     run = begin(cluster).wait(10)
 
-    text = repr(run)
+    text, frame = repr(run), run.frame()
+    run.params["w"][...] = 7
+    begin(cluster, steps=1).wait(10)
 
     assert run.job.run[:8] in text
     assert "done: step 6 of 6, ps, loss " in text
     assert float(text.rstrip(">").split("loss ")[1]) == pytest.approx(run.loss, 1e-3)
-
-
-def test_frame_has_one_row_a_step(cluster: LocalCluster) -> None:
-    frame = begin(cluster).wait(10).frame()
-
     assert frame.index.tolist() == list(range(6))
     assert frame["examples"].tolist() == [BATCH] * 6
     assert np.isfinite(frame["loss"]).all()
-
-
-def test_frame_without_a_step_is_empty(cluster: LocalCluster) -> None:
-    assert len(begin(cluster, steps=0).wait(10).frame()) == 0
-
-
-def test_traffic_is_told_only_after_the_end(cluster: LocalCluster) -> None:
-    with held(cluster, at=1) as run, pytest.raises(FailedPreconditionError):
-        pytest.fail(str(run.traffic))
-
-    assert all(entry.agrees for entry in run.traffic)
+    assert same_bits(run.params, replayed(6, 2, SGD))
 
 
 def test_a_run_says_what_it_was_computed_with_and_what_is_reproducible(

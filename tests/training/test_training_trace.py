@@ -12,7 +12,6 @@ import kit
 from kit.trace.traffic import Phase
 from tests.training.toy import (
     BATCH,
-    DATA,
     X,
     Y,
     begin,
@@ -24,6 +23,12 @@ from tests.training.toy import (
 
 SIZE = sum(value.nbytes for value in initial().values())
 STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def run() -> kit.Run:
+    with quick_cluster(1, 2) as cluster:
+        return begin(cluster).wait(20)
 
 
 @pytest.mark.slow
@@ -61,15 +66,7 @@ def test_spans_of_a_task_do_not_overlap_and_fill_its_steps(topology: str) -> Non
         return fit(params, batch)
 
     with quick_cluster(1, 2) as cluster:
-        run = kit.train(
-            busy,
-            initial(),
-            DATA,
-            topology=topology,
-            steps=STEPS,
-            batch=BATCH,
-            cluster=cluster,
-        ).wait(20)
+        run = begin(cluster, busy, topology=topology).wait(20)
 
     trace = run.trace
     for worker in run.job.workers:
@@ -91,10 +88,9 @@ def length_within(spans: Any, start: int, end: int) -> int:
     return int(np.maximum(ends - starts, 0).sum())
 
 
-def test_transfers_lie_within_their_step_and_arrive_after_they_left() -> None:
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster).wait(20)
-
+def test_transfers_lie_within_their_step_and_arrive_after_they_left(
+    run: kit.Run,
+) -> None:
     trace = run.trace
     assert (trace.transfers["start"] <= trace.transfers["end"]).all()
     assert (trace.transfers["source"] != trace.transfers["destination"]).all()
@@ -105,10 +101,7 @@ def test_transfers_lie_within_their_step_and_arrive_after_they_left() -> None:
         assert moved["end"].max() <= table["end"].max()
 
 
-def test_compute_spans_count_the_time_in_the_step_function() -> None:
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster).wait(20)
-
+def test_compute_spans_count_the_time_in_the_step_function(run: kit.Run) -> None:
     spent = run.trace.phase_time()[:, Phase.COMPUTE]
     assert spent[0] == 0  # the parameter server computes nothing
     assert (spent[1:] > 0).all()

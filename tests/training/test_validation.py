@@ -31,7 +31,7 @@ DESCENT = kit.GradientDescent()
 pytestmark = pytest.mark.slow
 
 
-def told(params: Params, batch: Any) -> Any:
+def measuring(params: Params, batch: Any) -> Any:
     """As `fit`, with a measure that depends on the parameters, and one called as it."""
     size = abs(params["w"]).sum()
     return (*fit(params, batch), {"size": size, "loss": 2 * size})
@@ -41,9 +41,9 @@ def told(params: Params, batch: Any) -> Any:
 def test_what_is_measured_is_of_the_parameters_after_that_step(
     cluster: LocalCluster, topology: str
 ) -> None:
-    hook = ValidationHook(told, HELD_OUT, every=3)
+    hook = ValidationHook(measuring, HELD_OUT, every=3)
 
-    run = begin(cluster, hook, step=told, steps=8, topology=topology).wait(30)
+    run = begin(cluster, hook, step=measuring, steps=8, topology=topology).wait(30)
 
     steps, losses = run.trace.measured("validation_loss")
     after = [replayed(step + 1, 2, DESCENT) for step in (2, 5, 7)]
@@ -211,7 +211,7 @@ def test_early_stopping_that_cannot_be_is_refused(
 
 
 def test_early_stopping_says_which_measures_there_are(cluster: LocalCluster) -> None:
-    hook = EarlyStoppingHook(told, HELD_OUT, 1, measure="accuracy")
+    hook = EarlyStoppingHook(measuring, HELD_OUT, 1, measure="accuracy")
     run = begin(cluster, hook)
     with pytest.raises(
         InvalidArgumentError, match="not measure 'accuracy', only 'loss', 'size', "

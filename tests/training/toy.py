@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,17 +107,19 @@ def replayed(
     def plain(params: Params, step: int) -> list[Params]:
         return gradients(params, step, n_workers, batch)
 
-    def update(value: Array, mean: Array, state: dict[str, Array], step: int) -> Array:
-        flat = np.ascontiguousarray(value).ravel()
-        slots = [
-            state.setdefault(slot.name, np.full_like(flat, slot.initial))
-            for slot in optimizer.slots
-        ]
-        out = np.empty_like(flat)
-        optimizer.apply(flat, np.ascontiguousarray(mean).ravel(), slots, out, step)
-        return out.reshape(value.shape)
+    by = partial(update, optimizer)
+    return replay.train(initial(), steps, of_workers or plain, by, bucket)
 
-    return replay.train(initial(), steps, of_workers or plain, update, bucket)
+
+def update(
+    rule: Optimizer, value: Array, mean: Array, kept: dict[str, Array], step: int
+) -> Array:
+    """Return a tensor after an update of an optimizer, whose slots are `kept`."""
+    flat, mean = (np.ascontiguousarray(item).ravel() for item in (value, mean))
+    slots = [kept.setdefault(s.name, np.full_like(flat, s.initial)) for s in rule.slots]
+    out = np.empty_like(flat)
+    rule.apply(flat, mean, slots, out, step)
+    return out.reshape(value.shape)
 
 
 def by_kind(run: kit.Run, kind: TransferKind) -> int:
@@ -125,11 +128,11 @@ def by_kind(run: kit.Run, kind: TransferKind) -> int:
     return int(totals["bytes"][totals["kind"] == kind].sum())
 
 
-def same_bits(one: Params, other: Params) -> bool:
+def same_bits(first: Params, other: Params) -> bool:
     """Whether names, shapes, dtypes and every bit are equal."""
-    return list(one) == list(other) and all(
+    return list(first) == list(other) and all(
         (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
-        for a, b in zip(one.values(), other.values(), strict=True)
+        for a, b in zip(first.values(), other.values(), strict=True)
     )
 
 
