@@ -109,7 +109,7 @@ class Faults(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.found: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
         logging.getLogger().addHandler(self)
         threading.excepthook = lambda args: self.note(args.exc_value)
         plain = Member._fail
@@ -124,13 +124,13 @@ class Faults(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
-            self.found[record.getMessage()[:500]] += 1
+            self.seen[record.getMessage()[:500]] += 1
         else:
             self.note(error)
 
     def note(self, error: BaseException | None) -> None:
         lines = traceback.format_exception(error)
-        self.found["".join([*lines[-4:-1], lines[-1]])[-1500:]] += 1
+        self.seen["".join([*lines[-4:-1], lines[-1]])[-1500:]] += 1
 
 
 class Life:
@@ -320,7 +320,7 @@ def answer(line: str, life: Life, recorder: Recorder, faults: Faults) -> None:
         "runs": life.runs,
         "ends": dict(life.ends),
         "last": dict(life.last),
-        "faults": dict(faults.found),
+        "faults": dict(faults.seen),
     }
     if line == "stacks":
         names = {item.ident: item.name for item in threading.enumerate()}

@@ -204,7 +204,7 @@ def _servers(topology: str) -> int:
 
 def measure(n_tasks: int, topology: str) -> Found:
     """Measure in a new process; raises `RanksFailed` when it fails."""
-    command = [sys.executable, "-m", "benchmarks.growth", "--one"]
+    command = [sys.executable, "-m", "benchmarks.growth", "--single"]
     command += ["--tasks", str(n_tasks), "--topology", topology]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT_S
@@ -332,10 +332,10 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--tasks", type=int, nargs="+")
     parser.add_argument("--topology", default="ring")
-    parser.add_argument("--one", action="store_true", help="print one's figures")
+    parser.add_argument("--single", action="store_true", help="print one's figures")
     options = parser.parse_args()
     sizes = options.tasks or list(QUICK_SIZES if options.quick else SIZES)
-    if options.one:
+    if options.single:
         print(json.dumps(measure_here(sizes[0], options.topology)))
         return
     result = {n_tasks: measure(n_tasks, options.topology) for n_tasks in sizes}

@@ -63,7 +63,7 @@ def measure_here(system: str, n_engines: int) -> dict[str, float]:
 
 
 def _measure_there(system: str, n_engines: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.startup", "--one", system]
+    command = [sys.executable, "-m", "benchmarks.startup", "--single", system]
     command += ["--engines", str(n_engines)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=_START_S
@@ -148,11 +148,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--starts", type=int, metavar="N", help="count successes")
     parser.add_argument("--beside", type=int, default=0, metavar="N", help="loops")
-    parser.add_argument("--one", choices=SYSTEMS, help="start one, print its figures")
+    parser.add_argument("--single", choices=SYSTEMS, help="print its figures")
     options = parser.parse_args()
     sizes = options.engines or ([4] if options.quick else [2, 4, 8])
-    if options.one:
-        print(json.dumps(measure_here(options.one, sizes[0])))
+    if options.single:
+        print(json.dumps(measure_here(options.single, sizes[0])))
         return
     if options.starts:
         sys.exit(0 if count_all(options, sizes) else 1)

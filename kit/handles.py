@@ -7,6 +7,7 @@ says of `kit.train(batch_size=64)` does not name `batch`.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
@@ -41,6 +42,7 @@ class UnknownArgument(InvalidArgumentError, TypeError):
 
 Class = TypeVar("Class", bound=type[Any])
 Function = TypeVar("Function", bound=Callable[..., Any])
+Called = TypeVar("Called", bound=Callable[..., Any] | type[Any])
 
 
 def handle(cls: Class) -> Class:
@@ -120,7 +122,12 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 def _public(cls: type[Any]) -> list[str]:
     """Return the public attributes that are no methods."""
     declared = {name for kind in cls.__mro__ for name in inspect.get_annotations(kind)}
-    present = {name for name in dir(cls) if not callable(getattr(cls, name, None))}
+    present = {
+        name
+        for name in dir(cls)
+        if not callable(value := getattr(cls, name, None))
+        and not isinstance(value, OldName)
+    }
     return sorted(name for name in declared | present if not name.startswith("_"))
 
 
@@ -183,3 +190,74 @@ def _unknown(function: Callable[..., Any], name: str, names: list[str]) -> str:
         instead = f"write {near}={_EXAMPLES.get(near, '...')}"
     called = function.__qualname__.removesuffix(".__init__")
     return f"{called} has no argument {name!r}; {instead}."
+
+
+# --------------------------------------------------------------------------------------
+# Old names of what was renamed: they work, with a warning that says what to write.
+
+
+def old_arguments(**renamed: str) -> Callable[[Called], Called]:
+    """Let a function or class take arguments by old names, too: `old="new"`.
+
+    >>> @old_arguments(rate="learning_rate")
+    ... def step(learning_rate=0.1):
+    ...     return learning_rate
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     step(rate=0.5)
+    0.5
+    """
+
+    def decorated(called: Called) -> Called:
+        name = called.__qualname__
+        is_class, target = isinstance(called, type), cast("Any", called)
+        function: Any = target.__init__ if is_class else called
+
+        @wraps(function)
+        def translating(*args: Any, **kwargs: Any) -> Any:
+            for old in renamed.keys() & kwargs:
+                new = renamed[old]
+                if new in kwargs:
+                    raise UnknownArgument(
+                        f"{name} has no argument {old!r} beside {new!r}, which it is "
+                        f"called now; write {new}=... alone."
+                    )
+                _warn(f"{name}({old}=...)", f"{name}({new}=...)", stacklevel=3)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        if not is_class:
+            return cast("Called", translating)
+        target.__init__ = translating
+        return called
+
+    return decorated
+
+
+class OldName(property):
+    """Gives an attribute or a method its old name, too, in the body of a class.
+
+    >>> class Link:
+    ...     speed = 5.0
+    ...     rate = OldName("rate", "speed")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     Link().rate
+    5.0
+    """
+
+    def __init__(self, old: str, new: str) -> None:
+        def read(instance: Any) -> Any:
+            return by_old_name(instance, old, new)
+
+        super().__init__(read, doc=f"The old name of `{new}`.")
+
+
+def by_old_name(instance: Any, old: str, new: str) -> Any:
+    """Return an attribute for a property of its old name, with the warning."""
+    name = type(instance).__name__
+    _warn(f"{name}.{old}", f"{name}.{new}", stacklevel=4)
+    return getattr(instance, new)
+
+
+def _warn(old: str, new: str, stacklevel: int) -> None:
+    text = f"{old} is called {new} now."
+    warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)

@@ -42,7 +42,7 @@ class MachineMemory:
     is_contained: bool = False  # a control group allows less than the machine has
 
     @property
-    def place(self) -> str:
+    def scope(self) -> str:
         """What has this limit, in words."""
         return "this container" if self.is_contained else "this machine"
 
@@ -123,7 +123,7 @@ def why_no_process(error: OSError, groups: Groups = Groups()) -> str:
     if error.errno == errno.ENOMEM:
         had = memory(groups)
         return (
-            f"{refused} ({had.available_mib} of {had.limit_mib} MiB of {had.place} are "
+            f"{refused} ({had.available_mib} of {had.limit_mib} MiB of {had.scope} are "
             f"free). End what needs memory there, then try again."
         )
     if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -111,7 +111,7 @@ def test_training_and_session_go_on_although_a_holder_of_the_key_hinders_them(
         with closing(Life(cluster, str(tmp_path), faults)) as life:
             until(lambda: life.steps > 0 and life.runs > 0)
 
-    assert not faults.found
+    assert not faults.seen
 
 
 def parts(*pieces: object) -> bytes:
@@ -165,7 +165,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
 
 def test_only_errors_that_are_not_declared_are_faults(faults: Faults) -> None:
     logging.getLogger("kit.server").warning("a link was refused")
-    assert not faults.found
+    assert not faults.seen
 
     try:
         raise ZeroDivisionError("a bug")
@@ -175,7 +175,7 @@ def test_only_errors_that_are_not_declared_are_faults(faults: Faults) -> None:
     thread.start()
     thread.join()
 
-    result = " ".join(faults.found)
+    result = " ".join(faults.seen)
     assert "ZeroDivisionError: a bug" in result
     assert "KeyError: 'missing'" in result
 
@@ -194,7 +194,7 @@ def test_python_error_that_ends_a_training_is_a_fault(
     with quick_cluster() as cluster, pytest.raises(UnknownError):
         begin(cluster).wait(20)
 
-    assert "ZeroDivisionError: a bug" in " ".join(faults.found)
+    assert "ZeroDivisionError: a bug" in " ".join(faults.seen)
 
 
 def test_reported_error_of_an_unknown_type_is_no_fault(faults: Faults) -> None:
@@ -206,4 +206,4 @@ def test_reported_error_of_an_unknown_type_is_no_fault(faults: Faults) -> None:
         with pytest.raises(UnknownError):
             run.wait(20)
 
-    assert not faults.found
+    assert not faults.seen

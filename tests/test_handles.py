@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from typing import Any
@@ -14,10 +15,12 @@ from kit.experiments.comparison import Comparison
 from kit.experiments.results import Sweep
 from kit.handles import UnknownArgument, UnknownAttribute
 from kit.hooks import LoggingTensorHook, StopAtStepHook
+from kit.puzzles import Figures, Puzzle
 from kit.recording.recorder import Recorder
 from kit.server.attached import AttachedCluster
 from kit.server.server import Server
 from kit.session.client.session import Session
+from kit.trace.waits import MessageWait
 from kit.training.client.run import Run
 from kit.training.client.saves import SavedCheckpoints, Saving
 from tests.cases import for_each
@@ -129,3 +132,56 @@ def test_a_subclass_of_the_user_has_attributes_of_its_own() -> None:
     mine.seen = 3  # type: ignore[attr-defined]
 
     assert mine.seen == 3  # type: ignore[attr-defined]
+
+
+def _puzzle(**more: Any) -> Puzzle:
+    return Puzzle("swap", "", ("worker:0",), wanted=list, target=Figures(), **more)
+
+
+@for_each(
+    ("make", "said"),
+    [
+        (
+            lambda: _puzzle(given=list, best_known={}),
+            "Puzzle(given=...) is called Puzzle(inputs=...) now.",
+        ),
+        (
+            lambda: _puzzle(inputs=list, known={}),
+            "Puzzle(known=...) is called Puzzle(best_known=...) now.",
+        ),
+    ],
+)
+def test_an_argument_by_its_old_name_works_and_the_warning_says_what_to_write(
+    make: Callable[[], Puzzle], said: str
+) -> None:
+    with pytest.warns(DeprecationWarning, match=re.escape(said)) as warned:
+        puzzle = make()
+
+    assert warned[0].filename == __file__
+    assert puzzle == _puzzle(inputs=list, best_known={})
+
+
+def test_an_argument_by_both_names_is_refused() -> None:
+    with pytest.raises(UnknownArgument, match=r"write inputs=\.\.\. alone"):
+        _puzzle(given=list, inputs=list, best_known={})
+
+
+@for_each(
+    ("instance", "old", "new"),
+    [
+        (_puzzle(inputs=list, best_known={}), "given", "inputs"),
+        (_puzzle(inputs=list, best_known={}), "known", "best_known"),
+        (MessageWait("worker:0", "worker:1", 4, 2, 1_500_000), "told", "duration"),
+        (kit.constant(1.0).op, "place", "source_line"),
+        (Prediction("How long?", "ms"), "told", "in_words"),
+    ],
+)
+def test_an_attribute_by_its_old_name_gives_the_same_and_warns(
+    instance: Any, old: str, new: str
+) -> None:
+    said = rf"\.{old} is called \w+\.{new} now\.$"
+    with pytest.warns(DeprecationWarning, match=said) as warned:
+        value = getattr(instance, old)
+
+    assert value == getattr(instance, new)
+    assert warned[0].filename == __file__

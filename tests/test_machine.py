@@ -81,7 +81,7 @@ def test_without_a_limit_the_machine_is_the_limit(
     result = machine.memory(groups)
 
     assert result == MachineMemory(8000, 4000)
-    assert result.place == "this machine"
+    assert result.scope == "this machine"
 
 
 def test_the_number_for_no_limit_is_none(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kit.demo.verdict import AnswerVerdict, chosen, number_text, quantity, reveal
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
-from kit.handles import handle
+from kit.handles import OldName, handle
 from kit.markup import element, in_cell, markup, verbatim
 from widgets.drawing import front_end, looks
 
@@ -118,8 +118,8 @@ class Prediction:
         """
         if self._value is not None:
             raise FailedPreconditionError(
-                f"your guess is locked in at {self.told(self._value)}; run the cell "
-                f"that asks the question again to begin anew."
+                f"your guess is locked in at {self.in_words(self._value)}; run the "
+                f"cell that asks the question again to begin anew."
             )
         self._value = self.checked(answer)
         if self._form is not None:
@@ -191,7 +191,7 @@ class Prediction:
         low, high = self.low, self.high
         if (low is not None and value < low) or (high is not None and value > high):
             raise InvalidArgumentError(
-                f"{self.told(value)} is out of range; answer {self.expected}."
+                f"{self.in_words(value)} is out of range; answer {self.expected}."
             )
         return value
 
@@ -211,15 +211,17 @@ class Prediction:
         ]
         return f"{' '.join(limits) or 'a number'} {self.unit}".strip()
 
-    def told(self, value: float | str) -> str:
+    def in_words(self, value: float | str) -> str:
         """Return an answer in words, with its unit."""
         if isinstance(value, str):
             return value
         return f"{number_text(value)} {self.unit}".strip()
 
+    told = OldName("told", "in_words")
+
     def __repr__(self) -> str:
         if self._value is not None:
-            return f"{self._asked} Locked in: {self.told(self._value)}."
+            return f"{self._asked} Locked in: {self.in_words(self._value)}."
         return f"{self._asked} Answer {self.expected}, with .lock(answer)."
 
     @property
@@ -286,7 +288,7 @@ class PredictionForm:
         self.field.disabled = self.button.disabled = True
         value = self._prediction.value
         self.field.value = value if isinstance(value, str) else number_text(value)
-        self._say(f"Locked in: {self._prediction.told(value)}.")
+        self._say(f"Locked in: {self._prediction.in_words(value)}.")
 
     def _say(self, text: str) -> None:
         self.said.value = markup('<span role="status">{}</span>', text)

@@ -111,11 +111,11 @@ def check(jobs: Mapping[str, int], memory: MachineMemory, freed_mib: float = 0) 
     advice = (
         f"{as_arguments(fitting)} would fit."
         if fitting
-        else f"Free some, or raise the limit of {memory.place}."
+        else f"Free some, or raise the limit of {memory.scope}."
     )
     raise NotEnoughMemory(
         f"{as_arguments(jobs)} needs about {need:,} MiB; {available:,} MiB of the "
-        f"{memory.limit_mib:,} MiB of {memory.place} are free. {advice}"
+        f"{memory.limit_mib:,} MiB of {memory.scope} are free. {advice}"
     )
 
 
@@ -145,5 +145,5 @@ def summary(mib: float, memory: MachineMemory, *, is_estimate: bool = False) -> 
     about = "about " if is_estimate else ""
     return (
         f"memory: {about}{mib:,.0f} MiB of the {memory.limit_mib:,} MiB of "
-        f"{memory.place}; {memory.available_mib:,} MiB are free"
+        f"{memory.scope}; {memory.available_mib:,} MiB are free"
     )

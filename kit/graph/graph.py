@@ -189,7 +189,7 @@ class Graph(Pictured):
             raise ValueError(f"Duplicate node name in graph: {full!r}.")
         control = self._control_for(inputs)
         # Here shapes are inferred. An op that is refused leaves only its name used up.
-        op = self.op_class(self, full, op_def, inputs, attrs, control, _place())
+        op = self.op_class(self, full, op_def, inputs, attrs, control, _source_line())
         op.container = self._container.get()
         if op_def.name not in _UNGUARDED and not op_def.gives_ref:
             op.guards = self._guards.get()
@@ -417,7 +417,7 @@ class Graph(Pictured):
         op.colocation = tuple(sorted(own))
 
 
-def _place() -> str:
+def _source_line() -> str:
     """Return file and line outside of this package that made the op."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:

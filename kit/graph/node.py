@@ -39,7 +39,7 @@ class Node:
     device: str
     colocation: tuple[str, ...]
     container: str
-    place: str
+    source_line: str
     guards: tuple[tuple[Edge, bool], ...] = ()
 
     @property
@@ -59,7 +59,7 @@ def node_of(op: Op) -> Node:
         op.device,
         op.colocation,
         op.container,
-        op.place,
+        op.source_line,
         tuple(((guard.op.name, guard.index), wanted) for guard, wanted in op.guards),
     )
 
@@ -78,7 +78,7 @@ def to_plain(nodes: Iterable[Node]) -> tuple[list[Any], list[Array]]:
             list(node.colocation),
             node.container,
             [[list(edge), wanted] for edge, wanted in node.guards],
-            node.place,  # last: a digest of what a graph computes leaves it out
+            node.source_line,  # last: a digest of what a graph computes leaves it out
         ]
         for node in nodes
     ]

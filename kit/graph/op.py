@@ -16,6 +16,7 @@ from kit.graph.extension_points import Pictured
 from kit.graph.fold import folded
 from kit.graph.static import Shape, Static, as_shape, merge, text
 from kit.graph.table import OpDef
+from kit.handles import OldName
 
 if TYPE_CHECKING:
     from kit.graph.graph import Graph
@@ -50,7 +51,7 @@ class Op(Pictured):
         Where its shared state lives.
     guards : tuple of (Tensor, bool)
         It runs only if each of these tensors has that value.
-    place : str
+    source_line : str
         File and line that made it, for messages.
     """
 
@@ -62,13 +63,13 @@ class Op(Pictured):
         inputs: Sequence[Tensor],
         attrs: Mapping[str, Any],
         control_inputs: Sequence[Op],
-        place: str,
+        source_line: str,
     ) -> None:
         self.graph, self.name, self.op_def = graph, name, op_def
         self.inputs, self.attrs = tuple(inputs), dict(attrs)
         self.control_inputs = tuple(control_inputs)
         self._device, self._is_sent = "", False
-        self.device, self.container, self.place = "", "", place
+        self.device, self.container, self.source_line = "", "", source_line
         self.colocation: tuple[str, ...] = ()
         self.guards: Guards = ()
         self.number = -1  # set when it enters the graph
@@ -80,6 +81,8 @@ class Op(Pictured):
         self.outputs: tuple[Any, ...] = tuple(
             make(self, i, static) for i, static in enumerate(statics)
         )
+
+    place = OldName("place", "source_line")
 
     @property
     def takes(self) -> tuple[Tensor, ...]:

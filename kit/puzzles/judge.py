@@ -436,7 +436,7 @@ def judge(
     if words:
         words = f"Not yet: {words.rstrip('.')}."
         return Result(puzzle, False, words, figures, line, attempt, error)
-    words = f"Right. {_beside_the_best(figures, puzzle.known)}"
+    words = f"Right. {_beside_the_best(figures, puzzle.best_known)}"
     return Result(puzzle, True, words, figures, line, attempt)
 
 

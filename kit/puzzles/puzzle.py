@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.handles import OldName, old_arguments
 from kit.markup import Html, in_cell, joined, markup
 from kit.puzzles.figures import NAMES, Figures, shown
 from kit.puzzles.task import Array, Piece
@@ -21,6 +22,7 @@ Arrays = dict[str, Array]
 Given = Sequence[Arrays]
 
 
+@old_arguments(given="inputs", known="best_known")
 @dataclass(frozen=True)
 class Puzzle:
     """A puzzle for `kit.puzzles.judge`.
@@ -33,15 +35,15 @@ class Puzzle:
         What the tasks have to do, in a few sentences.
     tasks : tuple of str
         The names of the tasks, by rank.
-    given : callable
+    inputs : callable
         Takes a `numpy.random.Generator`; returns for each task the arrays that it
         starts with, by name.
     wanted : callable
-        Takes what `given` returned; returns for each task the arrays that it should
+        Takes what `inputs` returned; returns for each task the arrays that it should
         hold at the end, by name. It computes them in one process, with numpy.
     target : Figures
         What a program may cost.
-    known : mapping of str to Figures
+    best_known : mapping of str to Figures
         What the best known programs cost, by what each is called: one may have fewer
         bytes, and another fewer messages in a row.
     pieces : mapping
@@ -52,27 +54,30 @@ class Puzzle:
     links : frozenset of pairs of int, optional
         From which rank to which other rank messages may go; by default between all.
     addends : callable, optional
-        Takes what `given` returned, a rank and the name of an array; returns the arrays
-        of which that one is the sum or the mean, by the name of the task that each is
-        from. With these the judge can say which one is missing.
+        Takes what `inputs` returned, a rank and the name of an array; returns the
+        arrays of which that one is the sum or the mean, by the name of the task that
+        each is from. With these the judge can say which one is missing.
     """
 
     name: str
     goal: str
     tasks: tuple[str, ...]
-    given: Callable[[np.random.Generator], Given]
+    inputs: Callable[[np.random.Generator], Given]
     wanted: Callable[[Given], Given]
     target: Figures
-    known: Mapping[str, Figures]
+    best_known: Mapping[str, Figures]
     pieces: Mapping[str, Piece] = field(default_factory=dict)
     bytes_per_ms: float = 100_000.0
     links: frozenset[tuple[int, int]] = frozenset()
     addends: Callable[[Given, int, str], Arrays] | None = None
 
+    given = OldName("given", "inputs")
+    known = OldName("known", "best_known")
+
     @cached_property
     def example(self) -> tuple[Given, Given]:
         """What is given and wanted, the same in every try; do not change it."""
-        inputs = self.given(np.random.default_rng(_SEED))
+        inputs = self.inputs(np.random.default_rng(_SEED))
         return inputs, self.wanted(inputs)
 
     @property
@@ -87,7 +92,7 @@ class Puzzle:
     @property
     def best(self) -> Figures:
         """The least of each figure, which one program may not reach in all of them."""
-        best_programs = self.known.values()
+        best_programs = self.best_known.values()
         return Figures(
             **{
                 f.name: min(

@@ -46,7 +46,7 @@ class GuessComparison:
     @property
     def programs(self) -> dict[str, Figures]:
         """What each program costs: the learner's as "yours", then the best known."""
-        return {"yours": self.result.figures, **self.result.puzzle.known}
+        return {"yours": self.result.figures, **self.result.puzzle.best_known}
 
     def __repr__(self) -> str:
         lines = [

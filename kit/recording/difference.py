@@ -29,7 +29,7 @@ from kit.recording.loaded import content_of
 from kit.recording.recomputing.recomputation import Recomputation
 from kit.recording.recomputing.stretches import stretches
 from kit.recording.replay import digests, go_to, losses, opened, orders, pushed
-from kit.recording.replay_inputs import Own, ReplayInputs, given_for
+from kit.recording.replay_inputs import Own, ReplayInputs, inputs_for
 from kit.training.client.run import Run
 from kit.training.core.terms import difference, terms_of
 from kit.training.optimizers.rule import Optimizer
@@ -327,7 +327,7 @@ def _maybe_given(
     for choice in product((own, {}), (step, None), (data, None)):
         objects, function, arrays = choice
         try:
-            return given_for(content, function, arrays, objects, trust_step=trust_step)
+            return inputs_for(content, function, arrays, objects, trust_step=trust_step)
         except KitError:
             continue
     return None

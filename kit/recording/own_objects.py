@@ -152,11 +152,11 @@ def made_again(name: str, kind: object, facts: Facts) -> Any:
 class RecordedOptimizer:
     """Stands for an optimizer that is not here: its name and slots are recorded."""
 
-    told: str
+    text: str
     slots: tuple[Slot, ...]
 
     def __repr__(self) -> str:
-        return self.told
+        return self.text
 
     def apply(
         self,
@@ -168,7 +168,7 @@ class RecordedOptimizer:
     ) -> None:
         """Refuse: it was not given."""
         raise FailedPreconditionError(
-            f"the optimizer {self.told} is not in the recording; give it to "
+            f"the optimizer {self.text} is not in the recording; give it to "
             f"kit.replay(..., optimizer=...)."
         )
 

@@ -18,7 +18,7 @@ from kit.exchange.layout import Layout, Range
 from kit.exchange.ports.memory import Array
 from kit.exchange.stepping.stepped_exchange import SteppedExchange, SteppedMessage
 from kit.graph.array_protocol import ArrayProtocol
-from kit.handles import handle, names_its_arguments
+from kit.handles import by_old_name, handle, names_its_arguments
 from kit.recording.content import Content
 from kit.recording.loaded import content_of
 from kit.recording.recomputing.pushes import (
@@ -30,7 +30,7 @@ from kit.recording.recomputing.pushes import (
 )
 from kit.recording.recomputing.recomputation import Recomputation, check_options
 from kit.recording.recomputing.stretches import stretches
-from kit.recording.replay_inputs import ReplayInputs, given_for
+from kit.recording.replay_inputs import ReplayInputs, inputs_for
 from kit.trace.named_rows import EpochRow
 from kit.training.client.run import Run
 from kit.training.optimizers.rule import Optimizer, check_range
@@ -48,11 +48,11 @@ class ReplayedMessage(NamedTuple):
         who: for each column, the workers whose numbers are in the sum.
         values: what it carries: for each parameter, the elements in its range.
         payload: its bytes.
-        exchange: all states of the step's exchange; `exchange.states[place]` is that
+        exchange: all states of the step's exchange; `exchange.states[position]` is that
             after the message, as a stepper draws it.
         stage: of compressed gradients, in which stage it travels: these have an
             exchange each, and `values` are what the compressor has made.
-        place: its number among the messages of its exchange.
+        position: its number among the messages of its exchange.
     """
 
     step: int
@@ -65,7 +65,12 @@ class ReplayedMessage(NamedTuple):
     payload: bytes
     exchange: SteppedExchange
     stage: int = 0
-    place: int = 0
+    position: int = 0
+
+    @property
+    def place(self) -> int:
+        """The old name of `position`."""
+        return by_old_name(self, "place", "position")  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         names = ", ".join(self.values) or "nothing"
@@ -103,7 +108,7 @@ class Replay:
     """
 
     content: Content
-    given: ReplayInputs
+    inputs: ReplayInputs
     step: int = 0
     params: dict[str, Array] = field(default_factory=dict)
     losses: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -133,7 +138,7 @@ class Replay:
             The step is asynchronous, or uses backup workers (`aggregate=`): its
             messages are one push and one pull for each worker and server.
         """
-        with opened(self.content, self.given) as engine:
+        with opened(self.content, self.inputs) as engine:
             _check_step(self.content, step, self.content.n_done - 1)
             go_to(engine, self.content, step)
             stretch = engine.enter()
@@ -264,7 +269,7 @@ def replay(
     """
     content = content_of(recording)
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
-    inputs = given_for(content, step, data, own, trust_step=trust_step)
+    inputs = inputs_for(content, step, data, own, trust_step=trust_step)
     check_range("tolerance", tolerance, 0, np.inf)
     result = Replay(content, inputs, tolerance=tolerance)
     unlike = _differences_here(content) + [
@@ -371,7 +376,7 @@ def _compute(
     first = min(content.states, default=0)
     _begin(engine, content, first if from_start else last)
     checker = _Checker(content, engine, result)
-    engine.told = checker.updated
+    engine.on_loss = checker.updated
     checker.at_step()
     while engine.step < last and not (check and result.mismatch):
         engine.advance(last)

@@ -44,7 +44,7 @@ class ReplayInputs:
     work: Work
 
 
-def given_for(
+def inputs_for(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool = False
 ) -> ReplayInputs:
     """Return what a recording is computed again with; raises as `kit.replay` does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kit.handles import by_old_name
 from kit.trace.trace import Trace
 from kit.trace.traffic import ANYONE
 
@@ -31,13 +32,18 @@ class MessageWait(NamedTuple):
     ns: int
 
     @property
-    def told(self) -> str:
+    def duration(self) -> str:
         """How long, in words.
 
-        >>> MessageWait("worker:0", "worker:1", 4, 2, 1_500_000).told
+        >>> MessageWait("worker:0", "worker:1", 4, 2, 1_500_000).duration
         '1.5 ms'
         """
         return f"{milliseconds(self.ns)} ms" if self.ns >= 0 else "in vain"
+
+    @property
+    def told(self) -> str:
+        """The old name of `duration`."""
+        return by_old_name(self, "told", "duration")  # type: ignore[no-any-return]
 
     @property
     def words(self) -> str:
@@ -50,7 +56,7 @@ class MessageWait(NamedTuple):
         """
         what = "a message" if self.n == 1 else f"{self.n:,} messages"
         line = f" (line {self.line})" if self.line else ""
-        return f"{self.task} waited {self.told} for {what} of {self.source}{line}."
+        return f"{self.task} waited {self.duration} for {what} of {self.source}{line}."
 
 
 def waits_in(trace: Trace) -> list[MessageWait]:

@@ -234,40 +234,41 @@ def compression_of(
     return compressor, about
 
 
-def optimizer_of(given: Optimizer | str) -> Optimizer:
+def optimizer_of(optimizer: Optimizer | str) -> Optimizer:
     """Return an optimizer by its name or as it is given; raises for another object."""
-    if isinstance(given, str):
-        return rules.by_name(given)
-    if isinstance(given, type):
-        name = given.__name__
-        example = f"kit.{name}(0.001)" if issubclass(given, Rule) else f"{name}(...)"
+    if isinstance(optimizer, str):
+        return rules.by_name(optimizer)
+    if isinstance(optimizer, type):
+        name = optimizer.__name__
+        is_rule = issubclass(optimizer, Rule)
+        example = f"kit.{name}(0.001)" if is_rule else f"{name}(...)"
         raise InvalidArgumentError(
             f"optimizer is the class {name}; give an object of it: {example}."
         )
-    if isinstance(given, int | float):
+    if isinstance(optimizer, int | float):
         raise InvalidArgumentError(
-            f"{given!r} is not an optimizer; give the number to one, such as "
-            f"kit.GradientDescent({given}) or kit.Adam({given})."
+            f"{optimizer!r} is not an optimizer; give the number to one, such as "
+            f"kit.GradientDescent({optimizer}) or kit.Adam({optimizer})."
         )
-    if not (hasattr(given, "slots") and hasattr(given, "apply")):
+    if not (hasattr(optimizer, "slots") and hasattr(optimizer, "apply")):
         raise InvalidArgumentError(
-            f"{given!r} is not an optimizer; give a name such as 'adam', or an object "
-            f"such as kit.Adam(0.001)."
+            f"{optimizer!r} is not an optimizer; give a name such as 'adam', or an "
+            f"object such as kit.Adam(0.001)."
         )
-    for name, value in vars(given).items() if isinstance(given, Rule) else ():
+    for name, value in vars(optimizer).items() if isinstance(optimizer, Rule) else ():
         if isinstance(value, ArrayProtocol):
             raise InvalidArgumentError(
                 f"{name} is {value!r}; tensors set an optimizer only in "
                 f"minimize(), kit.train needs a number."
             )
-    if isinstance(given, Rule):
-        _check_signs(given)
-    if isinstance(given, Groups):
-        for rule in (given.rule, *given.groups.values()):
+    if isinstance(optimizer, Rule):
+        _check_signs(optimizer)
+    if isinstance(optimizer, Groups):
+        for rule in (optimizer.rule, *optimizer.groups.values()):
             optimizer_of(rule)
-    if isinstance(given, Around):
-        optimizer_of(given.rule)
-    return given
+    if isinstance(optimizer, Around):
+        optimizer_of(optimizer.rule)
+    return optimizer
 
 
 def _check_signs(rule: Rule) -> None:

@@ -197,7 +197,7 @@ def test_ops_and_tensors_are_found_by_name(graph: Graph) -> None:
 def test_an_op_knows_the_line_that_made_it(graph: Graph) -> None:
     op = constant(1.0).op
 
-    file, line = op.place.rsplit(":", 1)
+    file, line = op.source_line.rsplit(":", 1)
     assert file == __file__
     assert int(line) > 1
 

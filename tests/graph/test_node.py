@@ -51,7 +51,7 @@ def test_a_model_with_scopes_and_gradients_comes_back_whole(graph: Graph) -> Non
     assert len(nodes) == graph.version
     for op, node in zip(graph.ops, nodes, strict=True):
         assert (node.name, node.type, node.device) == (op.name, op.type, op.device)
-        assert (node.container, node.place) == (op.container, op.place)
+        assert (node.container, node.source_line) == (op.container, op.source_line)
         assert node.inputs == tuple((x.op.name, x.index) for x in op.inputs)
         assert node.control == tuple(
             control_input.name for control_input in op.control_inputs

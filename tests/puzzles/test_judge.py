@@ -42,19 +42,19 @@ SWAP = Puzzle(
     name="swap <&>",
     goal="Two workers exchange their arrays.",
     tasks=("worker:0", "worker:1"),
-    given=lambda dice: [{"x": dice.normal(size=1000)} for _ in range(2)],
+    inputs=lambda dice: [{"x": dice.normal(size=1000)} for _ in range(2)],
     wanted=lambda value: [{"x": value[1]["x"]}, {"x": value[0]["x"]}],
     target=Figures(n_bytes=8000),
-    known={"swap": Figures(n_bytes=8000, n_in_a_row=1, memory=16_000, idle=0.0)},
+    best_known={"swap": Figures(n_bytes=8000, n_in_a_row=1, memory=16_000, idle=0.0)},
 )
 SUM = Puzzle(
     name="sum",
     goal="Two workers want the sum.",
     tasks=("worker:0", "worker:1"),
-    given=SWAP.given,
+    inputs=SWAP.inputs,
     wanted=lambda value: [{"sum": value[0]["x"] + value[1]["x"]}, {}],
     target=Figures(),
-    known={"nothing": Figures()},
+    best_known={"nothing": Figures()},
     addends=lambda value, rank, name: {"a": value[0]["x"], "b": value[1]["x"]},
 )
 
@@ -95,7 +95,7 @@ def test_a_guess_is_compared_with_the_best_of_several_programs_and_the_own_one(
         "few messages": Figures(n_bytes=9000, n_in_a_row=2),
     }
 
-    result = judged(processes, swap, replace(SWAP, known=listed))
+    result = judged(processes, swap, replace(SWAP, best_known=listed))
 
     assert result.words == (
         "Right. This beats every known program in messages in a row."
@@ -116,7 +116,7 @@ def test_a_program_that_is_right_is_not_told_what_others_cost_before_the_reveal(
     processes: PuzzleProcesses,
 ) -> None:
     listed = {"few bytes": Figures(n_bytes=4000), "one message": Figures(n_in_a_row=1)}
-    result = judged(processes, swap, replace(SWAP, known=listed))
+    result = judged(processes, swap, replace(SWAP, best_known=listed))
 
     assert result.words == (
         "Right. Known programs do better: few bytes (bytes through the busiest task)."
@@ -193,7 +193,7 @@ def test_others_who_work_on_do_not_hide_a_deadlock(mortal: PuzzleProcesses) -> N
     three = replace(
         SWAP,
         tasks=("worker:0", "worker:1", "worker:2"),
-        given=lambda dice: [{}, {}, {}],
+        inputs=lambda dice: [{}, {}, {}],
         wanted=lambda value: [{}, {}, {}],
     )
 

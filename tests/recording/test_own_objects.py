@@ -76,8 +76,8 @@ def test_message_of_a_compressed_step_has_the_bytes_that_travelled(
     assert (scales.stage, numbers.stage) == (0, 1)
     assert all(value.shape == (1,) for value in scales.values.values())
     assert {value.dtype for value in numbers.values.values()} == {np.dtype(np.int8)}
-    assert numbers.place < numbers.number
-    assert numbers.exchange.states[numbers.place].message is not None
+    assert numbers.position < numbers.number
+    assert numbers.exchange.states[numbers.position].message is not None
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def _call(trace: Trace, row: CallRow) -> Sequence[object]:
 def waits(trace: Trace) -> Html:
     """Return who waited how long for whose messages, the longest first."""
     rows = [
-        (wait.task, wait.source, _line(wait.line), f"{wait.n:,}", wait.told)
+        (wait.task, wait.source, _line(wait.line), f"{wait.n:,}", wait.duration)
         for wait in waits_in(trace)[:_MOST]
     ]
     heads = ["task", "waited for", "receive in", "messages", "waited"]

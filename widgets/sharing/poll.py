@@ -88,7 +88,7 @@ class Poll:
                 f"has {len(who)}; load the page again."
             )
         if who in self.answers:
-            guess = self.prediction.told(self.answers[who])
+            guess = self.prediction.in_words(self.answers[who])
             raise FailedPreconditionError(f"your guess is locked in at {guess}.")
         answer = self.prediction.checked(text)
         if len(self.answers) >= MOST_ANSWERS:
@@ -96,7 +96,7 @@ class Poll:
             guest = secrets.choice([w for w, o in self._origins.items() if o == most])
             del self.answers[guest], self._origins[guest]
         self.answers[who], self._origins[who] = answer, (address, int(at_s))
-        return self.prediction.told(answer)
+        return self.prediction.in_words(answer)
 
     def reveal(self, measured: Answer | None = None) -> None:
         """Take no more answers, and say what was measured.
@@ -161,7 +161,7 @@ class Poll:
         if guess is None:
             return ""
         if self.measured is None:
-            return f"Locked in: {self.prediction.told(guess)}."
+            return f"Locked in: {self.prediction.in_words(guess)}."
         if isinstance(guess, str) or isinstance(self.measured, str):
             return chosen(str(guess), str(self.measured)).words
         return reveal(guess, self.measured, self.prediction.unit).words
@@ -174,7 +174,7 @@ class Poll:
         """Say what was measured, and how the class did; "" before the reveal."""
         if self.measured is None:
             return ""
-        text = self.prediction.told(self.measured)
+        text = self.prediction.in_words(self.measured)
         if isinstance(self.measured, str) or self.prediction.choices:
             n_right = list(self.answers.values()).count(str(self.measured))
             return f"It is {text}: {n_right} of {len(self.answers)} guessed so."

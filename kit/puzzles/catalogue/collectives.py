@@ -99,10 +99,10 @@ FIRST_MESSAGE = Puzzle(
         "it, too."
     ),
     tasks=workers(2),
-    given=lambda dice: [{"x": normal(dice, _SIZE)}, {}],
+    inputs=lambda dice: [{"x": normal(dice, _SIZE)}, {}],
     wanted=lambda inputs: [{}, {"x": inputs[0]["x"]}],
     target=Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0),
-    known={"one message": Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0)},
+    best_known={"one message": Figures(n_bytes=S, n_in_a_row=1, memory=S, idle=0.0)},
 )
 
 BROADCAST = Puzzle(
@@ -112,10 +112,10 @@ BROADCAST = Puzzle(
         "hold it."
     ),
     tasks=workers(N),
-    given=_one_x,
+    inputs=_one_x,
     wanted=lambda inputs: [{"x": inputs[0]["x"]} for _ in inputs],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=S),
-    known={
+    best_known={
         "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=S, idle=0.25),
         "chain": Figures(n_bytes=S, n_in_a_row=3, memory=S, idle=0.5),
     },
@@ -128,10 +128,10 @@ REDUCE = Puzzle(
         "'sum', the sum of all four."
     ),
     tasks=workers(N),
-    given=_all_x,
+    inputs=_all_x,
     wanted=lambda inputs: [{"sum": _sum(inputs)}, *({} for _ in inputs[1:])],
     target=Figures(n_bytes=3 * S, n_in_a_row=3, memory=2 * S),
-    known={
+    best_known={
         "binomial tree": Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.25),
         "chain": Figures(n_bytes=S, n_in_a_row=3, memory=2 * S, idle=0.5),
     },
@@ -145,10 +145,10 @@ ALL_REDUCE = Puzzle(
         "'sum', the sum of all four."
     ),
     tasks=workers(N),
-    given=_all_x,
+    inputs=_all_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * S, n_in_a_row=6, memory=2 * S),
-    known={
+    best_known={
         "doubling": Figures(n_bytes=2 * S, n_in_a_row=2, memory=2 * S, idle=0.0),
         "halving": Figures(
             n_bytes=3 * S // 2, n_in_a_row=4, memory=3 * S // 2, idle=0.0
@@ -165,10 +165,10 @@ REDUCE_SCATTER = Puzzle(
         "the last worker only to worker:0."
     ),
     tasks=workers(N),
-    given=_all_x,
+    inputs=_all_x,
     wanted=_part_of_the_sum,
     target=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=3 * S // 2),
-    known={
+    best_known={
         "round the ring": Figures(
             n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0
         )
@@ -185,10 +185,10 @@ ALL_GATHER = Puzzle(
         "send only to the next one."
     ),
     tasks=workers(N),
-    given=_parts,
+    inputs=_parts,
     wanted=_all_parts,
     target=Figures(n_bytes=3 * S // 4, n_in_a_row=3, memory=3 * S // 2),
-    known={
+    best_known={
         "round the ring": Figures(
             n_bytes=3 * S // 4, n_in_a_row=3, memory=5 * S // 4, idle=0.0
         )
@@ -203,10 +203,10 @@ RING_ALL_REDUCE = Puzzle(
         "'sum', the sum of all four. A worker can send only to the next one."
     ),
     tasks=workers(N),
-    given=_all_x,
+    inputs=_all_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=3 * S // 2),
-    known={
+    best_known={
         "round the ring": Figures(
             n_bytes=3 * S // 2, n_in_a_row=6, memory=5 * S // 4, idle=0.0
         )
@@ -224,10 +224,10 @@ TREE = Puzzle(
         "has 5 and 6, and worker:6 has 7."
     ),
     tasks=workers(_LEAVES),
-    given=_short_x,
+    inputs=_short_x,
     wanted=_sum_everywhere,
     target=Figures(n_bytes=3 * 4 * _SHORT, n_in_a_row=6, memory=3 * 4 * _SHORT),
-    known={
+    best_known={
         "binomial tree": Figures(
             n_bytes=3 * 4 * _SHORT, n_in_a_row=6, memory=2 * 4 * _SHORT, idle=5 / 12
         )

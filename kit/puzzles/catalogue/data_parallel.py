@@ -54,10 +54,10 @@ PARAMETER_SERVER = Puzzle(
         "Workers send only to servers, and servers only to workers."
     ),
     tasks=("ps:0", "ps:1", *workers(_N_CLIENTS)),
-    given=_served,
+    inputs=_served,
     wanted=_updated,
     target=Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=2 * S),
-    known={
+    best_known={
         "turns": Figures(n_bytes=3 * S // 2, n_in_a_row=6, memory=3 * S // 2, idle=0.2)
     },
     links=frozenset(
@@ -104,10 +104,10 @@ OVERLAP = Puzzle(
         "means of their gradients of w0 to w3."
     ),
     tasks=workers(_PAIR),
-    given=_after_forward,
+    inputs=_after_forward,
     wanted=_mean_gradients,
     target=Figures(n_bytes=_ALL_LAYERS, idle=0.25),
-    known={
+    best_known={
         "layer by layer": Figures(
             n_bytes=_ALL_LAYERS, n_in_a_row=4, memory=449_600, idle=0.2
         )
@@ -147,10 +147,10 @@ ZERO_1 = Puzzle(
         "and each holds all of params - 0.1 m. A worker can send only to the next one."
     ),
     tasks=workers(N),
-    given=_whole,
+    inputs=_whole,
     wanted=_whole_updated,
     target=Figures(n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=6, memory=450_000),
-    known={
+    best_known={
         "round the ring": Figures(
             n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=6, memory=400_000, idle=0.6
         )
@@ -202,10 +202,10 @@ ZERO_2 = Puzzle(
         "= 0.9 m + the mean gradient, and each holds w0 to w3, less 0.1 m."
     ),
     tasks=workers(N),
-    given=_layers,
+    inputs=_layers,
     wanted=_layers_updated,
     target=Figures(n_bytes=3 * _ALL_LAYERS // 2, memory=400_000),
-    known={
+    best_known={
         "nothing kept twice": Figures(
             n_bytes=3 * _ALL_LAYERS // 2, n_in_a_row=8, memory=316_800, idle=1 / 3
         )
@@ -241,10 +241,10 @@ ZERO_3 = Puzzle(
         "from w."
     ),
     tasks=workers(N),
-    given=_sharded,
+    inputs=_sharded,
     wanted=_sharded_updated,
     target=Figures(n_bytes=9 * _ALL_LAYERS // 4, memory=320_000),
-    known={
+    best_known={
         "fetched twice": Figures(
             n_bytes=9 * _ALL_LAYERS // 4, n_in_a_row=24, memory=236_800, idle=7 / 11
         )

@@ -80,10 +80,10 @@ GPIPE = Puzzle(
     name="GPipe",
     goal=_PIPELINE.format(n="four"),
     tasks=workers(N),
-    given=_stages,
+    inputs=_stages,
     wanted=partial(_stage_gradients, _N_GPIPE),
     target=Figures(n_bytes=2 * _N_GPIPE * LAYER, idle=0.45),
-    known={
+    best_known={
         "GPipe": Figures(
             n_bytes=2 * _N_GPIPE * LAYER, n_in_a_row=12, memory=12 * LAYER, idle=3 / 7
         )
@@ -98,10 +98,10 @@ ONE_F_ONE_B = Puzzle(
     + " As soon as it can, a worker does one backward for each forward, so that it "
     "need not keep the inputs and outputs of all micro-batches.",
     tasks=workers(N),
-    given=_stages,
+    inputs=_stages,
     wanted=partial(_stage_gradients, _N_1F1B),
     target=Figures(n_bytes=2 * _N_1F1B * LAYER, memory=14 * LAYER, idle=0.3),
-    known={
+    best_known={
         "1F1B": Figures(
             n_bytes=2 * _N_1F1B * LAYER, n_in_a_row=19, memory=13 * LAYER, idle=3 / 11
         )
@@ -142,10 +142,10 @@ TENSOR_PARALLEL = Puzzle(
         "'g2' of its own quarters."
     ),
     tasks=workers(N),
-    given=_slices,
+    inputs=_slices,
     wanted=_sliced_result,
     target=Figures(n_bytes=6 * LAYER, n_in_a_row=8, memory=12 * LAYER, idle=0.6),
-    known={
+    best_known={
         "doubling": Figures(
             n_bytes=4 * LAYER, n_in_a_row=4, memory=11 * LAYER, idle=0.4
         ),
@@ -187,10 +187,10 @@ COMBINED = Puzzle(
         "send."
     ),
     tasks=workers(2 * _N_STAGES),
-    given=_replicas,
+    inputs=_replicas,
     wanted=_replicas_updated,
     target=Figures(n_bytes=LAYER * 3 // 2, memory=200_000, idle=0.3),
-    known={
+    best_known={
         "two ahead": Figures(
             n_bytes=LAYER * 7 // 5, n_in_a_row=6, memory=156_000, idle=7 / 27
         ),

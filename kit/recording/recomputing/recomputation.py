@@ -110,7 +110,7 @@ class Recomputation:
         pushed: with backup workers, of each step who had pushed a gradient.
         threads: of BLAS, as in the training; 0 for those that are set.
         step: how many steps are done.
-        told: called with worker, step and loss of each share that counts.
+        on_loss: called with worker, step and loss of each share that counts.
     """
 
     job: Job
@@ -119,7 +119,7 @@ class Recomputation:
     orders: Orders
     pushed: Mapping[int, Pushed]
     threads: int = 0
-    told: Callable[[int, int, float], None] = lambda worker, step, loss: None
+    on_loss: Callable[[int, int, float], None] = lambda worker, step, loss: None
     step: int = 0
 
     def __enter__(self) -> Recomputation:
@@ -246,7 +246,7 @@ class Recomputation:
             if member in self.job.workers and phase == playing.part.commit:
                 number, _, loss = values
                 if number is not None:  # else it came too late to count
-                    self.told(member, number, loss)
+                    self.on_loss(member, number, loss)
 
     def _meet(self) -> list[list[Array]]:
         """Carry out an exchange; returns what each worker sent in each stage."""

@@ -270,4 +270,4 @@ def _refusal(
 
 
 def _made_at(node: Node) -> str:
-    return f" ({node.place})" if node.place else ""
+    return f" ({node.source_line})" if node.source_line else ""

@@ -464,7 +464,8 @@ def of_node(exc: Exception, node: Node | None, device: str, task: Task) -> KitEr
     where = f"on {device or task}"
     name = node.name if node else None
     what = f"op {node.name!r} ({node.type}) {where}" if node else f"a transfer {where}"
-    line = f"\nThe op was made at {node.place}." if node and node.place else ""
+    made_at = node.source_line if node else ""
+    line = f"\nThe op was made at {made_at}." if made_at else ""
     if isinstance(exc, KitError):
         if exc.task is not None:  # it says where it happened already
             exc.node = exc.node or name

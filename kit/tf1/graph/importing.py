@@ -102,7 +102,7 @@ def add_nodes(
             graph.take_name(node.name)
             op.control_inputs = [graph.op(item) for item in node.control]
             op.colocation = node.colocation
-            op.container, op.place = node.container, node.place
+            op.container, op.source_line = node.container, node.source_line
             op.guards = tuple((tensor(edge), wanted) for edge, wanted in node.guards)
     if unused := mapped.keys() - used:
         names = ", ".join(sorted(f"{name}:{index}" for name, index in unused))

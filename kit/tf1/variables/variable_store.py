@@ -82,7 +82,7 @@ class VariableStore:
             raise ValueError(
                 f"Variable {name} already exists, disallowed. Did you mean to set "
                 f"reuse=True or reuse=tf.AUTO_REUSE in VarScope? It was made at "
-                f"{variable.op.place}."
+                f"{variable.op.source_line}."
             )
         check_same(variable, name, TensorShape(shape), wanted)
         return variable

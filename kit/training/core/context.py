@@ -67,8 +67,10 @@ class MemberContext:
         self.schedule = self.job.schedule_of(synchronous=True)
         is_worker, every = self.me in self.job.workers, self.job.settings.digest_every
         device = self.job.device if is_worker else CPU
-        self.workplace = place = load(WORKPLACES[device])(self)
-        self.digests = Digests(place, self.me, is_worker=is_worker, every=every)
+        self.workplace = load(WORKPLACES[device])(self)
+        self.digests = Digests(
+            self.workplace, self.me, is_worker=is_worker, every=every
+        )
         self.own_part = OwnPart(self.meter, self.endpoint.clock)
         self.crash = points.Crash.parse(self.job.crash)
 

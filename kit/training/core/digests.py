@@ -46,10 +46,10 @@ class Digests:
     """One member's side: it computes, and keeps what is not reported yet."""
 
     def __init__(
-        self, place: Workplace, me: int, *, is_worker: bool, every: int
+        self, workplace: Workplace, me: int, *, is_worker: bool, every: int
     ) -> None:
         """Begin without an epoch; a digest is due after `every` steps, with 0 never."""
-        self._place, self._me, self._is_worker = place, me, is_worker
+        self._workplace, self._me, self._is_worker = workplace, me, is_worker
         self._every, self._epoch = every, 0
         self._shares: dict[int, tuple[Range, ...]] = {}
         self._untold: deque[DigestReport] = deque()
@@ -82,7 +82,7 @@ class Digests:
                 writer,
                 saved[writer]
                 if writer in saved
-                else digest(self._place.held.raw(now, part) for part in ranges),
+                else digest(self._workplace.held.raw(now, part) for part in ranges),
             )
             for writer, ranges in self._shares.items()
         )

@@ -136,13 +136,13 @@ class EpochRunner:
         self._context.step = step
         if self._plan is None:
             return
-        context, place = self._context, self._context.workplace
+        context, workplace = self._context, self._context.workplace
         if self._part is None:
             about = context, self.events, self._plan, self._worker, self._coordinator
-            self._part = part_of(PartRole(*about, beside=place.may_overlap))
-        with place.at_work(context):
+            self._part = part_of(PartRole(*about, beside=workplace.may_overlap))
+        with workplace.at_work(context):
             self._part.run(step)
-        if not place.stays_bound:
+        if not workplace.stays_bound:
             self._end_part()
 
     def close(self) -> None:

@@ -264,7 +264,7 @@ class Decisions:
         """Ask for the end of the training."""
         return replace(self, is_stopped=True)
 
-    def place(self, **changes: Any) -> Decisions:
+    def spread(self, **changes: Any) -> Decisions:
         """Ask to spread the members of an elastic training otherwise."""
         return replace(self, placing=self.placing.changed(**changes))
 
@@ -477,7 +477,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "resume": Command({}, Decisions.resume),
     "stop": Command({}, Decisions.stop),
     "save": Command({"ticket": text(100)}),
-    "place": Command(_PLACE, Decisions.place),
+    "place": Command(_PLACE, Decisions.spread),
     "leave": Command({"task": text(1000)}, Decisions.leave),
     "look": Command({}),
 }

@@ -106,7 +106,7 @@ class LocalSteps(OwnGradient):
             total += n_of_all
         self._offer(step, self._n * examples / total)
         self._keep(step)
-        return loss / examples, (means.found(), examples)
+        return loss / examples, (means.result(), examples)
 
     def take_mean(self, n: int) -> None:
         """See `OwnGradient`: the sum of these workers is in NEXT."""

@@ -118,10 +118,10 @@ def _apply(
 
 
 def update_whole(
-    rule: Rule, xp: ModuleType, old: Any, slots: Sequence[Any], given: Any, rate: Any
+    rule: Rule, xp: ModuleType, old: Any, slots: Sequence[Any], pieces: Any, rate: Any
 ) -> tuple[Any, list[Any]]:
     """Return the variable's next value and the slots'."""
-    (gradient,) = given
+    (gradient,) = pieces
     if gradient.shape != old.shape:
         raise ValueError(
             f"the gradient has the shape {list(gradient.shape)}, the variable "
@@ -136,10 +136,10 @@ def update_whole(
 
 
 def update_rows(
-    rule: Rule, xp: ModuleType, old: Any, slots: Sequence[Any], given: Any, rate: Any
+    rule: Rule, xp: ModuleType, old: Any, slots: Sequence[Any], pieces: Any, rate: Any
 ) -> tuple[Any, list[Any]]:
     """Do the rows that have a gradient; all rows if the rule moves all."""
-    values, indices = given
+    values, indices = pieces
     check_indices(xp, indices, old.shape[0])
     rows, sums = sum_by_index(xp, values, indices)
     if rule.moves_all:

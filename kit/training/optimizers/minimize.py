@@ -95,8 +95,8 @@ class Minimizer:
                 ]
                 updates += self._move_powers(graph, updates)
                 if global_step is None:
-                    return together(graph, updates, scope)
-                done = together(graph, updates, "update")
+                    return joined(graph, updates, scope)
+                done = joined(graph, updates, "update")
                 with graph.control_dependencies([done]):
                     return state.assign_add(global_step.ref, 1, name=scope).op
 
@@ -183,7 +183,7 @@ def applicable(pairs: Iterable[Pair]) -> list[Pair]:
     return pairs_left
 
 
-def together(graph: Graph, ops: Sequence[Op], name: str) -> Op:
+def joined(graph: Graph, ops: Sequence[Op], name: str) -> Op:
     """Return an op that is done when all `ops` are; one message from each device."""
     places: dict[str, list[Op]] = {}
     for op in ops:

@@ -86,7 +86,7 @@ class Accumulation:
                 continue  # it is where the sum is to be
             for bucket in list(waiting):
                 add(bucket) if is_last else self._add(bucket)
-        self.measures = means.found()
+        self.measures = means.result()
         return loss
 
     def _add(self, bucket: int) -> None:
@@ -110,13 +110,13 @@ class Means:
             self._sums[name] = self._sums.get(name, 0.0) + value * examples
             self._examples[name] = self._examples.get(name, 0) + examples
 
-    def found(self) -> dict[bytes, float]:
+    def result(self) -> dict[bytes, float]:
         """Return the means.
 
         >>> means = Means()
         >>> means.add({b"accuracy": 1.0}, 1)
         >>> means.add({b"accuracy": 0.5}, 3)
-        >>> means.found()
+        >>> means.result()
         {b'accuracy': 0.625}
         """
         return {

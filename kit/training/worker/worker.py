@@ -352,16 +352,16 @@ class TrainingWorker:
         state: dict[str, Any],
         own_part: OwnPart | None = None,
         compression: Mapping[str, Any] = MappingProxyType({}),
-        place: Workplace | None = None,
+        workplace: Workplace | None = None,
     ) -> None:
         """Open the data; raises what the source refuses.
 
         `state` is what the step function has kept so far, `own_part` times the steps,
-        and `compression` is what the compressor has kept. `place` is where steps
+        and `compression` is what the compressor has kept. `workplace` is where steps
         compute, if not in `memory` as it is.
         """
         self._own_part, self.compressor = own_part, work.compressor
-        self._place = place
+        self._workplace = workplace
         n, batch = len(job.workers), job.batch
         self.rank = rank = job.workers.index(me)
         self.source = source = make_source(work.data, batch, job.seed, rank, n)
@@ -376,8 +376,8 @@ class TrainingWorker:
             is_cut = len(job.layout.buckets) > 1
             in_parts = job.synchronous and job.own_work.hands_over and is_cut
             step = step.for_worker(task, rank, job.seed, in_parts=in_parts)
-        if place is not None:
-            step = place.step_of(step)
+        if workplace is not None:
+            step = workplace.step_of(step)
         if RNG in requested(step):
             check_seed(job.seed)
 
@@ -445,8 +445,8 @@ class TrainingWorker:
             batch = tuple(
                 part.copy() if isinstance(part, np.ndarray) else part for part in batch
             )
-        if self._place is not None:
-            batch = self._place.take_in(batch)
+        if self._workplace is not None:
+            batch = self._workplace.take_in(batch)
         if timed is not None:
             timed.load(begin)
         return batch, examples, self._total(number)

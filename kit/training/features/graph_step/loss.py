@@ -187,7 +187,7 @@ def _pruned(
 
 def _refusal(node: Node) -> str:
     what = f"the loss needs op {node.name!r} ({node.type}"
-    what += f", made at {node.place})" if node.place else ")"
+    what += f", made at {node.source_line})" if node.source_line else ")"
     match node.type:
         case "Placeholder":
             return f"{what}, and the data have nothing for it; add it to the dict."

@@ -287,8 +287,8 @@ class CompiledStep:
                 yield name, values[edge]
         return values[self._loss]
 
-    def _begin(self, given: tuple[int, int] | None) -> None:
-        number, piece = (self._n_calls, 0) if given is None else given
+    def _begin(self, numbered: tuple[int, int] | None) -> None:
+        number, piece = (self._n_calls, 0) if numbered is None else numbered
         self._n_calls = number + 1
         state = self._runtime.begin_session(_session_of(self._runtime))
         for node in self._random:

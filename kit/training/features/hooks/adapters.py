@@ -128,17 +128,17 @@ class HookList:
         return self.name_of(tensor.op.inputs[0])  # a variable is read by such an op
 
 
-def hooks_of(given: Iterable[Any], step: Any) -> HookList:
+def hooks_of(items: Iterable[Any], step: Any) -> HookList:
     """Return what `hooks=` of `kit.train` means; `step` is what is trained.
 
     Raises `InvalidArgumentError` for anything that is not a hook, `UnimplementedError`
     for a hook that means nothing in a training.
     """
-    if not isinstance(given, Iterable):
+    if not isinstance(items, Iterable):
         raise InvalidArgumentError(
-            f"hooks is {given!r}; give a list, also for a single hook: hooks=[...]."
+            f"hooks is {items!r}; give a list, also for a single hook: hooks=[...]."
         )
-    hooks = tuple(given)
+    hooks = tuple(items)
     for hook in hooks:
         if isinstance(hook, type):
             raise InvalidArgumentError(
