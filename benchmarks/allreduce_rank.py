@@ -207,9 +207,11 @@ def main() -> None:
 
     def listen(credentials: dict[str, str], **form: Any) -> str:
         from benchmarks.allreduce_links import Door
+        from benchmarks.group_member import GroupDoor
 
         nonlocal door
-        door = Door(rank, credentials, **form)
+        kind: Any = GroupDoor if system.startswith("group ") else Door
+        door = kind(rank, credentials, **form)
         return str(door.address)
 
     plain: dict[str, Callable[[int, int, int], System]]
@@ -222,6 +224,10 @@ def main() -> None:
             from benchmarks.allreduce_links import Flow
 
             return Flow(rank, n_ranks, n_bytes, door)
+        if system.startswith("group "):
+            from benchmarks.group_member import OfGroup
+
+            return OfGroup(n_ranks, n_bytes, door)
         return Ours(system, rank, n_ranks, n_bytes, door)
 
     first = Rank(make)

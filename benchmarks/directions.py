@@ -1,11 +1,12 @@
 """What threads for each direction of a link take off the one that computes.
 
-    python -m benchmarks.directions [--quick] [--json FILE]
+    python -m benchmarks.directions [--groups] [--quick] [--json FILE]
 
 A ring over TCP and over AES-GCM, on the loopback interface: in one thread a task, and
 with a thread for each direction of each link. The busiest thread of a task, by its
 processor time, is the least that an exchange takes where each thread has a core; how
-long exchanges take shows that only on a machine with three cores for each task.
+long exchanges take shows that only on a machine with three cores for each task. With
+--groups they are calls of a group (`kit.group`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Turn(NamedTuple):
     all_us: float  # of all threads of a rank, the mean over the ranks
 
 
-def compare(n: int, sizes: list[int], rounds: int) -> dict[str, list[Turn]]:
+def compare(
+    n: int, sizes: list[int], rounds: int, what: str = "ring"
+) -> dict[str, list[Turn]]:
     """Return the rounds of each system, by its name and size."""
     result: dict[str, list[Turn]] = {}
     values = [float(rank + 1) for rank in range(n)]
@@ -39,7 +42,7 @@ def compare(n: int, sizes: list[int], rounds: int) -> dict[str, list[Turn]]:
         groups: dict[tuple[str, bool], RankGroup] = {}
         for over in _OVER:
             for pumps in (False, True):
-                system = f"ring {over}"
+                system = f"{what} {over}"
                 group = stack.enter_context(
                     rank_group(system, "benchmarks.allreduce_rank", n, system)
                 )
@@ -73,17 +76,19 @@ def _turn(group: RankGroup, n: int, repeats: int) -> Turn:
         for then, now in zip(before, after, strict=True)
     ]
     whole = sum(map(sum, spent)) / n
-    return Turn(median(durations("ring", n, times)), max(map(max, spent)), whole)
+    return Turn(median(durations(group.name, n, times)), max(map(max, spent)), whole)
 
 
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--members", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--groups", action="store_true")
     options = parser.parse_args()
+    what = "group" if options.groups else "ring"
     sizes = _QUICK_SIZES if options.quick else _SIZES
     rounds = options.rounds or (3 if options.quick else 15)
-    figures = {n: compare(n, sizes, rounds) for n in options.members}
+    figures = {n: compare(n, sizes, rounds, what) for n in options.members}
     rows = []
     for n, turns in figures.items():
         for over in _OVER:

@@ -177,6 +177,7 @@ class GroupLinks:
             checksum=members.settings.checksum,
             native=members.settings.native,
             hosts=members.hosts,
+            most_bytes=0,
             stack=self._stack,
         )
         linked.endpoint.stamp.epoch = self.number + 1
@@ -294,9 +295,12 @@ class GroupLinks:
     def _bind(self, key: str, recipe: Recipe, lent: Lent | None) -> Bound:
         if recipe.size > self._capacity:
             self._grow(recipe.size)
-        self._require(set(partners_of(recipe.plan)))
         linked = self._linked
         assert linked is not None
+        if linked.joining.suit(recipe.size):  # what was bound has other ports
+            self._bound.clear()
+            self._comparing = _Comparing(linked, self._capacity, self._uncounted)
+        self._require(set(partners_of(recipe.plan)))
         stamp = linked.endpoint.stamp
         stamp.overwrites = recipe.plan.overwrites
 

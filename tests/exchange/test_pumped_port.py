@@ -154,6 +154,50 @@ def test_its_frames_are_those_of_a_port_without_threads(
             assert received(taker, DUE) == numbers(sender, DUE)
 
 
+@has_loop
+@for_each("to", [0, 1])
+def test_an_end_gets_threads_between_two_calls_and_the_other_end_never(to: int) -> None:
+    layout, line = (
+        lay_out([Spec("x", (25,), "float32")], 2),
+        LineOut(FAST, random.random),
+    )
+    with ExitStack() as stack:
+        ends = [joined(stack, layout, n, s) for n, s in enumerate(sealed_pair())]
+        members = [member for member, _ in ends]
+
+        def meet() -> None:
+            for sender, taker in (members, members[::-1]):
+                post(sender, DUE)
+                assert received(taker, DUE) == numbers(sender, DUE)
+
+        meet()
+        window = port(members[to]).window(*DUE[:2], separate=True)
+        port(members[to]).line_out = line
+        assert not ends[to][1].suit((1 << 20) - 1)
+        assert ends[to][1].suit(1 << 20)
+        assert not ends[to][1].suit(1 << 20)
+        assert isinstance(port(members[to]), PumpedPort)
+        assert port(members[to]).line_out is line
+        meet()
+        assert window.tolist() == numbers(members[1 - to], DUE)
+
+
+FAST = LinkSettings.parse("10gbit")
+
+
+def joined(
+    stack: ExitStack, layout: Layout, number: int, stream: Stream
+) -> tuple[LocalMember, Joining]:
+    """Return one of two members, which does not know yet how much it will exchange."""
+    own = OwnArena(f"member-{number}", layout, 2)
+    stack.callback(own.arena.close)
+    ends = Endpoint(["task:0", "task:1"], number, Stamp(), deadline_s=10.0)
+    stack.callback(ends.close)
+    joining = Joining(ends, own, 7, pumps=True, most_bytes=0)
+    joining.join({1 - number: stream}, 0.0)
+    return LocalMember(number, own.memory, ends, Meter(number)), joining
+
+
 @contextmanager
 def two(
     layout: Any,
@@ -424,6 +468,14 @@ def test_a_process_that_is_killed_while_both_directions_move_is_lost(
             member.endpoint.flush()
 
 
+def test_a_link_that_is_let_go_of_in_one_of_its_threads_is_closed() -> None:
+    near, far = clear_pair()
+    with pumped_member(LARGE, 0, 2, {1: near}) as member:
+        member.endpoint.wake = port(member).close  # type: ignore[method-assign]
+        far.close()
+        until(lambda: near.fileno() < 0)
+
+
 def test_a_forked_child_leaves_the_link_to_its_parent() -> None:
     with two(SMALL, clear_pair()) as (near, far):
         child = os.fork()
@@ -518,7 +570,6 @@ def linked(
             cluster=7,
             deadline_s=1.0,
             hosts=hosts,
-            pumps=True,
             stack=stack,
         )
         yield member

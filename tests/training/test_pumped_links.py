@@ -48,11 +48,12 @@ def trained(
     n_ps: int = 0,
     n_workers: int = 3,
     switches: bool = False,
+    sealed: bool = False,
     **how: Any,
 ) -> tuple[kit.Run, set[str]]:
     step = Step()
     with quick_cluster(
-        n_ps, n_workers, transport=transport, insecure=transport == "tcp"
+        n_ps, n_workers, transport=transport, insecure=transport == "tcp" and not sealed
     ) as cluster:
         options: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "seed": 3} | how
         params = {"w": np.zeros(N_ITEMS, np.float32)}
@@ -70,6 +71,7 @@ def trained(
         {"topology": "mesh"},
         {"topology": "ps", "n_ps": 1},
         {"topology": "ring", "optimizer": kit.Adam()},
+        {"topology": "ring", "sealed": True},  # by AES-GCM
     ],
     ids=str,
 )

@@ -47,15 +47,15 @@ class LinkedMember:
         checksum: bool = True,
         native: bool = True,
         hosts: Sequence[object] = (),
-        pumps: bool = False,
+        most_bytes: int | None = None,
         on_loss: Callable[[], None] = lambda: None,
         stack: ExitStack,
     ) -> None:
         """Make it, with no links yet; `stack` closes them and the endpoint.
 
         The arenas stay until `release`: what was exchanged may still be read. `hosts`
-        has the host of each member, or is empty if there is only one. If it `pumps`,
-        links to other hosts may have threads, where each task has two cores.
+        has the host of each member, or is empty if there is only one. What is exchanged
+        has `most_bytes`, by default those of the layout; see `Joining.suit`.
         """
         n_here = hosts.count(hosts[me]) if hosts else len(names)
         n_cores = machine.cores() / n_here
@@ -77,7 +77,8 @@ class LinkedMember:
         stack.callback(self.endpoint.close)
         self.joining = Joining(
             *(self.endpoint, own, cluster, checksum),
-            pumps=pumps and native and n_cores >= 2,
+            pumps=native and n_cores >= 2,
+            most_bytes=most_bytes,
         )
         self.links = Links(me, self.joining, streams, self.arenas, stack)
 

@@ -61,7 +61,8 @@ class OwnArena:
 class Joining:
     """Makes ports of streams, given our endpoint and arena and the form of frames.
 
-    `pumps`: there are cores for threads that carry what does not lie in shared memory.
+    `pumps`: there are cores for threads that carry what does not lie in shared memory,
+    which pays if it has enough bytes: `most_bytes`.
     """
 
     endpoint: Endpoint
@@ -69,6 +70,7 @@ class Joining:
     cluster: int
     checksum: bool = True
     pumps: bool = False
+    most_bytes: int | None = None  # as the layout has
 
     def join(self, streams: Mapping[int, Stream], deadline: float) -> dict[int, Arena]:
         """Make a port of each stream; returns the neighbours' arenas.
@@ -101,6 +103,20 @@ class Joining:
         for port in ports:
             self.endpoint.add(port)
         return arenas
+
+    def suit(self, n_bytes: int) -> bool:
+        """Let threads carry links from now on, if for so many bytes they pay.
+
+        Only between two calls, with nothing under way. On the wire nothing changes, so
+        the other end may do so or not. Returns whether there are other ports now.
+        """
+        self.most_bytes = max(self.most_bytes or 0, n_bytes)
+        ports = list(self.endpoint.ports.values())
+        slow = [port for port in ports if isinstance(port, StreamPort)]
+        changed = [port for port in slow if self._may_pump(port.stream)]
+        for port in changed:
+            self.endpoint.add(self._pumped(port.peer, port.stream, port))
+        return bool(changed)
 
     @contextmanager
     def _blaming(self, peer: int) -> Iterator[None]:
@@ -136,32 +152,48 @@ class Joining:
         return port, arena
 
     def _carry(self, peer: int, stream: Stream) -> Port:
-        bounds = Bounds(
-            cluster=self.cluster,
-            max_length=max(1, self.own.layout.total_bytes),
-            max_sender=self.own.n_members,
-            max_hold_us=_MAX_HOLD_US,
-        )
-        checksum = self.checksum and stream.kind not in ENCRYPTED  # checks better
-        if self.pumps and can_pump(stream, self.own.layout.total_bytes):
-            return PumpedPort(
-                peer=peer,
-                memory=self.own.memory,
-                stream=stream,
-                endpoint=self.endpoint,
-                bounds=bounds,
-                depth=self.own.depth,
-                checksum=checksum,
-            )
+        if self._may_pump(stream):
+            return self._pumped(peer, stream)
         return StreamPort(
             me=self.endpoint.me,
             peer=peer,
             memory=self.own.memory,
             stream=stream,
             stamp=self.endpoint.stamp,
-            bounds=bounds,
+            bounds=self._bounds,
             clock=self.endpoint.clock,
-            checksum=checksum,
+            checksum=self._is_checked(stream),
+        )
+
+    def _pumped(
+        self, peer: int, stream: Stream, before: StreamPort | None = None
+    ) -> PumpedPort:
+        return PumpedPort(
+            peer=peer,
+            memory=self.own.memory,
+            stream=stream,
+            endpoint=self.endpoint,
+            bounds=self._bounds,
+            depth=self.own.depth,
+            checksum=self._is_checked(stream),
+            before=before,
+        )
+
+    def _may_pump(self, stream: Stream) -> bool:
+        n_bytes, layout = self.most_bytes, self.own.layout
+        most = layout.total_bytes if n_bytes is None else n_bytes
+        return self.pumps and can_pump(stream, most)
+
+    def _is_checked(self, stream: Stream) -> bool:
+        return self.checksum and stream.kind not in ENCRYPTED  # checks better
+
+    @property
+    def _bounds(self) -> Bounds:
+        return Bounds(
+            cluster=self.cluster,
+            max_length=max(1, self.own.layout.total_bytes),
+            max_sender=self.own.n_members,
+            max_hold_us=_MAX_HOLD_US,
         )
 
 

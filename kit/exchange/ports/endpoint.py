@@ -97,7 +97,9 @@ class Endpoint:
         self._watched: list[int] | None = None  # members; some may have ended since
 
     def add(self, port: Port) -> None:
-        """Take a port in."""
+        """Take a port in, also in place of another one to the same member."""
+        if (before := self.ports.get(port.peer)) in self._carriers:
+            self._carriers.remove(before)
         self.ports[port.peer] = port
         self._watched = None
         if not port.shared:

@@ -46,7 +46,7 @@ from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Array, Memory, Mirror, address, region_bytes
 from kit.exchange.ports.port import Expected
 from kit.exchange.ports.shared_port import POSTED, TAKEN, Control, SharedPort
-from kit.exchange.ports.stream_port import check
+from kit.exchange.ports.stream_port import StreamPort, check
 from kit.native import library
 from kit.system import Bell, ring
 from kit.wire import frame
@@ -154,11 +154,12 @@ class PumpedPort(SharedPort):
         bounds: frame.Bounds,
         depth: int,
         checksum: bool = True,
+        before: StreamPort | None = None,
     ) -> None:
         """Own the stream; what comes is written into `memory`, which is our own.
 
         `depth`: a power of 2, more than the messages that the peer sends before the
-        first of them is taken.
+        first of them is taken. It goes on where the port `before` has stopped.
         """
         words = np.zeros(Control.n_words(2, depth), np.uint64).data.cast("B").cast("Q")
         control = Control(words, 2, depth)
@@ -175,7 +176,8 @@ class PumpedPort(SharedPort):
             clock=endpoint.clock,
         )
         self.peer, self._endpoint, self._bounds = peer, endpoint, bounds
-        self._mirror = Mirror(memory.layout)  # for what is kept apart
+        # For what is kept apart.
+        self._mirror = before.mirror if before else Mirror(memory.layout)
         self._region_bytes = region_bytes(memory.layout)
         self._error: ProtocolError | None = None
         self._is_closed = False
@@ -186,6 +188,10 @@ class PumpedPort(SharedPort):
         flags = frame.CHECKSUM if checksum else 0
         self._sends = self._pump(_OUT, self._out, self._notes_out, endpoint.me, flags)
         self._takes = self._pump(_IN, self._in, self._notes_in, peer)
+        if before is not None:
+            self.line_out = before.line_out
+            self._out[0] = self._own[POSTED] = self._sends.done = before.sent
+            self._in[0] = self._own[TAKEN] = self._takes.done = before.received
         # Readable once the link has ended, and never writable.
         self._end, self._until_end = os.pipe()
         self._threads = [
@@ -301,7 +307,8 @@ class PumpedPort(SharedPort):
                 ring(bell.handle)
             self._stream.shutdown()
             for thread in self._threads:
-                if thread.is_alive():
+                # A group may be let go of by a garbage collection in any thread.
+                if thread.is_alive() and thread is not threading.current_thread():
                     thread.join(_END_S)
         self._stream.close()
         for bell in self._bells:

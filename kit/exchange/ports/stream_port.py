@@ -51,13 +51,14 @@ class StreamPort:
         """`memory` is our own; what comes from the peer is written into it."""
         self.peer, self.lost, self.silent = peer, False, stream.kind == MPI
         self.line_out: LineOut | None = None
-        self._me, self._memory, self._stream, self._stamp = me, memory, stream, stamp
-        self._mirror = Mirror(memory.layout)  # for what is kept apart
+        self._me, self._memory, self._stamp = me, memory, stamp
+        self.stream = stream
+        self.mirror = Mirror(memory.layout)  # for what is kept apart
         self._bounds, self._clock = bounds, clock
         self._flags = frame.CHECKSUM if checksum else 0
         self._region_bytes = region_bytes(memory.layout)  # the same on both sides
         self._queue: deque[memoryview] = deque()
-        self._sequence = 0
+        self.sent = 0
         self._scripts: Sequence[Sequence[Expected]] = ((), ())
         self._place, self._step_parity = 0, 0
         self._head = memoryview(bytearray(frame.SIZE))
@@ -66,7 +67,7 @@ class StreamPort:
         self._rest = memoryview(b"")
         self._sum = 0
         self._begun = 0
-        self._received = 0
+        self.received = 0
         self._arrived: deque[Arrival] = deque()
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
@@ -76,7 +77,7 @@ class StreamPort:
 
     def window(self, region: int, part: Range, *, separate: bool) -> Array:
         """Return where the peer's range is kept here."""
-        memory = self._mirror if separate else self._memory
+        memory = self.mirror if separate else self._memory
         return memory.typed(region, part)
 
     def post(self, region: int, part: Range) -> None:
@@ -90,11 +91,11 @@ class StreamPort:
         # duration, not a moment, since the clocks of two hosts differ.
         now = self._clock()
         hold = self.line_out.reaches_at(now, size) - now if self.line_out else 0
-        self._sequence += 1
+        self.sent += 1
         address = region * self._region_bytes + part.lo
         header = (
             *(_DATA, self._flags | halting, self._bounds.cluster, stamp.epoch),
-            *(self._me, stamp.step, ahead << 32 | self._sequence & _U32),
+            *(self._me, stamp.step, ahead << 32 | self.sent & _U32),
             *(address >> 32, address & _U32, size, round(hold / 1000)),
         )
         head = frame.pack_fields(header, (payload,))
@@ -138,19 +139,19 @@ class StreamPort:
 
     def fileno(self) -> int:
         """Return the socket's."""
-        return self._stream.fileno()
+        return self.stream.fileno()
 
     def close(self) -> None:
         """Close the socket."""
         self._queue.clear()
-        self._stream.close()
+        self.stream.close()
 
     def _write(self) -> bool:
         moved = False
         queue = self._queue
         while queue:
             few = [queue[index] for index in range(min(len(queue), _VECTORS))]
-            taken = self._stream.write(few)
+            taken = self.stream.write(few)
             if taken is None:
                 break
             moved = True
@@ -166,7 +167,7 @@ class StreamPort:
         # the next script, of other regions, or to whatever uses the stream after that.
         while self._place < len(self._scripts[self._step_parity]):
             view = self._head[self._n_head :] if self._header is None else self._rest
-            size = self._stream.read_into(view)
+            size = self.stream.read_into(view)
             if size is None:
                 break
             if size == 0:
@@ -188,9 +189,9 @@ class StreamPort:
             return
         self._header = header = frame.unpack(self._head, bounds=self._bounds)
         expected = self._scripts[self._step_parity][self._place]
-        about = self.peer, self._received + 1, self._stamp, self._region_bytes
+        about = self.peer, self.received + 1, self._stamp, self._region_bytes
         check(header, expected, *about)
-        memory = self._mirror if expected.separate else self._memory
+        memory = self.mirror if expected.separate else self._memory
         self._rest = memory.raw(expected.region, expected.range)
         if header.checksum is not None:
             self._sum = frame.checksum(self._head)
@@ -210,7 +211,7 @@ class StreamPort:
         # The bytes are in place by now. A wrong checksum ends the training before
         # anybody has used them: the message has not arrived until the next lines.
         frame.compare(header, self._sum)
-        self._received += 1
+        self.received += 1
         is_halting = header.flags & frame.HALT
         halt = header.step + 1 + (header.sequence >> 32) if is_halting else NO_HALT
         usable = self._clock() + header.hold_us * 1000

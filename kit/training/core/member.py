@@ -234,7 +234,6 @@ class Member:
             checksum=job.settings.checksum,
             native=job.settings.native,
             hosts=job.hosts,
-            pumps=True,
             on_loss=self._stirred.set,
             stack=stack,
         )
