@@ -68,3 +68,10 @@ class Patient:
         if number in self._before:
             until(lambda: is_saved(self._cluster, number), 10)
         return fit(params, batch)
+
+
+def resumed_at(run: kit.Run) -> int:
+    """Return the step of the checkpoint that a training went on from."""
+    assert run.resumed_from is not None
+    assert run.resumed_from.lost_steps == 0
+    return run.resumed_from.step

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
 from kit.testing.cluster import LocalCluster
-from tests.cases import for_each
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -96,24 +94,6 @@ def test_the_best_of_early_stopping_may_be_a_mean(
     assert same_bits(in_order(best), in_order(saved.slots["average"]))
 
 
-@for_each("decay", [1.0, -0.1, "0.9"])
-def test_a_decay_that_cannot_be_is_refused(decay: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="below 1, such as"):
-        kit.hooks.ValidationHook(fit, None, decay=decay)
-
-
-def test_the_mean_goes_on_from_a_checkpoint(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    trained(cluster, tmp_path / "parts", 3)
-    parts = trained(cluster, tmp_path / "parts", 7, topology="ring")
-
-    whole = trained(cluster, tmp_path / "whole", 7)
-
-    means = [in_order(saved.slots["average"]) for saved in (parts, whole)]
-    assert same_bits(*means)
-
-
 def test_parameters_that_stay_are_their_own_mean(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -123,17 +103,3 @@ def test_parameters_that_stay_are_their_own_mean(
 
     assert np.array_equal(saved.slots["average"]["w"], initial()["w"])
     assert not np.array_equal(saved.slots["average"]["b"], saved["b"])
-
-
-@for_each(
-    ("rule", "decay", "said"),
-    [
-        ("adam", 0.9, "rule is 'adam'"),
-        (kit.Adam, 0.9, "give an optimizer such as"),
-        (ADAM, 1.0, "decay is 1.0"),
-        (ADAM, "0.9", "decay is '0.9'"),
-    ],
-)
-def test_what_cannot_be_averaged_is_refused(rule: Any, decay: Any, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
-        kit.Averaged(rule, decay)

@@ -20,7 +20,7 @@ from kit.errors import (
 )
 from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
-from tests.training.saved import MANY, MOMENTUM, names, train
+from tests.training.saved import MANY, MOMENTUM, names, resumed_at, train
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -130,8 +130,7 @@ def test_going_back_gives_up_what_came_after(
     run = train(cluster, tmp_path, 5, restore="step-2")
     run.wait(10)
 
-    assert run.resumed_from is not None
-    assert (run.resumed_from.step, run.resumed_from.lost_steps) == (2, 0)
+    assert resumed_at(run) == 2
     assert names(tmp_path) == ["step-2", "step-5"]
     assert same_bits(run.params, replayed(5, 2, MOMENTUM))
 
@@ -157,37 +156,6 @@ def test_checkpoint_that_is_not_there_is_refused_with_those_that_are(
         train(cluster, tmp_path, 8, restore="step-7")
     with pytest.raises(NotFoundError):
         kit.load_checkpoint(tmp_path / "step-7")
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"checkpoint": 7}, "give the name of a folder"),
-        ({"checkpoint": None, "restore": "step-4"}, "there is no folder"),
-        ({"restore": "newest"}, "such as 'step-400'"),
-    ],
-)
-def test_arguments_that_mean_nothing_are_refused(
-    cluster: LocalCluster, tmp_path: Path, changes: dict[str, Any], expected: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=expected):
-        train(cluster, tmp_path, 1, **changes)
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"every_steps": -1}, "every_steps is -1"),
-        ({"every_steps": 1.5}, "every_steps is 1.5"),
-        ({"every_s": float("nan")}, "every_s is nan"),
-        ({"keep": 1}, "at least 2"),
-    ],
-)
-def test_intervals_that_mean_nothing_are_refused(
-    options: dict[str, Any], expected: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=expected):
-        kit.Checkpoints("folder", **options)
 
 
 def test_folder_of_a_running_training_is_refused_and_named(

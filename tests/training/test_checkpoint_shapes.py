@@ -22,6 +22,7 @@ from kit.exchange.topologies.topology import by_name
 from kit.training.core import snapshot
 from kit.training.core.axes import ranges_of, writers_of
 from kit.training.core.snapshot import empty_pieces, fill, pieces
+from tests.training.saved import resumed_at
 from tests.training.shards import shard_of
 from tests.training.toy import Params, begin, fit, quick_cluster, replayed, same_bits
 
@@ -178,8 +179,7 @@ def test_training_that_was_interrupted_equals_one_that_was_not(
 
         run = train(folder, after, 8, optimizer=rule)
 
-    assert run.resumed_from is not None
-    assert (run.resumed_from.step, run.resumed_from.lost_steps) == (stop, 0)
+    assert resumed_at(run) == stop
     assert same_bits(run.params, replayed(8, workers, rule))
     ((_, measured, formula),) = run.moved_once
     assert measured == formula

@@ -7,7 +7,6 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,42 +164,6 @@ def test_loaded_values_may_begin_another_training(
     run = kit.train(fit, values, DATA, steps=0, batch=BATCH, cluster=cluster).wait(10)
 
     assert same_bits(run.params, dict(values))
-
-
-@pytest.mark.slow
-def test_mini_batches_of_an_iterable_go_on_where_they_stopped(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    def batches() -> Iterator[tuple[Any, ...]]:
-        dice = np.random.default_rng(3)
-        for _ in range(20):
-            rows = dice.integers(0, 60, BATCH)
-            yield DATA[0][rows], DATA[1][rows]
-
-    def begin(steps: int, folder: Path) -> kit.Run:
-        chosen = kit.Checkpoints(str(folder))
-        return kit.train(
-            fit, initial(), batches, steps=steps, cluster=cluster, checkpoint=chosen
-        ).wait(10)
-
-    begin(5, tmp_path / "twice")
-    resumed = begin(11, tmp_path / "twice")
-
-    assert resumed.resumed_from is not None
-    assert same_bits(resumed.params, begin(11, tmp_path / "once").params)
-
-
-@pytest.mark.slow
-def test_one_asynchronous_worker_goes_on_as_if_it_had_never_stopped(
-    tmp_path: Path,
-) -> None:
-    with quick_cluster(2, 1) as cluster:
-        train(cluster, tmp_path / "twice", 4, sync=False).wait(10)
-        resumed = train(cluster, tmp_path / "twice", 9, sync=False).wait(10)
-        whole = train(cluster, tmp_path / "once", 9, sync=False).wait(10)
-
-    assert resumed.resumed_from is not None
-    assert same_bits(resumed.params, whole.params)
 
 
 def count(params: Params, batch: Any) -> Any:

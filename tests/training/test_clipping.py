@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
-from tests.cases import for_each
 from tests.training.toy import BATCH, DATA, begin, fit, initial, quick_cluster
 
 
@@ -45,9 +43,3 @@ def test_the_mean_over_all_workers_is_clipped(
     assert norm > 1 or factor < 1
     for name, wanted in params.items():
         np.testing.assert_allclose(run.params[name], wanted, rtol=2e-6, atol=1e-6)
-
-
-@for_each("norm", [0, -1.0, float("nan"), float("inf"), True, "1"])
-def test_a_length_that_cannot_be_is_refused(norm: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="give a length above 0"):
-        kit.ClipByNorm(norm)

@@ -19,7 +19,7 @@ from kit.testing.cluster import LocalCluster
 from kit.training.features.checkpointing import resume
 from kit.training.features.checkpointing import writer as checkpoint_writer
 from kit.training.features.checkpointing.collected import CollectedFile, SentFile
-from tests.training.saved import MOMENTUM, names, train
+from tests.training.saved import MOMENTUM, names, resumed_at, train
 from tests.training.toy import quick_cluster, replayed, same_bits
 
 
@@ -41,8 +41,7 @@ def test_training_goes_on_from_shards_that_were_sent(
     wanted, result = replayed(5, 2, MOMENTUM), kit.load_checkpoint(tmp_path)
     assert same_bits({name: result[name] for name in wanted}, wanted)
     run = train(cluster, tmp_path, 12, topology="ring").wait(10)
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 5
+    assert resumed_at(run) == 5
     assert same_bits(run.params, replayed(12, 2, MOMENTUM))
 
 

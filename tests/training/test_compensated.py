@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
-from tests.cases import for_each
 from tests.training.toy import (
-    DATA,
     Params,
     X,
     Y,
@@ -63,27 +58,3 @@ def test_synchronous_steps_are_those_of_the_rule() -> None:
     run = trained(1, 2, optimizer=kit.DelayCompensated(rule), steps=6)
 
     assert same_bits(run.params, replayed(6, 2, rule))
-
-
-def test_a_replay_has_the_same_bits(tmp_path: Any) -> None:
-    optimizer = kit.DelayCompensated(kit.Momentum(0.005), STRENGTH)
-    run = trained(
-        1, N, optimizer=optimizer, sync=False, steps=STEPS, record=tmp_path / "record"
-    )
-
-    again = kit.replay(kit.load_run(tmp_path / "record"), step=fit, data=DATA)
-
-    assert same_bits(dict(again.params), dict(run.params))
-
-
-@for_each(
-    ("rule", "strength", "said"),
-    [
-        ("adam", 0.1, "give an optimizer"),
-        (kit.Adam(), -1.0, "at least 0"),
-        (kit.Adam(), "1", "give a number"),
-    ],
-)
-def test_what_cannot_be_is_refused(rule: Any, strength: Any, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
-        kit.DelayCompensated(rule, strength)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,25 +55,6 @@ def test_switches_move_nothing_and_keep_what_was_not_sent_yet(compress: str) -> 
 
     # Every worker has all parameters and all slots.
     assert [measured for _, measured, _ in run.moved_once][1:] == [0] * 5
-
-
-@pytest.mark.slow
-@for_each(("compressor", "oracle"), [*COMPRESSORS.values()][2:])
-def test_a_training_resumes_on_another_topology_with_what_was_not_sent_yet(
-    compressor: Any, oracle: Oracle, three: LocalCluster
-) -> None:
-    optimizer = kit.Momentum(0.02)
-    options: dict[str, Any] = {"compress": compressor, "optimizer": optimizer}
-    with tempfile.TemporaryDirectory() as folder:
-        options["checkpoint"] = kit.Checkpoints(folder)
-        begin(three, topology="mesh", steps=4, **options).wait(20)
-        run = begin(three, topology="ps", steps=9, **options).wait(20)
-        saved = kit.load_checkpoint(folder)
-
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 4
-    assert same_bits(run.params, replayed(9, 3, optimizer, oracle))
-    assert sorted(saved.states) == ["worker:0", "worker:1", "worker:2"]
 
 
 @pytest.mark.slow

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import kit
 from kit.errors import GradientMismatch, InvalidArgumentError, NotFinite, StepFailed
 from kit.exchange import Compressor, Exchanged, Spec
 from kit.exchange.compression.compressor import Exchange
-from kit.exchange.compression.quantization import Int8, compressor_of
 from kit.exchange.compression.stages import checked_specs
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
@@ -25,44 +23,6 @@ def begin(
 ) -> kit.Run:
     options: dict[str, Any] = {"steps": 5, "batch": BATCH, "cluster": cluster} | more
     return kit.train(step, initial(), DATA, compress=compress, **options)
-
-
-@for_each(
-    ("compress", "words"),
-    [
-        ("float-16", "Did you mean 'float16'"),
-        ("zip", r"give 'float16', 'int8', kit\.TopK\(0\.01\), kit\.PowerSGD\(4\), or"),
-        (16, "compress is 16"),
-        (kit.TopK, r"the class TopK; give an object of it, such as TopK\(\.\.\.\)"),
-        ("median", r"such as kit\.Median\(\)"),
-    ],
-)
-def test_what_is_no_compressor_is_refused_with_those_there_are(
-    compress: Any, words: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        compressor_of(compress)
-
-
-@for_each(
-    ("make", "words"),
-    [
-        (lambda: kit.TopK(0), "share is 0; .* more than 0"),
-        (lambda: kit.TopK(1.5), "share is 1.5"),
-        (lambda: kit.TopK(cast(float, "all")), "share is 'all'"),
-        (lambda: kit.TopK(float("nan")), "share is nan"),
-        (lambda: kit.PowerSGD(0), "rank is 0; .* from 1 on"),
-        (lambda: kit.PowerSGD(cast(int, 1.5)), "rank is 1.5"),
-        (lambda: kit.PowerSGD(True), "rank is True"),
-        (lambda: Int8().stages([], 101), "too coarse for 101 .* compress='float16'"),
-    ],
-    ids=range(8),
-)
-def test_a_setting_that_cannot_be_used_is_refused(
-    make: Callable[[], Any], words: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        make()
 
 
 @for_each(

@@ -12,6 +12,7 @@ import kit
 from kit.errors import InvalidArgumentError, NotFinite, StepFailed
 from kit.hooks import NanTensorHook, StopAtStepHook
 from kit.testing.cluster import LocalCluster
+from tests.training.saved import resumed_at
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -204,8 +205,7 @@ def test_evolution_that_goes_on_equals_one_that_never_stopped(
 
     run = begin(cluster, steps=8, checkpoint=tmp_path, topology="ring").wait(30)
 
-    assert run.resumed_from is not None
-    assert (run.resumed_from.step, run.step) == (3, 8)
+    assert (resumed_at(run), run.step) == (3, 8)
     assert same_bits(run.params, begin(cluster, steps=8).wait(30).params)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kit
@@ -16,15 +14,14 @@ from kit.exchange.plan import Group
 from kit.exchange.topologies.topology import by_name, steps_to_all
 from kit.rehearsal.recommend import USUAL
 from kit.testing.cluster import LocalCluster
-from kit.testing.task_process import until
 from kit.training.optimizers.rule import Optimizer
 from tests.cases import for_each
 from tests.training import toy
 from tests.training.alone import Alone, Move, by, descend
 from tests.training.paced import Held, standing
+from tests.training.saved import resumed_at
 from tests.training.toy import (
     DATA,
-    Array,
     Params,
     fit,
     initial,
@@ -170,44 +167,6 @@ def test_a_training_that_pauses_does_as_many_steps_as_it_is_told() -> None:
     assert same_bits(run.params, expected(gossip(run.step), n=7))
 
 
-def test_a_training_that_is_stopped_ends_in_agreement(cluster: LocalCluster) -> None:
-    run = begin(cluster, steps=100_000)
-    until(lambda: run.step > 5)
-    run.stop()
-    run.wait(20)
-
-    assert [row.topology for row in run.trace.epochs][-1] == "ring"
-    assert same_bits(run.params, expected(gossip(run.step)))
-
-
-@pytest.mark.slow
-def test_what_workers_differ_by_shrinks_by_the_eigenvalues(
-    cluster: LocalCluster,
-) -> None:
-    """Without gradients, wave k shrinks to (1 + 2 cos(2 pi k / n)) / 3 in a step."""
-
-    def push(params: Params, batch: Any, rng: np.random.Generator) -> Any:
-        words: Any = rng.bit_generator.state["state"]
-        step, rank = int(words["key"][1]), int(words["counter"][3])
-        seen[step, rank] = params["w"].copy()
-        return 0.0, {"w": rng.normal(size=5) * (step == 0)}
-
-    seen: dict[tuple[int, int], Array] = {}
-    options: dict[str, Any] = {"steps": 6, "batch": 3 * N, "topology": "gossip"}
-    options |= {"optimizer": PLAIN, "local_steps": 1, "cluster": cluster}
-    run = kit.train(push, {"w": np.zeros(5)}, DATA, **options).wait(20)
-
-    waves = [
-        np.fft.fft([seen[step, rank] for rank in range(N)], axis=0)
-        for step in range(1, 6)
-    ]
-    factors = (1 + 2 * np.cos(2 * np.pi * np.arange(N) / N)) / 3
-    assert abs(waves[0]).min() > 0
-    for before, after in pairwise(waves):
-        assert np.allclose(after, before * factors[:, None], rtol=1e-9, atol=1e-15)
-    assert np.allclose(run.params["w"], waves[0][0].real / N)
-
-
 @pytest.mark.slow
 def test_a_checkpoint_in_the_middle_goes_on_as_if_nothing_had_been(
     tmp_path: Path, cluster: LocalCluster
@@ -217,8 +176,7 @@ def test_a_checkpoint_in_the_middle_goes_on_as_if_nothing_had_been(
     begin(cluster, **how).wait(20)
     run = begin(cluster, restore="step-3", **how).wait(20)
 
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 3
+    assert resumed_at(run) == 3
     assert same_bits(run.params, expected(gossip(9), by(ADAM)))
     kept = kit.load_checkpoint(tmp_path / "step-6").states["worker:0"]
     assert {"parameters/w", "optimizer/m/w"} <= {*kept}
@@ -233,8 +191,7 @@ def test_a_checkpoint_of_workers_that_agree_is_for_any_training(
     plain: dict[str, Any] = {"topology": "ring", "local_steps": None, "steps": 4}
     run = begin(cluster, checkpoint=saves, **plain).wait(20)
 
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 3
+    assert resumed_at(run) == 3
     with pytest.raises(InvalidArgumentError, match="parameters of its own where"):
         begin(cluster, checkpoint=saves, restore="step-2", **plain)
 

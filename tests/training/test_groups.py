@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kit
-from kit.errors import InvalidArgumentError
 from kit.testing.cluster import LocalCluster
-from tests.cases import for_each
 from tests.exchange import replay
 from tests.training import toy
-from tests.training.toy import DATA, Array, Params, begin, fit, initial, same_bits
+from tests.training.toy import Array, Params, begin, fit, initial, same_bits
 
 pytestmark = pytest.mark.slow
 DECAYED = kit.AdamW(0.05, weight_decay=0.3)
@@ -23,8 +20,6 @@ PLAIN = kit.AdamW(0.01, weight_decay=0.0)
 GROUPS = kit.Groups(
     DECAYED, {"^b$": {"learning_rate": 0.01, "weight_decay": 0.0}, "scale": PLAIN}
 )
-ANYTHING: Any = 3
-NOTHING = np.zeros(0)
 
 
 def trained(cluster: LocalCluster, optimizer: Any, **options: Any) -> kit.Run:
@@ -102,42 +97,3 @@ def test_the_first_pattern_that_matches_counts() -> None:
     rates = [groups.rule_of(name).learning_rate for name in names]
 
     assert rates == [0.1, 0.2, 1.0]
-
-
-def test_a_recorded_training_with_groups_is_replayed(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    trained(cluster, GROUPS, record=tmp_path / "run")
-
-    assert kit.replay(tmp_path / "run", step=fit, data=DATA).step == 12
-
-
-@for_each(
-    ("make", "said"),
-    [
-        (lambda: kit.Groups(ANYTHING, {}), "rule is 3"),
-        (lambda: kit.Groups(PLAIN, ANYTHING), "give settings by pattern"),
-        (lambda: kit.Groups(PLAIN, {"(": {}}), "is not a regular expression"),
-        (lambda: kit.Groups(PLAIN, {"b": {"rate": 1}}), "those of adamw are learning"),
-        (lambda: kit.Groups(PLAIN, {"b": {"beta1": 2.0}}), "beta1"),
-        (lambda: kit.Groups(PLAIN, {"b": kit.Adam(0.1)}), "all groups keep the same"),
-        (lambda: GROUPS.apply(NOTHING, NOTHING, [], NOTHING, 0), "their names"),
-    ],
-)
-def test_groups_that_cannot_be_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
-        make()
-
-
-@for_each(
-    ("groups", "said"),
-    [
-        (kit.Groups(PLAIN, {"bias": {}}), "no parameter matches 'bias'; .* w, none"),
-        (kit.Groups(PLAIN, {"b": {"learning_rate": -1.0}}), "which climbs"),
-    ],
-)
-def test_a_training_refuses_groups_that_mean_nothing(
-    cluster: LocalCluster, groups: Any, said: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
-        trained(cluster, groups)

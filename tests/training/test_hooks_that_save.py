@@ -14,7 +14,7 @@ from kit.hooks import CheckpointSaverHook, CheckpointSaverListener, StopAtStepHo
 from kit.testing.cluster import LocalCluster
 from kit.training.features.checkpointing import writer
 from tests.training.hook_scene import Event, Listener, begin
-from tests.training.saved import Patient, names
+from tests.training.saved import Patient, names, resumed_at
 from tests.training.toy import replayed, same_bits
 
 
@@ -54,8 +54,7 @@ def test_training_with_a_saver_goes_on_from_what_it_saved(
     begin(cluster, saver(), steps=3).wait(30)
     run = begin(cluster, saver(), StopAtStepHook(num_steps=2), steps=99).wait(30)
 
-    assert run.resumed_from is not None
-    assert (run.resumed_from.step, run.step) == (3, 5)
+    assert (resumed_at(run), run.step) == (3, 5)
     assert same_bits(run.params, replayed(5, 2, kit.GradientDescent()))
 
 

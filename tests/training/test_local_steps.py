@@ -27,7 +27,6 @@ from kit.testing.cluster import LocalCluster, local_cluster
 from kit.training.core.job import Work
 from kit.training.optimizers.rule import Optimizer
 from kit.training.worker.worker import TrainingWorker
-from tests.cases import for_each
 from tests.training import backups, toy
 from tests.training.alone import Alone, Move, descend, roll
 from tests.training.jobs import made
@@ -123,17 +122,6 @@ def test_the_parameters_become_the_mean_of_the_workers_by_default(
     assert all(np.allclose(first.params[k], v, rtol=1e-5) for k, v in mean.items())
 
 
-def test_one_local_step_with_a_mean_is_a_synchronous_step_but_for_rounding(
-    cluster: LocalCluster,
-) -> None:
-    rule = kit.GradientDescent(0.01)
-    local = begin(cluster, optimizer=rule, outer=None, local_steps=1).wait(20)
-    plain = begin(cluster, optimizer=rule, outer=None, local_steps=None).wait(20)
-
-    for name, value in plain.params.items():
-        assert np.allclose(local.params[name], value, rtol=1e-4, atol=1e-6)
-
-
 def test_a_step_costs_the_bytes_of_the_formula_whatever_happens_before_it(
     cluster: LocalCluster,
 ) -> None:
@@ -208,30 +196,6 @@ def test_an_optimizer_of_ones_own_makes_the_local_steps(cluster: LocalCluster) -
     assert same_bits(run.params, expected(move=sign))
 
 
-def carrying(params: Params, batch: Any, state: dict[str, Any]) -> Any:
-    state["n"] = state.get("n", 0) + 1
-    return fit(params, batch)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_holds_the_slots_of_each_worker_and_no_bit_is_lost(
-    tmp_path: Path, cluster: LocalCluster
-) -> None:
-    begin(cluster, carrying, steps=4, checkpoint=tmp_path).wait(20)
-    run = begin(cluster, carrying, topology="ps", checkpoint=tmp_path).wait(20)
-
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 4
-    assert same_bits(run.params, expected())
-    alone = Alone(3, H, roll)
-    replayed(STEPS, 3, NESTEROV, of_workers=alone)
-    for rank, state in enumerate(kit.load_checkpoint(tmp_path).states.values()):
-        assert state["n"] == state["optimizer/updates"] == H * STEPS
-        for name, kept in alone.kept[rank].items():
-            result = state[f"optimizer/momentum/{name}"]
-            assert result.tobytes() == kept["a"].tobytes()
-
-
 @pytest.mark.slow
 def test_a_checkpoint_of_another_optimizer_is_refused(
     tmp_path: Path, cluster: LocalCluster
@@ -290,20 +254,3 @@ def test_a_name_of_a_slot_is_not_free_for_the_state(cluster: LocalCluster) -> No
 
     with pytest.raises(StepFailed, match="does not begin with 'optimizer/'"):
         begin(cluster, step).wait(20)
-
-
-@for_each(
-    ("options", "message"),
-    [
-        ({"local_steps": 0}, "local_steps is 0; give how many"),
-        ({"local_steps": -3}, "local_steps is -3"),
-        ({"local_steps": "4"}, "local_steps is '4'; give a whole number"),
-        ({"local_steps": None}, "outer=.* says what is done with the moves"),
-        ({"outer": 3}, "3 is not an optimizer"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_a_sentence(
-    options: dict[str, Any], message: str, cluster: LocalCluster
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
-        begin(cluster, **options)

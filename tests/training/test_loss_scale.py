@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,27 +124,6 @@ def test_two_bytes_an_element_travel_and_four_that_tell_of_overflows() -> None:
     assert moved == 5 * 2 * (N - 1) * (2 * 5 + 4)
 
 
-def test_the_scale_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
-    folder = tmp_path / "saved"
-    whole = train(steps=20)
-
-    train(steps=9, checkpoint=folder)
-    later = train(steps=20, checkpoint=folder)
-
-    assert (
-        later.frame()["scale"].tolist()[-11:] == whole.frame()["scale"].tolist()[-11:]
-    )
-    assert later.params["w"].tobytes() == whole.params["w"].tobytes()
-
-
-def test_a_replay_has_the_same_bits(tmp_path: Path) -> None:
-    run = train(steps=12, record=tmp_path / "record")
-
-    again = kit.replay(kit.load_run(tmp_path / "record"), step=step, data=(X, Y))
-
-    assert again.params["w"].tobytes() == run.params["w"].tobytes()
-
-
 def test_gradients_that_are_never_finite_end_the_training() -> None:
     def bad(params: Any, batch: Any, scale: float) -> Any:
         return 1.0, {k: np.full_like(v, np.nan) for k, v in params.items()}
@@ -184,19 +162,6 @@ def test_a_step_that_does_not_scale_its_loss_is_refused() -> None:
         pytest.raises(InvalidArgumentError, match="def step"),
     ):
         kit.train(plain, START, (X, Y), compress=kit.LossScale(), cluster=cluster)
-
-
-@for_each(
-    "make",
-    [
-        lambda: kit.LossScale(0.5),
-        lambda: kit.LossScale(8, growth_interval=0),
-        lambda: kit.LossScale(8, dtype="int8"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(make: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="give"):
-        make()
 
 
 def test_a_step_with_a_scale_can_be_checked() -> None:

@@ -27,6 +27,7 @@ from tests.strict_arrays import HANDLES, StrictArray, StrictGpu, strict
 from tests.training import toy
 from tests.training.paced import settled
 from tests.training.pretended_gpus import pretended_gpus
+from tests.training.saved import resumed_at
 from tests.training.toy import (
     BATCH,
     DATA,
@@ -265,8 +266,7 @@ def test_what_was_saved_is_gone_on_from_on_cpus_and_the_other_way(
         begin(cluster, fit, steps=12, device="cpu", **how).wait(20)
         run = begin(cluster, steps=18, **how).wait(20)
 
-    assert run.resumed_from is not None
-    assert run.resumed_from.step == 12
+    assert resumed_at(run) == 12
     assert same_bits(run.params, replayed(18, 2, kit.Momentum(0.01)))
 
 
@@ -461,23 +461,6 @@ def test_without_a_gpu_the_training_ends_before_its_first_step(
 
         assert run.step == 0
         begin(cluster, fit, topology="ring", device="cpu").wait(20)
-
-
-@for_each(
-    ("changes", "words"),
-    [
-        ({"device": "tpu"}, "device is 'tpu'; give one of 'cpu', 'gpu'"),
-        ({"record": "somewhere"}, "record='somewhere' is computed again on CPUs"),
-    ],
-)
-def test_what_computes_on_cpus_only_is_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    with (
-        quick_cluster(1, 2) as cluster,
-        pytest.raises(kit.errors.InvalidArgumentError, match=words),
-    ):
-        begin(cluster, **changes)
 
 
 def test_a_tensor_is_refused_with_the_line_that_places_it() -> None:

@@ -23,7 +23,6 @@ from kit.training.optimizers.rules import (
     Momentum,
     Optimizer,
     RMSProp,
-    by_name,
     from_plain,
     named,
     to_plain,
@@ -255,34 +254,7 @@ def test_adam_rate_of_a_far_step_is_the_learning_rate_at_once(dtype: Any) -> Non
     assert Adam().rate_at(np.dtype(dtype), 10**12) == dtype(0.001)
 
 
-@for_each(
-    ("make", "part"),
-    [
-        (lambda: GradientDescent(float("nan")), "learning_rate is nan"),
-        (lambda: GradientDescent(float("inf")), "learning_rate is inf"),
-        (lambda: GradientDescent("0.1"), "learning_rate is '0.1'"),  # type: ignore[arg-type]  # wrong on purpose
-        (lambda: GradientDescent(True), "learning_rate is True"),
-        (lambda: Momentum(0.1, use_nesterov=1), "use_nesterov is 1"),  # type: ignore[arg-type]  # wrong on purpose
-        (lambda: RMSProp(decay=1.5), "decay is 1.5; give a number at least 0"),
-        (lambda: RMSProp(epsilon=-1e-9), "epsilon is -1e-09"),
-        (lambda: Adam(beta1=1.0), "beta1 is 1.0; give .* below 1"),
-        (lambda: Adam(beta2=-0.1), "beta2 is -0.1"),
-        (lambda: by_name("adagrads"), "did you mean 'adagrad'"),
-        (lambda: by_name("zzz"), "there are gradient_descent, momentum, adagrad"),
-        (lambda: by_name("adam", lr=1.0), "learning_rate, beta1, beta2, epsilon"),
-        (lambda: by_name("momentum"), "settings are learning_rate, momentum"),
-        (lambda: from_plain({"learning_rate": 1.0}), "no optimizer is called ''"),
-        (lambda: from_plain({"name": ["adam"]}), "no optimizer is called"),
-    ],
-)
-def test_bad_setting_is_refused_with_its_value(
-    make: Callable[[], object], part: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=part):
-        make()
-
-
-@pytest.mark.parametrize("value", [0.0, -0.1])
+@for_each("value", [0.0, -0.1])
 def test_adagrad_refuses_a_start_that_is_not_above_zero(value: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Adagrad(0.1, initial_accumulator_value=value)

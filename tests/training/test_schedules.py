@@ -75,31 +75,3 @@ def test_a_function_of_the_users_own_has_a_name_and_no_plain_form() -> None:
     with pytest.raises(InvalidArgumentError, match=r"schedule such as kit\.Cosine"):
         to_plain(optimizer)
     assert from_plain(named(optimizer), optimizer) is optimizer
-
-
-@for_each(
-    ("make", "said"),
-    [
-        (lambda: kit.Cosine(-0.1, 10), "rate is -0.1"),
-        (lambda: kit.Cosine(0.1, 10, warmup=10), "does not end before step 10"),
-        (lambda: kit.OneCycle(0.1, 3), "more than one step"),
-        (lambda: kit.WarmUp(0.1, 0), "steps is 0; give a number of at least 1"),
-    ],
-)
-def test_a_schedule_that_cannot_be_is_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
-        make()
-
-
-@for_each(
-    ("optimizer", "said"),
-    [
-        (kit.Adam(-1), "learning_rate is -1.0, which climbs"),
-        (kit.Momentum(0.1, 9), "momentum is 9.0.*at most 1"),
-    ],
-)
-def test_a_training_refuses_what_minimizes_nothing(optimizer: Any, said: str) -> None:
-    options = step, {"w": np.zeros(1)}, np.zeros((4, 1))
-    refused = pytest.raises(InvalidArgumentError, match=said)
-    with local_cluster(ps=0, worker=1) as cluster, refused:
-        kit.train(*options, optimizer=optimizer, cluster=cluster)

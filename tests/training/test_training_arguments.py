@@ -20,6 +20,10 @@ INTS = {"w": np.zeros(3, np.int64)}
 NAN = {"w": np.array([1.0, np.nan])}
 
 
+def grouped(pattern: str, **settings: Any) -> kit.Groups:
+    return kit.Groups(kit.AdamW(0.01), {pattern: settings})
+
+
 @for_each(
     ("changes", "words"),
     [
@@ -34,6 +38,15 @@ NAN = {"w": np.array([1.0, np.nan])}
         ({"optimizer": "SGD"}, ["'gradient_descent'", "kit.GradientDescent(...)"]),
         ({"optimizer": kit.Adam}, ["is the class Adam", "kit.Adam(0.001)"]),
         ({"local_steps": 2, "outer": kit.Momentum}, ["class Momentum"]),
+        ({"optimizer": kit.Adam(-1)}, ["learning_rate is -1.0, which climbs"]),
+        ({"optimizer": kit.Momentum(0.1, 9)}, ["momentum is 9.0", "at most 1"]),
+        ({"optimizer": grouped("b", learning_rate=-1.0)}, ["which climbs"]),
+        ({"optimizer": grouped("bias")}, ["no parameter matches 'bias'", "w, none"]),
+        ({"device": "tpu"}, ["device is 'tpu'; give one of 'cpu', 'gpu'"]),
+        ({"device": "gpu", "record": "x"}, ["record='x' is computed again on CPUs"]),
+        ({"checkpoint": 7}, ["give the name of a folder"]),
+        ({"restore": "step-4"}, ["there is no folder"]),
+        ({"checkpoint": "folder", "restore": "newest"}, ["such as 'step-400'"]),
         ({"hooks": [kit.hooks.SessionRunHook]}, ["class SessionRunHook"]),
         ({"hooks": kit.hooks.SessionRunHook()}, ["hooks=[...]"]),
         ({"placement": "greedi"}, ["'greedi'", "'greedy'?"]),
@@ -47,6 +60,10 @@ NAN = {"w": np.array([1.0, np.nan])}
         ({"steps": 1e3}, ["steps is 1000.0", "steps=1000."]),
         ({"steps": True}, ["steps is True", "whole number"]),
         ({"local_steps": True}, ["local_steps is True"]),
+        ({"local_steps": 0}, ["local_steps is 0; give how many"]),
+        ({"local_steps": "4"}, ["local_steps is '4'; give a whole number"]),
+        ({"outer": kit.Momentum(0.7)}, ["outer=", "says what is done with the moves"]),
+        ({"local_steps": 2, "outer": 3}, ["3 is not an optimizer"]),
         ({"sync": "no"}, ["sync is 'no'", "sync=False"]),
         ({"sync": None}, ["sync is None", "sync=True"]),
         ({"aggregate": "all"}, ["aggregate is 'all'", "or None"]),

@@ -19,6 +19,7 @@ from tests.training.toy import (
     initial,
     quick_cluster,
     rows,
+    trained,
 )
 
 SIZE = sum(value.nbytes for value in initial().values())
@@ -46,8 +47,7 @@ def test_closed_formulas_of_both_topologies_are_met() -> None:
 
 
 def test_metrics_have_one_record_a_step_with_the_weighted_loss() -> None:
-    with quick_cluster(1, 3) as cluster:
-        run = begin(cluster, steps=1).wait(20)
+    run = trained(1, 3, steps=1)
 
     (record,) = run.metrics
     chosen = rows(0)
@@ -65,8 +65,7 @@ def test_spans_of_a_task_do_not_overlap_and_fill_its_steps(topology: str) -> Non
         np.sort(np.arange(100_000.0)[::-1])  # else the loop's own cost would count
         return fit(params, batch)
 
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, busy, topology=topology).wait(20)
+    run = trained(1, 2, busy, topology=topology)
 
     trace = run.trace
     for worker in run.job.workers:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import kit
 import kit.data
-from kit.errors import InvalidArgumentError
 from kit.testing.cluster import local_cluster
 from tests.cases import for_each
 
@@ -68,20 +66,3 @@ def test_workers_with_other_data_train() -> None:
 
     assert run.loss == 1.0
     assert run.params["w"] == [-2.0]
-
-
-@for_each(
-    ("make", "said"),
-    [
-        (lambda: kit.data.by_label((X, Y[:-1])), "give labels="),
-        (lambda: kit.data.dirichlet((X, Y), 0.0), "above 0"),
-        (lambda: kit.data.by_label((X, Y)).source(60, 0, 0, 2).batch(0), None),
-        (lambda: kit.data.by_label((X, Y)).source(62, 0, 0, 2), "has 30 examples"),
-    ],
-)
-def test_what_cannot_be_split_is_refused(make: Any, said: str | None) -> None:
-    if said is None:
-        make()
-        return
-    with pytest.raises(InvalidArgumentError, match=said):
-        make()
