@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.axe import serious
 from tests.browser.lab import IN_A_BROWSER, page_of, screenshot
-from tests.widgets.conftest import toggled
+from tests.widgets.traces import toggled
 from widgets import Prediction, TrafficBoard
 
 pytestmark = IN_A_BROWSER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.training.paced import LONG_S, begin
 from tests.training.toy import X, quick_cluster, telling
 from tests.training.toy import rows as examples_of
 from tests.widgets.live import lines_at_the_right
+from tests.widgets.traces import toggled
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.run_state import Moment
@@ -26,8 +26,6 @@ from widgets.drawing import curves, svg_charts
 from widgets.drawing.curves import Chart
 from widgets.drawing.live_plots import LossPlot
 from widgets.drawing.theme import DARK, LIGHT
-
-MakeTrace = Callable[..., Trace]
 
 
 def with_values(trace: Trace, values: list[float]) -> Trace:
@@ -39,8 +37,8 @@ def with_values(trace: Trace, values: list[float]) -> Trace:
     return replace(trace, measures=rows(MEASURE, table))
 
 
-def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
-    trace = with_values(make_trace(("ps",), steps=40), (np.arange(40) / 40).tolist())
+def test_the_column_is_the_mean_of_each_stretch() -> None:
+    trace = with_values(toggled(("ps",), steps=40), (np.arange(40) / 40).tolist())
     first, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
     for history in (first, other):
         history.add(trace)
@@ -53,9 +51,9 @@ def test_the_column_is_the_mean_of_each_stretch(make_trace: MakeTrace) -> None:
     assert first.measure("precision") == {"step": [], "value": []}
 
 
-def test_a_value_that_is_no_number_is_left_out(make_trace: MakeTrace) -> None:
-    history = TrainingHistory(make_trace(("ps",), steps=3).tasks)
-    history.add(with_values(make_trace(("ps",), steps=3), [0.5, float("nan"), 0.75]))
+def test_a_value_that_is_no_number_is_left_out() -> None:
+    history = TrainingHistory(toggled(("ps",), steps=3).tasks)
+    history.add(with_values(toggled(("ps",), steps=3), [0.5, float("nan"), 0.75]))
 
     assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
 
@@ -64,8 +62,8 @@ def loss_of(history: TrainingHistory) -> Chart:
     return curves.loss(history.loss(), history.regions(), history.measures())
 
 
-def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> None:
-    trace = with_values(make_trace(("ps",), steps=3), [0.0, 0.5, 1.0])
+def test_the_still_curve_rises_to_the_right_height() -> None:
+    trace = with_values(toggled(("ps",), steps=3), [0.0, 0.5, 1.0])
     history = TrainingHistory(trace.tasks)
     history.add(trace)
 
@@ -78,8 +76,8 @@ def test_the_still_curve_rises_to_the_right_height(make_trace: MakeTrace) -> Non
     assert "accuracy" in picture
 
 
-def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> None:
-    beat = beat_of(make_trace(("ps",), steps=3))
+def test_without_an_accuracy_nothing_of_it_is_drawn() -> None:
+    beat = beat_of(toggled(("ps",), steps=3))
 
     assert "accuracy" not in html(beat)
     assert beat.moment.accuracy is None
@@ -89,8 +87,8 @@ def test_without_an_accuracy_nothing_of_it_is_drawn(make_trace: MakeTrace) -> No
     assert not plot.figure.right[0].visible
 
 
-def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> None:
-    beat = beat_of(with_values(make_trace(("ps",), steps=3), [0.1, 0.2, 0.9]))
+def test_the_live_curve_has_an_axis_once_there_is_one() -> None:
+    beat = beat_of(with_values(toggled(("ps",), steps=3), [0.1, 0.2, 0.9]))
     plot = LossPlot()
     marks = [mark.id for mark in plot.figure.renderers]
 
@@ -106,10 +104,8 @@ def test_the_live_curve_has_an_axis_once_there_is_one(make_trace: MakeTrace) -> 
     assert [mark.id for mark in plot.figure.renderers] == marks
 
 
-def test_what_is_measured_on_held_out_data_is_drawn_with_dots(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps",), steps=40)
+def test_what_is_measured_on_held_out_data_is_drawn_with_dots() -> None:
+    trace = toggled(("ps",), steps=40)
     table = [
         (1, step, name, value, 10, 100 + step)
         for step, loss, right in ((19, 0.75, 0.5), (39, 0.5, 0.625))

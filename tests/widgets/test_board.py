@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import gc
 import threading
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,16 @@ import pytest
 
 import kit
 from kit.testing.task_process import until
-from kit.trace.trace import Trace
 from tests.server.attached import clusters, look
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.insides import beat_of, view_of
 from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree
+from tests.widgets.traces import toggled
 from widgets.board import board as board_file
 from widgets.board.board import TrafficBoard
 from widgets.board.watcher import pulse_of
 from widgets.drawing import front_end
-
-MakeTrace = Callable[..., Trace]
 
 
 class Place:
@@ -275,9 +272,9 @@ def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
-    make_trace: MakeTrace, tmp_path: Path, page: Page
+    tmp_path: Path, page: Page
 ) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+    trace = toggled(("ps", "ring"), steps=20)
     trace.save(tmp_path / "run.json")
 
     first, other = TrafficBoard(trace), TrafficBoard(tmp_path / "run.json")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from bokeh.models.annotations import Legend
 from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.contrast import contrast
+from tests.widgets.traces import toggled
 from widgets.drawing import curves, figure_data
 from widgets.drawing.bokeh_figures import (
     curves_figure,
@@ -20,7 +21,6 @@ from widgets.drawing.bokeh_figures import (
 )
 from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme
 
-MakeTrace = Callable[..., Trace]
 # Any: bokeh's annotations know only the base classes of what a figure holds.
 Figures = Mapping[str, Any]
 FORMULA = {"ps:0": (1_800_000, 1_800_000)}
@@ -44,8 +44,8 @@ def figures(trace: Trace, theme: Theme) -> Figures:
 
 
 @pytest.fixture(scope="module")
-def drawn(make_trace: MakeTrace) -> Figures:
-    return figures(make_trace(("ps", "ring"), steps=20), LIGHT)
+def drawn() -> Figures:
+    return figures(toggled(("ps", "ring"), steps=20), LIGHT)
 
 
 def texts_of(model: Model) -> dict[str, object]:
@@ -55,11 +55,9 @@ def texts_of(model: Model) -> dict[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_all_text_is_large_enough_and_readable(
-    theme: Theme, make_trace: MakeTrace
-) -> None:
+def test_all_text_is_large_enough_and_readable(theme: Theme) -> None:
     n_sizes = n_colours = 0
-    for fig in figures(make_trace(("ps", "ring"), steps=6), theme).values():
+    for fig in figures(toggled(("ps", "ring"), steps=6), theme).values():
         assert fig.background_fill_color == theme.background
         for model in [*fig.axis, *fig.legend, *fig.select({"type": Legend})]:
             for name, value in texts_of(model).items():
@@ -73,9 +71,7 @@ def test_all_text_is_large_enough_and_readable(
 
 
 @pytest.mark.slow
-def test_the_regions_of_topologies_are_shaded_and_named(
-    drawn: Figures,
-) -> None:
+def test_the_regions_of_topologies_are_shaded_and_named(drawn: Figures) -> None:
     boxes = [m for m in drawn["loss"].center if type(m).__name__ == "BoxAnnotation"]
     labels = [m for m in drawn["loss"].center if type(m).__name__ == "Label"]
     lines = [m for m in drawn["loss"].center if type(m).__name__ == "Span"]
@@ -87,9 +83,7 @@ def test_the_regions_of_topologies_are_shaded_and_named(
 
 
 @pytest.mark.slow
-def test_each_link_has_a_strip_a_name_and_a_look_of_its_own(
-    drawn: Figures,
-) -> None:
+def test_each_link_has_a_strip_a_name_and_a_look_of_its_own(drawn: Figures) -> None:
     fig = drawn["links"]
     lines = [r for r in fig.renderers if type(r.glyph).__name__ == "Step"]
 
@@ -105,9 +99,7 @@ def test_each_link_has_a_strip_a_name_and_a_look_of_its_own(
 
 
 @pytest.mark.slow
-def test_the_timeline_tells_phases_apart_without_colour(
-    drawn: Figures,
-) -> None:
+def test_the_timeline_tells_phases_apart_without_colour(drawn: Figures) -> None:
     bars = [r.glyph for r in drawn["timeline"].renderers if isinstance(r.glyph, HBar)]
 
     kinds = len(Phase) + 1
@@ -117,9 +109,7 @@ def test_the_timeline_tells_phases_apart_without_colour(
     assert entries == [*(phase.name.lower() for phase in Phase), "in flight"]
 
 
-def test_the_timeline_names_its_steps_and_its_switch(
-    drawn: Figures,
-) -> None:
+def test_the_timeline_names_its_steps_and_its_switch(drawn: Figures) -> None:
     fig = drawn["timeline"]
 
     names = [name for axis in fig.above for name in overrides(axis).values()]
@@ -132,9 +122,7 @@ def overrides(axis: Model) -> dict[float, str]:
     return dict(getattr(axis, "major_label_overrides", {}))
 
 
-def test_measured_bars_stand_beside_formula_markers(
-    drawn: Figures,
-) -> None:
+def test_measured_bars_stand_beside_formula_markers(drawn: Figures) -> None:
     result = drawn["volume"].renderers
     bars = [r for r in result if isinstance(r.glyph, VBar)]
     points = [r for r in result if isinstance(r.glyph, Scatter)]
@@ -144,8 +132,8 @@ def test_measured_bars_stand_beside_formula_markers(
     assert points[0].data_source.data["formula_sent"][0] == 1.8
 
 
-def test_without_a_formula_there_is_no_marker(make_trace: MakeTrace) -> None:
-    columns = figure_data.volume(make_trace(("ps",), steps=4), {})
+def test_without_a_formula_there_is_no_marker() -> None:
+    columns = figure_data.volume(toggled(("ps",), steps=4), {})
     fig: Any = volume_figure(columns, DARK)
 
     assert [type(r.glyph) for r in fig.renderers] == [VBar, VBar]
@@ -153,8 +141,8 @@ def test_without_a_formula_there_is_no_marker(make_trace: MakeTrace) -> None:
     assert entries == ["sent, measured", "received, measured"]
 
 
-def test_two_figures_can_share_one_source(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ring",), steps=4)
+def test_two_figures_can_share_one_source() -> None:
+    trace = toggled(("ring",), steps=4)
     chart = curves.each_loss(figure_data.loss(trace), figure_data.regions(trace))
     shared = sources_of(chart)
 

@@ -22,23 +22,22 @@ from tornado.websocket import websocket_connect
 
 from kit.errors import InvalidArgumentError
 from kit.markup import Html
-from kit.trace.trace import Trace
 from tests.cases import for_each
 from tests.training.paced import LONG_S
 from tests.widgets import hostile_class
 from tests.widgets.insides import server_of
+from tests.widgets.traces import toggled
 from widgets import Prediction, TrafficBoard
 from widgets.sharing.poll import MOST_ANSWERS, Poll
 from widgets.sharing.room import GUEST, STRANGER, VIEWER, Room, places
 from widgets.sharing.share import Share
 
-MakeTrace = Callable[..., Trace]
 N_GOOD = 30
 
 
 @pytest.fixture
-def share(make_trace: MakeTrace) -> Iterator[Share]:
-    board = TrafficBoard(make_trace(("ps", "ring"), steps=10))
+def share() -> Iterator[Share]:
+    board = TrafficBoard(toggled(("ps", "ring"), steps=10))
     yield board.share()
     board.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -18,13 +17,13 @@ from kit.training.core.job import Job
 from kit.training.core.news import LOGS
 from tests.training.jobs import job
 from tests.widgets.insides import beat_of, bundle_of
+from tests.widgets.traces import toggled
 from widgets.board import snapshot, watcher
 from widgets.board.board import TrafficBoard
 from widgets.board.follower import Beat
 from widgets.board.watcher import RunFollower
 
 SECOND = 1_000_000_000
-MakeTrace = Callable[..., Trace]
 
 
 class Told:
@@ -107,9 +106,9 @@ def test_a_beat_looks_less_far_back_where_there_are_many_rows(
 
 
 def test_the_still_picture_is_drawn_once_for_all_its_forms(
-    make_trace: MakeTrace, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    board, drawn = TrafficBoard(make_trace(("ps",), steps=3)), list[Beat]()
+    board, drawn = TrafficBoard(toggled(("ps",), steps=3)), list[Beat]()
     beat = beat_of(board)
     alone = in_cell(snapshot.html(beat)), snapshot.svg(beat)
     draw = snapshot.pictures

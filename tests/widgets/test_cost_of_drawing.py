@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from operator import is_
 from typing import Any
@@ -17,11 +17,11 @@ from bokeh.models import LinearScale, LogScale
 
 from kit.trace.trace import Trace
 from tests.widgets.live import as_sent, figures, tell, tree
+from tests.widgets.traces import toggled
 from widgets.board.follower import Beat
 from widgets.board.live_view import CURVES_S, TIMELINE_S, LiveView
 from widgets.board.watcher import beat_of
 
-MakeTrace = Callable[..., Trace]
 pytestmark = pytest.mark.slow
 
 
@@ -47,23 +47,21 @@ class Stage:
 
 
 @pytest.fixture
-def stage(make_trace: MakeTrace) -> Iterator[Stage]:
-    result = Stage(make_trace(("ps",), steps=3))
+def stage() -> Iterator[Stage]:
+    result = Stage(toggled(("ps",), steps=3))
     yield result
     result.view.close()
 
 
-def beats(make_trace: MakeTrace) -> tuple[Beat, Beat]:
+def beats() -> tuple[Beat, Beat]:
     """Return a beat, and a later one with more steps."""
-    result = [beat_of(make_trace(("ps",), steps=steps)) for steps in (10, 20)]
+    result = [beat_of(toggled(("ps",), steps=steps)) for steps in (10, 20)]
     first, other = (replace(beat, is_last=False) for beat in result)
     return replace(first, n_rows=100), replace(other, n_rows=200)
 
 
-def test_a_figure_sends_all_that_changed_as_one_patch(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    left, other = beats(make_trace)
+def test_a_figure_sends_all_that_changed_as_one_patch(stage: Stage) -> None:
+    left, other = beats()
     stage.draw(left)
 
     sent = stage.draw(other)
@@ -75,10 +73,8 @@ def test_a_figure_sends_all_that_changed_as_one_patch(
     assert len(patches[0]["events"]) == 2  # the loss, and up to where a region reaches
 
 
-def test_what_the_page_gets_is_what_was_drawn(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    first, other = beats(make_trace)
+def test_what_the_page_gets_is_what_was_drawn(stage: Stage) -> None:
+    first, other = beats()
     stage.draw(first)
 
     sent = stage.draw(other)
@@ -97,10 +93,8 @@ def test_what_the_page_gets_is_what_was_drawn(
     assert all(isinstance(column, np.ndarray) for column in result.values())
 
 
-def test_view_that_appears_late_is_sent_all_that_was_drawn(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+def test_view_that_appears_late_is_sent_all_that_was_drawn(stage: Stage) -> None:
+    beat = beat_of(toggled(("ps", "ring"), steps=10))
     empty = lengths(stage)
     stage.draw(beat)
     stage.sent.clear()
@@ -121,10 +115,8 @@ def lengths(stage: Stage) -> dict[str, int]:
     return {source.id: len(next(iter(source.data.values()), ())) for source in sources}
 
 
-def test_state_that_a_page_asks_for_is_what_is_drawn(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    beat = beat_of(make_trace(("ps", "ring"), steps=10))
+def test_state_that_a_page_asks_for_is_what_is_drawn(stage: Stage) -> None:
+    beat = beat_of(toggled(("ps", "ring"), steps=10))
     stage.draw(beat)
 
     for model, plot in zip(stage.models, stage.plots, strict=True):
@@ -139,9 +131,9 @@ def test_state_that_a_page_asks_for_is_what_is_drawn(
 
 
 def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
-    stage: Stage, make_trace: MakeTrace
+    stage: Stage,
 ) -> None:
-    first, other = beats(make_trace)
+    first, other = beats()
     stage.draw(first)
     before = [model.get_state() and model.written for model in stage.models]
 
@@ -161,11 +153,11 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
 
 
 def test_a_loss_that_has_fallen_far_is_on_a_logarithmic_scale_until_a_reader_wants_none(
-    stage: Stage, make_trace: MakeTrace
+    stage: Stage,
 ) -> None:
     looks = []
     for steps in (20, 600, 601):
-        stage.draw(replace(beat_of(make_trace(("ps",), steps=steps)), n_rows=steps))
+        stage.draw(replace(beat_of(toggled(("ps",), steps=steps)), n_rows=steps))
         looks.append(type(stage.view.loss.figure.y_scale))
         stage.view.log.value = stage.view.log.value and steps < 600
 
@@ -173,10 +165,10 @@ def test_a_loss_that_has_fallen_far_is_on_a_logarithmic_scale_until_a_reader_wan
 
 
 def test_a_page_that_was_building_its_view_gets_the_logarithmic_scale_too(
-    stage: Stage, make_trace: MakeTrace
+    stage: Stage,
 ) -> None:
     page = as_sent(stage.models[0])
-    stage.draw(beat_of(make_trace(("ps",), steps=600)))  # which the page drops
+    stage.draw(beat_of(toggled(("ps",), steps=600)))  # which the page drops
     stage.sent.clear()
 
     tell(stage.models[0], stage.view.loss.figure, "name", "light 0.5")
@@ -185,10 +177,8 @@ def test_a_page_that_was_building_its_view_gets_the_logarithmic_scale_too(
     assert isinstance(page.y_scale, LogScale)
 
 
-def test_links_have_one_scale_until_a_reader_wants_one_for_each(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    stage.draw(beats(make_trace)[0])
+def test_links_have_one_scale_until_a_reader_wants_one_for_each(stage: Stage) -> None:
+    stage.draw(beats()[0])
     axis = stage.view.links.figure.yaxis[0]
     names = [*axis.major_label_overrides.values()]
     said = axis.axis_label
@@ -217,10 +207,8 @@ def words(stage: Stage) -> list[Any]:
     return [getattr(widget, "value", "") for widget in tree(stage.view.root)]
 
 
-def test_nothing_is_sent_when_nothing_is_new(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    item, _ = beats(make_trace)
+def test_nothing_is_sent_when_nothing_is_new(stage: Stage) -> None:
+    item, _ = beats()
     stage.draw(item)
     stage.view.sign.value = ""  # the heartbeat goes on
     before = words(stage)
@@ -230,10 +218,8 @@ def test_nothing_is_sent_when_nothing_is_new(
     assert words(stage) == before
 
 
-def test_a_figure_is_not_drawn_before_it_is_due(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    first, other = beats(make_trace)
+def test_a_figure_is_not_drawn_before_it_is_due(stage: Stage) -> None:
+    first, other = beats()
     stage.draw(first)
 
     stage.sent.clear()
@@ -242,10 +228,8 @@ def test_a_figure_is_not_drawn_before_it_is_due(
     assert stage.sent == []
 
 
-def test_the_table_of_rates_is_filled_when_it_is_opened(
-    stage: Stage, make_trace: MakeTrace
-) -> None:
-    left, other = beats(make_trace)
+def test_the_table_of_rates_is_filled_when_it_is_opened(stage: Stage) -> None:
+    left, other = beats()
     view = stage.view
     stage.draw(left)
     assert view.twin.value == ""

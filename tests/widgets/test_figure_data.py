@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +11,9 @@ from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TRANSFER, Phase, TransferKind
+from tests.widgets.traces import toggled
 from widgets.drawing import figure_data
 
-MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0",)
 
 
@@ -68,8 +67,8 @@ def test_regions_join_epochs_of_one_topology() -> None:
     assert columns == {"left": [0, 6], "right": [6, 9], "topology": ["ps", "ring"]}
 
 
-def test_rates_times_durations_are_all_the_bytes(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+def test_rates_times_durations_are_all_the_bytes() -> None:
+    trace = toggled(("ps", "ring"), steps=20)
 
     lines = figure_data.links(trace)
 
@@ -80,10 +79,8 @@ def test_rates_times_durations_are_all_the_bytes(make_trace: MakeTrace) -> None:
     assert total * figure_data.MB == pytest.approx(trace.transfers["bytes"].sum())
 
 
-def test_a_link_is_idle_in_the_topology_that_does_not_use_it(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+def test_a_link_is_idle_in_the_topology_that_does_not_use_it() -> None:
+    trace = toggled(("ps", "ring"), steps=20)
     at = figure_data.switches(trace)["second"][0]
 
     line = figure_data.links(trace)["worker:0 -> worker:1"]
@@ -94,17 +91,15 @@ def test_a_link_is_idle_in_the_topology_that_does_not_use_it(
     assert (line["rate"][~before] > 0).all()
 
 
-def test_a_steady_link_has_no_peak_where_the_run_begins(make_trace: MakeTrace) -> None:
-    lines = figure_data.links(make_trace(("ring",), steps=30))
+def test_a_steady_link_has_no_peak_where_the_run_begins() -> None:
+    lines = figure_data.links(toggled(("ring",), steps=30))
 
     for line in lines.values():
         assert line["rate"].max() < 1.5 * line["rate"].min()
 
 
-def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle(
-    make_trace: MakeTrace,
-) -> None:
-    whole = make_trace(("ring",), steps=30)
+def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle() -> None:
+    whole = toggled(("ring",), steps=30)
     cut = replace(whole, transfers=whole.transfers[-200:])  # a part of steps 13 to 29
 
     lines = figure_data.links(cut)
@@ -115,8 +110,8 @@ def test_steps_whose_transfers_were_dropped_are_not_shown_as_idle(
     assert all(line["rate"].min() > 0 for line in lines.values())
 
 
-def test_many_links_are_summed_up_without_losing_bytes(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps", "ring"), steps=5, n_workers=5)
+def test_many_links_are_summed_up_without_losing_bytes() -> None:
+    trace = toggled(("ps", "ring"), steps=5, n_workers=5)
 
     every, few = figure_data.links(trace, most=99), figure_data.links(trace, most=4)
 
@@ -130,10 +125,8 @@ def test_many_links_are_summed_up_without_losing_bytes(make_trace: MakeTrace) ->
     assert sums[0] == pytest.approx(sums[1])
 
 
-def test_the_window_lies_around_the_first_switch_of_topology(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring", "ps"), steps=20)
+def test_the_window_lies_around_the_first_switch_of_topology() -> None:
+    trace = toggled(("ps", "ring", "ps"), steps=20)
 
     view = figure_data.window(trace)
 
@@ -144,16 +137,14 @@ def test_the_window_lies_around_the_first_switch_of_topology(
     assert view.end == steps["end"][steps["step"] == 21].max()
 
 
-def test_without_a_switch_the_window_is_the_middle(make_trace: MakeTrace) -> None:
-    view = figure_data.window(make_trace(("ring",), steps=20))
+def test_without_a_switch_the_window_is_the_middle() -> None:
+    view = figure_data.window(toggled(("ring",), steps=20))
 
     assert (view.first_step, view.last_step, view.label) == (8, 11, "")
 
 
-def test_the_timeline_has_as_much_of_each_phase_as_the_spans(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+def test_the_timeline_has_as_much_of_each_phase_as_the_spans() -> None:
+    trace = toggled(("ps", "ring"), steps=20)
     view = figure_data.window(trace)
 
     columns = figure_data.timeline(trace, view)
@@ -186,8 +177,8 @@ def test_spans_below_a_pixel_are_joined_to_the_phase_that_prevails() -> None:
     assert columns["right"][0] == pytest.approx(15.0, abs=0.03)
 
 
-def test_volume_is_what_the_totals_say_per_step(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps", "ring", "ps"), steps=10, n_bytes=600_000)
+def test_volume_is_what_the_totals_say_per_step() -> None:
+    trace = toggled(("ps", "ring", "ps"), steps=10, n_bytes=600_000)
 
     columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_001)}})
 

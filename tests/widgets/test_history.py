@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,10 @@ from kit.trace.log import Rows, rows
 from kit.trace.named_rows import EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
+from tests.widgets.traces import toggled
 from widgets.board.history import TrainingHistory
 from widgets.drawing import figure_data
 
-MakeTrace = Callable[..., Trace]
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")
 
 
@@ -47,9 +46,9 @@ def cut(trace: Trace, parts: int) -> list[Trace]:
 
 @pytest.mark.parametrize("most", [4, 256])
 def test_columns_are_the_same_whether_news_came_at_once_or_bit_by_bit(
-    make_trace: MakeTrace, most: int
+    most: int,
 ) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+    trace = toggled(("ps", "ring"), steps=20)
 
     at_once, by_and_by = fed([trace], most), fed(cut(trace, 17), most)
 
@@ -81,8 +80,8 @@ def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
         assert (low, high) == (first, last + 1)
 
 
-def test_no_byte_is_lost_when_bins_are_joined(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps", "ring"), steps=50)
+def test_no_byte_is_lost_when_bins_are_joined() -> None:
+    trace = toggled(("ps", "ring"), steps=50)
 
     for most in (256, 8):
         lines = fed([trace], most).links(most=99)
@@ -95,10 +94,8 @@ def test_no_byte_is_lost_when_bins_are_joined(make_trace: MakeTrace) -> None:
         )
 
 
-def test_the_busiest_links_are_shown_and_the_rest_is_one_line(
-    make_trace: MakeTrace,
-) -> None:
-    history = fed([make_trace(("ps", "ring"), steps=5, n_workers=5)])
+def test_the_busiest_links_are_shown_and_the_rest_is_one_line() -> None:
+    history = fed([toggled(("ps", "ring"), steps=5, n_workers=5)])
 
     every, few = history.links(most=99), history.links(most=4)
 
@@ -129,10 +126,8 @@ def test_regions_join_epochs_of_one_topology_and_switches_name_them_all() -> Non
     assert history.switches()["step"] == [3, 6]
 
 
-def test_what_moved_once_at_a_switch_is_no_rate_of_a_link(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps",), steps=10)
+def test_what_moved_once_at_a_switch_is_no_rate_of_a_link() -> None:
+    trace = toggled(("ps",), steps=10)
     moved = trace.transfers[:1].copy()
     moved["kind"], moved["bytes"] = 6, 10**12
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -18,6 +17,7 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.cases import for_each
 from tests.widgets.live import columns, lines_at_the_right
+from tests.widgets.traces import toggled
 from widgets.board import sentences, snapshot
 from widgets.board.history import TrainingHistory
 from widgets.board.watcher import beat_of
@@ -27,13 +27,12 @@ from widgets.drawing.curves import Axis, Chart
 from widgets.drawing.live_plots import LinksPlot, LossPlot, TimelinePlot
 from widgets.drawing.theme import DARK, LIGHT
 
-MakeTrace = Callable[..., Trace]
 Points = npt.NDArray[np.float64]
 
 
 @pytest.fixture
-def trace(make_trace: MakeTrace) -> Trace:
-    return make_trace(("ps", "ring"), steps=20)
+def trace() -> Trace:
+    return toggled(("ps", "ring"), steps=20)
 
 
 @pytest.fixture
@@ -103,8 +102,8 @@ def test_the_still_timeline_has_a_bar_for_each_span(trace: Trace) -> None:
     assert set(bars) == {*(phase.name.lower() for phase in Phase), "flight"}
 
 
-def test_a_task_that_only_gets_bytes_has_its_row(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps",), steps=5)
+def test_a_task_that_only_gets_bytes_has_its_row() -> None:
+    trace = toggled(("ps",), steps=5)
     works = trace.spans["task"] != trace.names.index("ps:0")
     beat = beat_of(replace(trace, spans=trace.spans[works]))
 
@@ -358,11 +357,9 @@ def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> 
     assert set(named.values()) <= set(texts(svg_charts.links_chart(chart)))
 
 
-def test_the_live_strips_are_few_numbers_and_all_the_bytes(
-    make_trace: MakeTrace,
-) -> None:
-    history = TrainingHistory(make_trace(("ps", "ring"), steps=1).tasks)
-    history.add(make_trace(("ps", "ring"), steps=120))
+def test_the_live_strips_are_few_numbers_and_all_the_bytes() -> None:
+    history = TrainingHistory(toggled(("ps", "ring"), steps=1).tasks)
+    history.add(toggled(("ps", "ring"), steps=120))
     lines = history.links()
 
     result = strips.thinned(lines)

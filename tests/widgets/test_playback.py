@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,16 @@ import kit
 from kit.markup import Html
 from kit.trace.log import rows
 from kit.trace.named_rows import Kept
-from kit.trace.trace import STEP_KINDS, Trace
+from kit.trace.trace import STEP_KINDS
 from kit.trace.traffic import STEP
 from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
 from tests.widgets.playing import unpacked
+from tests.widgets.traces import toggled
 from widgets import TrafficBoard
 from widgets.board.playback import frames, stretches
 from widgets.board.scene import scene
 from widgets.board.watcher import beat_of
 from widgets.drawing import player
-
-MakeTrace = Callable[..., Trace]
 
 
 def unknown(_: str) -> None:
@@ -60,10 +58,8 @@ def test_stretches_are_in_order_and_each_of_one_epoch(
 
 
 @pytest.mark.parametrize("most", [1000, 7])
-def test_each_byte_of_the_trace_is_in_one_moment(
-    make_trace: MakeTrace, most: int
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+def test_each_byte_of_the_trace_is_in_one_moment(most: int) -> None:
+    trace = toggled(("ps", "ring"), steps=20)
 
     result = frames(trace, beat_of(trace).moment, unknown, most)
 
@@ -82,10 +78,8 @@ def test_each_byte_of_the_trace_is_in_one_moment(
         assert reply[source, target] == pytest.approx(table["bytes"][mine].sum())
 
 
-def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=20)
+def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology() -> None:
+    trace = toggled(("ps", "ring"), steps=20)
 
     result = frames(trace, beat_of(trace).moment, unknown, 10)
 
@@ -98,10 +92,8 @@ def test_a_moment_has_the_loss_of_its_last_step_and_its_own_topology(
     assert len({item.moment.scale for item in result}) == 1
 
 
-def test_steps_without_their_transfers_are_not_shown_as_idle(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps",), steps=20)
+def test_steps_without_their_transfers_are_not_shown_as_idle() -> None:
+    trace = toggled(("ps",), steps=20)
     table = trace.transfers[trace.transfers["step"] >= 12]
     cut = replace(trace, transfers=table, kept=Kept(details=12))
 
@@ -111,10 +103,8 @@ def test_steps_without_their_transfers_are_not_shown_as_idle(
     assert all(any(copy.moment.rates.values()) for copy in result)
 
 
-def test_the_page_draws_at_each_step_what_the_board_would(
-    make_trace: MakeTrace, tmp_path: Path
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=10)
+def test_the_page_draws_at_each_step_what_the_board_would(tmp_path: Path) -> None:
+    trace = toggled(("ps", "ring"), steps=10)
     shown = frames(trace, beat_of(trace).moment, unknown)
 
     TrafficBoard(trace).save(tmp_path / "board.html")
@@ -128,9 +118,9 @@ def test_the_page_draws_at_each_step_what_the_board_would(
 
 @pytest.mark.slow
 def test_a_page_of_many_steps_and_links_stays_below_two_megabytes(
-    make_trace: MakeTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = make_trace(("ring", "ps"), n_workers=8, steps=300)
+    trace = toggled(("ring", "ps"), n_workers=8, steps=300)
     path = tmp_path / "board.html"
 
     TrafficBoard(trace).save(path)

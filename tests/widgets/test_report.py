@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from kit.errors import InvalidArgumentError
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from tests.widgets.pages import Page
+from tests.widgets.traces import toggled
 from widgets import Section, write_report
 from widgets.drawing import page
 
-MakeTrace = Callable[..., Trace]
 NOON = datetime(2031, 4, 5, 12, 30, tzinfo=UTC)
 RING = {"worker:0": (800_000, 800_000)}
 
@@ -28,8 +27,8 @@ def written(path: Path, *sections: Section, **options: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> str:
-    trace = make_trace(("ps", "ring"), steps=20)
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    trace = toggled(("ps", "ring"), steps=20)
     section = Section("There <and>", "One.\n\nTwo.", trace, {"ring": RING})
     folder = tmp_path_factory.mktemp("report")
     table = [{"topology": "ps", "rate [steps/s]": 12.5}]
@@ -37,10 +36,8 @@ def report(make_trace: MakeTrace, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 @pytest.mark.slow
-def test_each_section_says_what_its_last_steps_waited_for(
-    report: str, make_trace: MakeTrace
-) -> None:
-    result = make_trace(("ps", "ring"), steps=20).bottleneck
+def test_each_section_says_what_its_last_steps_waited_for(report: str) -> None:
+    result = toggled(("ps", "ring"), steps=20).bottleneck
 
     assert result.window == "steps 21 to 39"
     assert f"The last {result.window}: {result.said}" in Page(report).text
@@ -101,11 +98,9 @@ def test_no_text_of_the_style_is_smaller_than_twelve_pixels() -> None:
 
 
 @pytest.mark.slow
-def test_data_cannot_break_out_of_the_page(
-    make_trace: MakeTrace, tmp_path: Path
-) -> None:
+def test_data_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
-    trace = make_trace(("ring",), steps=3)
+    trace = toggled(("ring",), steps=3)
     epochs = (EpochRow(0, evil, 0, 0, ""), EpochRow(1, "ps", 2, 10**9, evil))
     shown = Trace(trace.tasks, epochs, trace.transfers, trace.spans, trace.steps)
 
@@ -137,15 +132,15 @@ def test_true_is_a_word_and_not_a_number() -> None:
     assert "<td>True</td>" in page.table([{"same bits": True}], "Results")
 
 
-def test_one_formula_for_two_topologies_is_refused(make_trace: MakeTrace) -> None:
-    trace = make_trace(("ps", "ring"), steps=2)
+def test_one_formula_for_two_topologies_is_refused() -> None:
+    trace = toggled(("ps", "ring"), steps=2)
 
     with pytest.raises(InvalidArgumentError, match=r"'Two'.*ps, ring"):
         Section("Two", "", trace, RING)
 
 
-def test_one_formula_for_one_topology_is_taken(make_trace: MakeTrace) -> None:
-    section = Section("One", "", make_trace(("ring",), steps=2), RING)
+def test_one_formula_for_one_topology_is_taken() -> None:
+    section = Section("One", "", toggled(("ring",), steps=2), RING)
 
     assert section.formulas() == {"ring": RING}
 

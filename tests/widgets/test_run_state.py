@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, STEP, TRANSFER, TransferKind
+from tests.widgets.traces import toggled
 from widgets.board.run_state import (
     Moment,
     capacity,
@@ -22,7 +22,6 @@ from widgets.board.run_state import (
     whole_steps,
 )
 
-MakeTrace = Callable[..., Trace]
 TASKS = ("ps:0", "worker:0", "worker:1")
 
 
@@ -113,10 +112,8 @@ def test_steps_of_many_seconds_have_a_rate_until_the_next_one_is_overdue() -> No
     assert measured(trace, now=41 * SECOND).rates[1, 0] == 0
 
 
-def test_links_of_a_ring_are_equally_fast_right_after_a_switch(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps", "ring"), steps=6, n_bytes=600_000)
+def test_links_of_a_ring_are_equally_fast_right_after_a_switch() -> None:
+    trace = toggled(("ps", "ring"), steps=6, n_bytes=600_000)
 
     result = measured(trace)
 
@@ -169,10 +166,8 @@ def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
     assert [moment.received(i) for i in range(3)] == [12.0, 1.0, 2.0]
 
 
-def test_bytes_a_step_are_those_of_the_formula_also_with_torn_edges(
-    make_trace: MakeTrace,
-) -> None:
-    trace = make_trace(("ps",), steps=30, n_bytes=600_000)
+def test_bytes_a_step_are_those_of_the_formula_also_with_torn_edges() -> None:
+    trace = toggled(("ps",), steps=30, n_bytes=600_000)
     torn = replace(trace, transfers=trace.transfers[4:-3])
 
     assert measured(torn).numbers.measured == 2 * 3 * 600_000

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 from kit.trace.bottleneck import Bottleneck, Cause
 from kit.trace.trace import Trace
 from tests.cases import for_each
+from tests.widgets.traces import toggled
 from widgets.board import sentences
 from widgets.board.run_state import Moment, Numbers
 from widgets.drawing.looks import style
@@ -114,10 +114,8 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert values == ["7", *["\u2013"] * 4]
 
 
-def test_the_window_of_the_timeline_is_the_newest_whole_steps(
-    make_trace: Callable[..., Trace],
-) -> None:
-    trace = make_trace(("ps",), steps=20)
+def test_the_window_of_the_timeline_is_the_newest_whole_steps() -> None:
+    trace = toggled(("ps",), steps=20)
 
     view = sentences.newest_steps(trace)
 

@@ -20,25 +20,24 @@ from kit.errors import (
     InvalidArgumentError,
 )
 from kit.markup import Html
-from kit.trace.trace import Trace
 from tests.training.paced import LONG_S
 from tests.widgets.insides import beat_of, server_of
 from tests.widgets.live import standing_training
+from tests.widgets.traces import toggled
 from widgets import Prediction, TrafficBoard
 from widgets.board.scene import scene
 from widgets.sharing import pages
 from widgets.sharing.poll import Poll
 from widgets.sharing.share import Share
 
-MakeTrace = Callable[..., Trace]
 T = TypeVar("T")
 # Tornado leaves a socket that cannot be bound to be collected.
 UNBOUND = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
-def board(make_trace: MakeTrace) -> Iterator[TrafficBoard]:
-    result = TrafficBoard(make_trace(("ps", "ring"), steps=10))
+def board() -> Iterator[TrafficBoard]:
+    result = TrafficBoard(toggled(("ps", "ring"), steps=10))
     yield result
     result.close()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from IPython.core.events import EventManager, available_events
 
-from kit.trace.trace import Trace
 from tests.widgets.live import figures, tell
+from tests.widgets.traces import toggled
 from widgets.board.live_view import LiveView
 from widgets.board.watcher import beat_of
 from widgets.drawing import front_end
@@ -125,13 +125,11 @@ def test_colour_that_the_page_tells_of_is_neither_taken_nor_an_error() -> None:
 
 
 @pytest.mark.slow
-def test_theme_that_the_page_tells_of_is_taken(
-    make_trace: Callable[..., Trace],
-) -> None:
+def test_theme_that_the_page_tells_of_is_taken() -> None:
     view = live_view()
 
     tell(figures(view.root)[0], view.loss.figure, "name", "dark 0.5")
-    view.draw(beat_of(make_trace(("ps",), steps=3)))
+    view.draw(beat_of(toggled(("ps",), steps=3)))
 
     assert view.loss.figure.background_fill_color == DARK.background
     view.close()

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from kit.trace.trace import Trace
+from tests.widgets.traces import toggled
 from widgets.drawing import figure_data, words
-
-MakeTrace = Callable[..., Trace]
 
 
 @pytest.fixture(scope="module")
-def trace(make_trace: MakeTrace) -> Trace:
-    return make_trace(("ps", "ring"), steps=20)
+def trace() -> Trace:
+    return toggled(("ps", "ring"), steps=20)
 
 
 def test_the_loss_is_told_with_its_ends_and_switches(trace: Trace) -> None:
@@ -26,16 +23,14 @@ def test_the_loss_is_told_with_its_ends_and_switches(trace: Trace) -> None:
     assert text.endswith("Changes on the way: ps to ring at step 20.")
 
 
-def test_many_switches_are_counted_after_the_sixth(make_trace: MakeTrace) -> None:
-    text = words.loss(make_trace(("ps", "ring") * 5, steps=1))
+def test_many_switches_are_counted_after_the_sixth() -> None:
+    text = words.loss(toggled(("ps", "ring") * 5, steps=1))
 
     assert text.endswith("ps to ring at step 5, ring to ps at step 6 and 3 more.")
 
 
-def test_the_busiest_link_is_named_and_a_sum_of_links_is_not(
-    make_trace: MakeTrace,
-) -> None:
-    lines = figure_data.links(make_trace(("ps", "ring"), steps=9, n_workers=6), most=4)
+def test_the_busiest_link_is_named_and_a_sum_of_links_is_not() -> None:
+    lines = figure_data.links(toggled(("ps", "ring"), steps=9, n_workers=6), most=4)
 
     text = words.links(lines)
 

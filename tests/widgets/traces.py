@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 
 from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
@@ -149,9 +146,3 @@ def toggled(
         for step in range(first, first + steps):
             generator.step(topology, number, step)
     return generator.trace(epochs)
-
-
-@pytest.fixture(scope="session")
-def make_trace() -> Callable[..., Trace]:
-    """Give the generator to the tests of this folder."""
-    return toggled
