@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from benchmarks import growth
-from benchmarks.rank_group import ROOT, RanksFailed
+from benchmarks.rank_group import RanksFailed
 from kit.training.client.metrics import Entry
-from tests.zygote import forking
+from tests.benchmarking import ended
 
 DATA_BYTES = (4096 * 64 + 4096) * 8
 PARAMS_BYTES = 64 * 16 * 8
@@ -31,23 +27,13 @@ def made(n: int) -> growth.Found:
     return result | growth.formula("ring", n)
 
 
-@forking()
 @pytest.mark.slow
 @pytest.mark.engines
 @pytest.mark.timeout(180)
-def test_a_small_table_has_the_bytes_of_each_size(tmp_path: Path) -> None:
-    path = tmp_path / "figures.json"
-    command = [sys.executable, "-m", "benchmarks.growth", "--json", str(path)]
-    done = subprocess.run(
-        [*command, "--tasks", "2", "4"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
+def test_a_small_table_has_the_bytes_of_each_size() -> None:
+    printed, figures = ended("growth", "--tasks 2 4", timeout_s=150)
 
-    assert done.returncode == 0, done.stderr
-    sizes = json.loads(path.read_text())["figures"]["growth"]
+    sizes = figures["growth"]
     assert set(sizes) == {"2", "4"}
     for n, result in ((int(name), item) for name, item in sizes.items()):
         assert result["gradients"] == 2 * (n - 1) * PARAMS_BYTES
@@ -57,8 +43,8 @@ def test_a_small_table_has_the_bytes_of_each_size(tmp_path: Path) -> None:
         assert 1_000 * n < result["sent"] < 20_000 * n
         assert result["news_a_step"] > 2 * n * (n - 1) * 41  # a row for each message
         assert result["notebook"]["threads"] > 1
-    assert done.stdout.count("\n| ") == 1 + 2
-    assert "computed" not in done.stdout
+    assert printed.count("\n| ") == 1 + 2
+    assert "computed" not in printed
 
 
 @pytest.mark.parametrize(

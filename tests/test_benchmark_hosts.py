@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import kit
 from benchmarks import hosts
-from benchmarks.rank_group import ROOT
 from benchmarks.startup_hosts import SYSTEMS
 from kit.exchange.layout import Spec
 from kit.task import Task
@@ -19,8 +13,7 @@ from kit.trace.log import rows
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP
 from kit.training.core.job import Job
-from tests.hosts.two_hosts import missing
-from tests.zygote import forking
+from tests.benchmarking import ended
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -97,25 +90,13 @@ def test_a_step_lasts_from_the_last_gradient_or_from_the_end_before() -> None:
 @pytest.mark.engines
 @pytest.mark.net
 @pytest.mark.timeout(300)
-@forking()
-def test_both_starts_over_ssh_are_measured(tmp_path: Path) -> None:
-    if reason := missing():
-        pytest.skip(f"no two hosts: {reason}")
-    path = tmp_path / "figures.json"
-    command = [sys.executable, "-m", "benchmarks.startup_hosts", "--json", str(path)]
-    done = subprocess.run(
-        [*command, "--launchers", "ssh", "--rounds", "1", "--slots", "1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    if done.stderr.startswith("no two hosts: "):
-        pytest.skip(done.stderr.strip())
+def test_both_starts_over_ssh_are_measured() -> None:
+    options = "--launchers ssh --rounds 1 --slots 1"
 
-    assert done.returncode == 0, done.stderr
-    seconds = json.loads(path.read_text())["figures"]["seconds"]
+    printed, figures = ended("startup_hosts", options, timeout_s=280)
+
+    seconds = figures["seconds"]
     assert set(seconds) == {"ssh"}
     assert set(seconds["ssh"]) == set(SYSTEMS)
     assert all(took[0] > 0 for took in seconds["ssh"].values())
-    assert "2 engines" in done.stdout
+    assert "2 engines" in printed

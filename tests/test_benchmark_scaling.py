@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,8 @@ from benchmarks.scaling_rank import specs
 from benchmarks.tasks import Outcome
 from kit.exchange.topologies.time_model import Case, CostModel, Point, Rates, Sharing
 from kit.exchange.topologies.topology import by_name
-from tests.zygote import forking
+from tests.benchmarking import ended
 
-ROOT = Path(__file__).parents[1]
 SIZE, WORDS = 12_000, ("same", "other", "written")
 
 
@@ -210,20 +207,14 @@ def test_page_of_no_results_says_so(tmp_path: Path) -> None:
     assert "No results yet." in page.write(tmp_path).read_text("utf-8")
 
 
-@forking()
 @pytest.mark.slow
-def test_scaling_writes_points_rates_and_error(tmp_path: Path) -> None:
-    path = tmp_path / "scaling.json"
-    command = [sys.executable, "-m", "benchmarks.scaling", "--json", str(path)]
-    command += ["--workers", "1", "2", "--servers", "1", "--sizes", "1024", "65536"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
+def test_scaling_writes_points_rates_and_error() -> None:
+    options = "--workers 1 2 --servers 1 --sizes 1024 65536"
 
-    assert done.returncode == 0, done.stderr
-    kept = json.loads(path.read_text())
-    figures = kept["figures"]
+    figures = ended("scaling", options).figures
+
     points = [scaling.Measured(**figure).point for figure in figures["points"]]
     model, error = scaling.judge(points, figures["cores"])
     assert len(points) == 2 * 2 * (3 + 1)
     assert len(figures["rates"]) == len(model.rates) > 0
     assert figures["error"] == error
-    assert Table(*kept["table"].values()).to_markdown() in done.stdout

@@ -6,9 +6,7 @@ here they are broken on purpose too, to see that they notice. Nothing here is ti
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,20 +18,12 @@ from benchmarks import mlp, overhead, overlap, problem, tasks, training
 from benchmarks import run as whole_run
 from benchmarks.peers import Peer, find_peers
 from benchmarks.rank_group import RanksFailed, rank_group
-from benchmarks.results import Table
 from benchmarks.tasks import Outcome, Training
-from tests.zygote import forking
+from tests.benchmarking import ended, printed_by
+from tests.cases import for_each
 
 ROOT = Path(__file__).parents[1]
 TINY = "6-5-4-3"
-
-
-@forking()
-def run(name: str, *args: str) -> str:
-    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_an_interpreter_without_peers_has_none() -> None:
@@ -138,28 +128,33 @@ def test_gradients_of_the_model_are_its_slopes() -> None:
         assert gradients[name][target] == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
-def test_trainings_that_differ_by_topology_are_an_error() -> None:
-    good, other = Outcome(1.0, [[2.0, 1.0]]), Outcome(1.0, [[2.0, 1.1]])
-
-    with pytest.raises(RanksFailed, match="bit for bit"):
-        training.check({"ring": good, "ps": other}, [[2.0, 1.0]])
+FALLING = [[2.0, 1.0]]
 
 
-@pytest.mark.parametrize("system", ["ddp", "ring"])
-def test_a_system_that_computes_something_else_is_an_error(system: str) -> None:
-    with pytest.raises(RanksFailed, match=f"{system} and numpy lose differently"):
-        training.check(
-            {"ring": Outcome(1.0, [[2.0, 1.0]])}
-            | {system: Outcome(1.0, [[2.0, 1.01]])},
-            [[2.0, 1.0]],
-        )
+@for_each(
+    ("losses", "wanted", "message"),
+    [
+        ({"ring": FALLING, "ps": [[2.0, 1.1]]}, FALLING, "bit for bit"),
+        ({"ring": [[2.0, 1.01]]}, FALLING, "ring and numpy lose differently"),
+        (
+            {"ring": FALLING, "ddp": [[2.0, 1.01]]},
+            FALLING,
+            "ddp and numpy lose differently",
+        ),
+        (
+            {"tf ps async": [[2.2, 1.0], [2.2, 1.0]]},
+            [*FALLING, [2.1, 1.0]],
+            "begins with other losses",
+        ),
+    ],
+)
+def test_a_system_that_computes_something_else_is_an_error(
+    losses: dict[str, list[list[float]]], wanted: list[list[float]], message: str
+) -> None:
+    outcomes = {system: Outcome(1.0, values) for system, values in losses.items()}
 
-
-def test_a_system_that_begins_elsewhere_is_an_error() -> None:
-    outcomes = {"tf ps async": Outcome(1.0, [[2.2, 1.0], [2.2, 1.0]])}
-
-    with pytest.raises(RanksFailed, match="begins with other losses"):
-        training.check(outcomes, [[2.0, 1.0], [2.1, 1.0]])
+    with pytest.raises(RanksFailed, match=message):
+        training.check(outcomes, wanted)
 
 
 @pytest.mark.slow
@@ -171,55 +166,34 @@ def test_recording_is_compared_in_pairs() -> None:
 
 
 @pytest.mark.slow
-def test_all_figures_are_in_the_file_that_was_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "all.json"
+def test_all_figures_are_in_the_file_that_was_asked_for() -> None:
+    options = "--members 2 --sizes 4096 --rounds 1 --over memory --quick"
 
-    out = run(
-        "allreduce",
-        "--members",
-        "2",
-        "--sizes",
-        "4096",
-        "--rounds",
-        "1",
-        "--over",
-        "memory",
-        "--quick",
-        "--json",
-        str(path),
-    )
+    figures = ended("allreduce", options).figures
 
-    kept = json.loads(path.read_text())
-    assert len(kept["figures"]["microseconds"]["2"]["4096"]["ring"]) == 200
-    assert Table(*kept["table"].values()).to_markdown() in out
+    assert len(figures["microseconds"]["2"]["4096"]["ring"]) == 200
 
 
 @pytest.mark.slow
 @pytest.mark.engines
-def test_start_of_both_clusters_is_measured() -> None:
-    out = run("startup", "--engines", "2", "--rounds", "1")
+def test_starts_of_both_clusters_are_measured_and_counted_beside_endless_loops() -> (
+    None
+):
+    engines, seconds, *_, memory = ended("startup", "--engines 2 --rounds 1").cells[:6]
+    counted = ended("startup", "--engines 2 --starts 1 --beside 1")
 
-    cells = out.splitlines()[-1].split("|")
-    assert cells[1].strip() == "2"
-    assert float(cells[2]) > 0
-    assert float(cells[6]) > 10  # MiB: no process is as small
-
-
-@pytest.mark.slow
-@pytest.mark.engines
-def test_starts_that_succeed_beside_endless_loops_are_counted() -> None:
-    out = run("startup", "--engines", "2", "--starts", "1", "--beside", "1")
-
-    assert "beside 1 endless loops" in out
-    assert out.splitlines()[-1].split("|")[2].strip() == "1 of 1"
+    assert engines == "2"
+    assert float(seconds) > 0
+    assert float(memory) > 10  # MiB: no process is as small
+    assert "beside 1 endless loops" in counted.printed
+    assert counted.cells[1] == "1 of 1"
 
 
 @pytest.mark.slow
 @pytest.mark.engines
 def test_a_long_run_is_looked_at_until_it_is_over() -> None:
-    out = run("long_run", "--topologies", "ring", "--steps", "600")
+    cells = ended("long_run", "--topologies ring --steps 600").cells
 
-    cells = [cell.strip() for cell in out.splitlines()[-1].split("|")[1:-1]]
     assert cells[:2] == ["ring", "600"]
     assert float(cells[3]) > 10  # MiB
     assert all(float(cell) > 0 for cell in cells[-3:])
@@ -269,19 +243,10 @@ def test_what_needs_more_is_run_where_it_is_named_only(
 
 @pytest.mark.slow
 def test_the_whole_run_writes_one_table(tmp_path: Path) -> None:
-    out = run(
-        "run",
-        "--quick",
-        "--only",
-        "overhead",
-        "--results",
-        str(tmp_path),
-        "--steps",
-        "20",
-        "--rounds",
-        "1",
-    )
+    options = f"--quick --only overhead --results {tmp_path} --steps 20 --rounds 1"
+
+    printed = printed_by("run", options)
 
     text = (tmp_path / "results.md").read_text()
     assert "## Cost of recording" in text
-    assert str(tmp_path / "results.md") in out
+    assert str(tmp_path / "results.md") in printed
