@@ -9,7 +9,7 @@ from jupyter_core.utils import ensure_event_loop
 import kit
 from kit.cluster.processes import left_behind
 from kit.magics import running
-from tests.magics.stage import FakeCluster, make_shell
+from tests.magics.stage import Cells, FakeCluster, make_shell
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,12 @@ def shell(
     kit.load_ipython_extension(bare_shell)
     yield bare_shell
     kit.unload_ipython_extension(bare_shell)
+
+
+@pytest.fixture
+def cells(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Cells:
+    """What cells show in that shell."""
+    return Cells(shell, capsys)
 
 
 @pytest.fixture

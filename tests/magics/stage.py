@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
+import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -43,7 +44,7 @@ class FakeRun:
         self.step, self.done, self.state, self.refused = 7, done, "running", ""
         self.job = SimpleNamespace(steps=100)
         self.requested: list[str] = []
-        self._topology, self._looks = "ps", 0
+        self._looks = 0
 
     @property
     def trace(self) -> Any:
@@ -52,9 +53,7 @@ class FakeRun:
     @property
     def topology(self) -> str:
         self._looks += 1
-        return (
-            self.requested[-1] if self.requested and self._looks > 2 else self._topology
-        )
+        return self.requested[-1] if self.requested and self._looks > 2 else "ps"
 
     @topology.setter
     def topology(self, name: str) -> None:
@@ -126,5 +125,22 @@ class FakeCluster:
         self.is_stopped = True
 
 
-def without_colours(text: str) -> str:
-    return _COLOUR.sub("", text)
+class Cells:
+    """Runs cells in a shell, and returns what they show."""
+
+    def __init__(
+        self, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.shell, self._capsys = shell, capsys
+
+    def shown(self, cell: str, *, fails: bool = False) -> str:
+        """Run a cell that fails or does not, and return all that it prints."""
+        self._capsys.readouterr()
+        result = self.shell.run_cell(cell)  # type: ignore[no-untyped-call]
+        out, err = self._capsys.readouterr()
+        assert result.success is not fails, out + err
+        return _COLOUR.sub("", out + err)
+
+    def failing(self, cell: str) -> list[str]:
+        """Run a cell that fails, and return the lines that it shows."""
+        return self.shown(cell, fails=True).strip().splitlines()

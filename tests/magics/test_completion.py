@@ -27,7 +27,7 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("%%cluster --wo", ["%%cluster --worker"]),
@@ -51,11 +51,14 @@ def completed(shell: InteractiveShell, text: str) -> list[str]:
         ('with kit.device("/job:p', ["/job:ps", "/job:ps/task:0"]),
         ("x = tf.device('/job:ps/task:0/", ["/task:0/cpu:0", "/task:0/gpu:0"]),
         ('with kit.device("', ['device("/job:ps', "/job:worker", "/job:worker/task:1"]),
+        ("%%on worker\nwonder", ["%%on worker\nwonderful"]),  # as Python
     ],
 )
 def test_tab_offers_what_may_stand_there(
     shell: InteractiveShell, cluster: FakeCluster, text: str, expected: list[str]
 ) -> None:
+    shell.user_ns["wonderful"] = 1
+
     result = completed(shell, text)
 
     for end in expected:
@@ -66,13 +69,8 @@ def test_what_cannot_stand_there_is_not_offered(
     shell: InteractiveShell, cluster: FakeCluster
 ) -> None:
     assert completed(shell, "%%on worker:") == ["%%on worker:0", "%%on worker:1"]
-    assert completed(shell, "%topology ri") == [
-        "%topology ring",
-        "%topology ring-whole",
-    ]
-
-
-def test_options_of_other_launchers_are_not_offered() -> None:
+    rings = ["%topology ring", "%topology ring-whole"]
+    assert completed(shell, "%topology ri") == rings
     _, alone = offered("%%cluster --", [])
     _, with_ssh = offered("%%cluster --launcher ssh --", [])
     _, with_value = offered("%%cluster --launcher slurm --partition ", [])
@@ -124,14 +122,6 @@ def test_a_site_file_that_cannot_be_read_does_not_disturb_completion(
     (tmp_path / "site.toml").write_text("[ssh")
 
     assert offered("%%cluster --launcher ssh --hosts ", []) == ("", [])
-
-
-def test_a_cell_below_the_line_of_a_magic_is_completed_as_python(
-    shell: InteractiveShell, cluster: FakeCluster
-) -> None:
-    shell.user_ns["wonderful"] = 1
-
-    assert completed(shell, "%%on worker\nwonder") == ["%%on worker\nwonderful"]
 
 
 def test_without_a_cluster_no_device_is_offered(shell: InteractiveShell) -> None:

@@ -12,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import kit
 from kit.magics.extension import advice
+from tests.cases import for_each
 from tests.magics.stage import FakeCluster, FakeRun
 
 
@@ -25,7 +26,7 @@ def contents(shell: InteractiveShell) -> dict[str, Any]:
     }
 
 
-def test_the_magics_are_there_after_loading_once_or_twice(
+def test_the_magics_are_there_after_loading_once_or_twice_and_go_without_a_trace(
     bare_shell: InteractiveShell,
 ) -> None:
     before = contents(bare_shell)
@@ -35,25 +36,12 @@ def test_the_magics_are_there_after_loading_once_or_twice(
     kit.load_ipython_extension(bare_shell)
     twice = contents(bare_shell)
     kit.unload_ipython_extension(bare_shell)
+    kit.unload_ipython_extension(bare_shell)
 
     assert once == twice
-    assert once["magics"]["cell"].keys() - before["magics"]["cell"].keys() == {
-        "cluster",
-        "on",
-    }
-    assert once["magics"]["line"].keys() - before["magics"]["line"].keys() == {
-        "cluster",
-        "topology",
-    }
-
-
-def test_unloading_leaves_the_shell_as_it_was(bare_shell: InteractiveShell) -> None:
-    before = contents(bare_shell)
-
-    kit.load_ipython_extension(bare_shell)
-    kit.unload_ipython_extension(bare_shell)
-    kit.unload_ipython_extension(bare_shell)
-
+    for kind, names in {"cell": {"on"}, "line": {"topology"}}.items():
+        new = once["magics"][kind].keys() - before["magics"][kind].keys()
+        assert new == {"cluster", *names}
     assert contents(bare_shell) == before
 
 
@@ -68,11 +56,9 @@ def test_transforms_of_others_stay_when_ours_go(bare_shell: InteractiveShell) ->
     assert bare_shell.input_transformers_cleanup.pop() is others
 
 
-@pytest.mark.parametrize("is_over", [True, False])
+@for_each("is_over", [True, False])
 def test_unloading_ends_the_cluster_that_was_started_unless_it_trains(
-    bare_shell: InteractiveShell,
-    capsys: pytest.CaptureFixture[str],
-    is_over: bool,
+    bare_shell: InteractiveShell, capsys: pytest.CaptureFixture[str], is_over: bool
 ) -> None:
     kit.load_ipython_extension(bare_shell)
     cluster = FakeCluster()
@@ -115,7 +101,7 @@ def test_importing_kit_imports_nothing_that_takes_long() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environment", "modules", "missing", "says"),
     [
         ({}, set(), set(), ""),

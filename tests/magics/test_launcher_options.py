@@ -14,6 +14,7 @@ from kit.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from kit.magics.cluster_cell_magic import StartMagics
 from kit.magics.launcher_options import asked_launcher
 from kit.magics.line_parsing import parse
+from tests.cases import for_each
 
 VARIABLES = {"mine": SSH({"nodea": 3}), "number": 3}
 
@@ -23,7 +24,7 @@ def asked(line: str, **site: Mapping[str, object]) -> Launcher | None:
     return asked_launcher(options, VARIABLES, lambda name: site.get(name, {}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "launcher"),
     [
         ("--ps 1 --worker 4", None),
@@ -72,7 +73,7 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
     assert asked("--worker 2", ssh=site) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "message"),
     [
         (
@@ -106,10 +107,7 @@ def test_what_the_line_does_not_say_is_taken_from_the_site() -> None:
             "--python.",
         ),
         ("--hosts nodea:3", "--hosts needs a launcher; add --launcher ssh."),
-        (
-            "--args x",
-            "--args needs a launcher; add --launcher mpi.",
-        ),
+        ("--args x", "--args needs a launcher; add --launcher mpi."),
         (
             '--launcher ssh --hosts nodea:1 --ssh-args "-i \'key"',
             'No closing quotation; write it like --ssh-args "-x word".',
@@ -123,23 +121,20 @@ def test_a_mistake_is_told_with_the_right_form(line: str, message: str) -> None:
     assert str(raised.value) == f"%%cluster: {message}"
 
 
-def test_a_queue_without_a_launcher_is_told_with_the_lines_to_write() -> None:
+def test_a_queue_has_lines_to_write_and_a_class_refuses_in_its_own_words() -> None:
     with pytest.raises(UnimplementedError, match=r"Cluster\.from_dask\(client"):
         asked("--launcher sge")
-
-
-def test_what_a_class_refuses_is_told_in_its_own_words() -> None:
     with pytest.raises(InvalidArgumentError, match="give at least one host"):
         asked("--launcher ssh --hosts nodea:0")
 
 
 def test_the_help_has_the_options_of_each_launcher() -> None:
-    text = StartMagics.cluster.__doc__ or ""
+    text = " ".join((StartMagics.cluster.__doc__ or "").split())
 
     assert "--hosts <HOST:N,...>" in text
-    assert "ssh: How many tasks each host can hold" in " ".join(text.split())
-    assert "slurm: Of the job, as for `sbatch`" in " ".join(text.split())
-    assert "every launcher: The interpreter on the hosts" in " ".join(text.split())
+    assert "ssh: How many tasks each host can hold" in text
+    assert "slurm: Of the job, as for `sbatch`" in text
+    assert "every launcher: The interpreter on the hosts" in text
 
 
 # --------------------------------------------------------------------------------------
@@ -157,20 +152,21 @@ def environ(file: Path) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(file.parents[1])}
 
 
-def test_without_a_file_nothing_is_set(file: Path) -> None:
-    assert launcher_defaults("ssh", environ(file)) == {}
+def test_each_launcher_gets_its_table_of_the_file_which_may_be_a_link(
+    file: Path,
+) -> None:
+    assert launcher_defaults("ssh", environ(file)) == {}  # there is no file
 
-
-def test_each_launcher_gets_its_table(file: Path) -> None:
-    file.write_text(
+    real = file.with_name("real.toml")
+    real.write_text(
         '[ssh]\nhosts = {"nodea.lab" = 3}\nssh_args = ["-4"]\n'
         '[slurm]\npartition = "short"\n'
     )
+    file.symlink_to(real)
 
-    ssh = launcher_defaults("ssh", environ(file))
-    slurm = launcher_defaults("slurm", environ(file))
-    mpi = launcher_defaults("mpi", environ(file))
-
+    ssh, slurm, mpi = (
+        launcher_defaults(name, environ(file)) for name in ("ssh", "slurm", "mpi")
+    )
     assert ssh == {"hosts": {"nodea.lab": 3}, "ssh_args": ["-4"]}
     assert (slurm, mpi) == ({"partition": "short"}, {})
 
@@ -190,15 +186,7 @@ def test_a_named_file_that_is_missing_is_an_error(file: Path) -> None:
         launcher_defaults("ssh", {"KIT_LAUNCHERS": str(file)})
 
 
-def test_the_file_may_be_a_link(file: Path) -> None:
-    real = file.with_name("real.toml")
-    real.write_text('[ssh]\npython = "/opt/python"\n')
-    file.symlink_to(real)
-
-    assert launcher_defaults("ssh", environ(file)) == {"python": "/opt/python"}
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("[shs]\n", "no launcher is called [shs]. Did you mean ssh? There are: "),

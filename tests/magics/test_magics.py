@@ -15,22 +15,14 @@ from kit.cluster.processes.left_behind import LeftBehind
 from kit.cluster.processes.reaper import Process
 from kit.errors import StartFailed
 from kit.magics import line_parsing
-from tests.magics.stage import FakeCluster, FakeRun, without_colours
+from tests.cases import for_each
+from tests.magics.stage import Cells, FakeCluster, FakeRun
 
-
-def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> str:
-    """Run a cell that fails and return the one line that it shows."""
-    capsys.readouterr()
-    result = shell.run_cell(cell)  # type: ignore[no-untyped-call]
-    assert not result.success
-    out, err = capsys.readouterr()
-    return without_colours(out + err).strip()
+NO_CLUSTER = "no cluster is running; start one with %%cluster --ps 1 --worker 3."
 
 
 def test_few_cores_are_told_before_the_start_and_what_that_means(
-    shell: InteractiveShell,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def begin_start(self: Cluster) -> Iterator[float]:
         yield 0.0
@@ -40,17 +32,18 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
     monkeypatch.setattr(machine, "memory", lambda: machine.MachineMemory(10**6, 10**6))
     monkeypatch.setattr(Cluster, "begin_start", begin_start)
 
-    few = said(shell, capsys, "%%cluster --worker 40\n1")
-    enough = said(shell, capsys, "%%cluster --ps 1 --worker 3\n1")
+    few, *more = cells.failing("%%cluster --worker 40\n1")
+    enough = "\n".join(cells.failing("%%cluster --ps 1 --worker 3\n1"))
 
     assert few.startswith("41 tasks on 2 cores: about 20 take turns on each core")
-    assert "a step takes about 20 times as long" in " ".join(few.split())
-    assert "ps=1, worker=1 would have that" in few
+    said = " ".join([few, *more])
+    assert "a step takes about 20 times as long" in " ".join(said.split())
+    assert "ps=1, worker=1 would have that" in said
     assert "cores" not in enough
     assert "StartFailed: not in this test." in enough
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cell", "line"),
     [
         (
@@ -105,21 +98,9 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
             "UsageError: %%cluster: argument --timeout: '0' is not a time in seconds; "
             "give a number above 0, such as 2.5.",
         ),
-        (
-            "%%on worker\n1",
-            "FailedPreconditionError: no cluster is running; start one with %%cluster "
-            "--ps 1 --worker 3.",
-        ),
-        (
-            "%topology ring",
-            "FailedPreconditionError: no cluster is running; start one with %%cluster "
-            "--ps 1 --worker 3.",
-        ),
-        (
-            "%cluster restart worker:1",
-            "FailedPreconditionError: no cluster is running; start one with %%cluster "
-            "--ps 1 --worker 3.",
-        ),
+        ("%%on worker\n1", f"FailedPreconditionError: {NO_CLUSTER}"),
+        ("%topology ring", f"FailedPreconditionError: {NO_CLUSTER}"),
+        ("%cluster restart worker:1", f"FailedPreconditionError: {NO_CLUSTER}"),
         (
             "%cluster staus",
             "UsageError: %cluster has no command 'staus'. Did you mean status? It "
@@ -132,12 +113,12 @@ def test_few_cores_are_told_before_the_start_and_what_that_means(
     ],
 )
 def test_a_mistake_is_told_in_one_line_with_what_to_do(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str, line: str
+    cells: Cells, cell: str, line: str
 ) -> None:
-    assert said(shell, capsys, cell) == line
+    assert cells.failing(cell) == [line]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cell", "line"),
     [
         (
@@ -166,17 +147,13 @@ def test_a_mistake_is_told_in_one_line_with_what_to_do(
     ],
 )
 def test_a_mistake_about_a_cluster_that_runs_is_told_in_one_line(
-    shell: InteractiveShell,
-    cluster: FakeCluster,
-    capsys: pytest.CaptureFixture[str],
-    cell: str,
-    line: str,
+    cells: Cells, cluster: FakeCluster, cell: str, line: str
 ) -> None:
-    assert said(shell, capsys, cell) == line
+    assert cells.failing(cell) == [line]
     assert cluster.codes == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("names", "tasks"),
     [
         ("worker", ["worker:0", "worker:1"]),
@@ -187,128 +164,94 @@ def test_a_mistake_about_a_cluster_that_runs_is_told_in_one_line(
         ("all", ["ps:0", "worker:0", "worker:1"]),
     ],
 )
-@pytest.mark.parametrize("autoawait", [True, False])
+@for_each("autoawait", [True, False])
 def test_on_runs_the_whole_cell_on_the_named_tasks(
-    shell: InteractiveShell,
-    cluster: FakeCluster,
-    capsys: pytest.CaptureFixture[str],
-    names: str,
-    tasks: list[str],
-    autoawait: bool,
+    cells: Cells, cluster: FakeCluster, names: str, tasks: list[str], autoawait: bool
 ) -> None:
-    shell.autoawait = autoawait
+    cells.shell.autoawait = autoawait
+    cluster.codes.clear()
     cell = "x = 1\n\n%time x\n"
 
-    shell.run_cell(f"%%on {names}\n{cell}").raise_error()  # type: ignore[no-untyped-call]
-    shell.autoawait = True
+    printed = cells.shown(f"%%on {names}\n{cell}").splitlines()
+    cells.shell.autoawait = True
 
-    assert [task for task, _ in cluster.codes] == tasks
-    assert {code for _, code in cluster.codes} == {cell}
-    printed = capsys.readouterr().out.splitlines()
+    assert cluster.codes == [(task, cell) for task in tasks]
     assert [line.split(" ")[0] for line in printed] == tasks
     assert all(line.endswith("│ ran 3 lines") for line in printed)
 
 
-def test_names_in_braces_are_filled_in_on_the_line_and_not_in_the_cell(
-    shell: InteractiveShell, cluster: FakeCluster
+@for_each(
+    ("cell", "codes"),
+    [
+        # Braces are filled in on the line and not in the cell.
+        ("%%on {which}\nf'{which}'", [("worker:1", "f'{which}'")]),
+        (  # Each task is named, and they go one after the other.
+            "%%on worker --each\nprint(task)",
+            [
+                ("worker:0", "task = worker:0"),
+                ("worker:0", "print(task)"),
+                ("worker:1", "task = worker:1"),
+                ("worker:1", "print(task)"),
+            ],
+        ),
+    ],
+)
+def test_tasks_get_these_lines_in_this_order(
+    cells: Cells, cluster: FakeCluster, cell: str, codes: list[tuple[str, str]]
 ) -> None:
-    shell.user_ns["which"] = "worker:1"
+    cells.shell.user_ns["which"] = "worker:1"
+    cluster.codes.clear()
 
-    shell.run_cell("%%on {which}\nf'{which}'")  # type: ignore[no-untyped-call]
+    cells.shown(cell)
 
-    assert [(task, code.strip()) for task, code in cluster.codes] == [
-        ("worker:1", "f'{which}'")
-    ]
-
-
-def test_each_names_the_task_and_goes_one_after_the_other(
-    shell: InteractiveShell, cluster: FakeCluster
-) -> None:
-    shell.run_cell("%%on worker --each\nprint(task)")  # type: ignore[no-untyped-call]
-
-    assert [(task, code.strip()) for task, code in cluster.codes] == [
-        ("worker:0", "task = worker:0"),
-        ("worker:0", "print(task)"),
-        ("worker:1", "task = worker:1"),
-        ("worker:1", "print(task)"),
-    ]
+    assert [(task, code.strip()) for task, code in cluster.codes] == codes
 
 
-def test_topology_requests_and_says_when_the_request_holds(
-    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = cluster.run = FakeRun()
-
-    shell.run_line_magic("topology", "ring")
-
-    assert run.requested == ["ring"]
-    assert capsys.readouterr().out == "ring since step 4, running at step 7 of 100\n"
-
-
-def test_topology_alone_says_how_it_is_and_requests_nothing(
-    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+def test_topology_says_how_it_is_and_when_a_request_holds(
+    cells: Cells, cluster: FakeCluster
 ) -> None:
     run = cluster.run = FakeRun()
 
-    shell.run_line_magic("topology", "")
-
+    assert cells.shown("%topology").startswith("ps since step 4")
     assert run.requested == []
-    assert capsys.readouterr().out.startswith("ps since step 4")
+    assert cells.shown("%topology ring") == (
+        "ring since step 4, running at step 7 of 100\n"
+    )
+    assert run.requested == ["ring"]
 
 
-@pytest.mark.parametrize("tasks", ["worker:1 ps", "worker:1,ps", "ps, worker:1"])
+@for_each("tasks", ["worker:1 ps", "worker:1,ps", "ps, worker:1"])
 def test_logs_are_those_of_the_named_tasks(
-    shell: InteractiveShell,
-    cluster: FakeCluster,
-    capsys: pytest.CaptureFixture[str],
-    tasks: str,
+    cells: Cells, cluster: FakeCluster, tasks: str
 ) -> None:
-    shell.run_line_magic("cluster", f"logs {tasks} -n 50")
-
     expected = "ps:0: no log yet\nworker:1, logs/worker-1.log:\n50 lines\n"
-    assert capsys.readouterr().out == expected
+    assert cells.shown(f"%cluster logs {tasks} -n 50") == expected
 
 
-def test_status_without_a_cluster_says_how_to_start_one(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+def test_without_a_cluster_it_is_said_how_to_start_one_and_what_was_left_behind(
+    cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell.run_line_magic("cluster", "")
+    assert cells.shown("%cluster") == f"{NO_CLUSTER}\n"
 
-    expected = "no cluster is running; start one with %%cluster --ps 1 --worker 3.\n"
-    assert capsys.readouterr().out == expected
-
-
-def test_what_a_killed_notebook_left_is_offered_where_no_cluster_runs(
-    shell: InteractiveShell,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     gone = Process(2, 1)  # there is a process 2, and it was not started then
     left = LeftBehind(Path("psring-x"), "ps=1", gone, None, frozenset())
     monkeypatch.setattr(left_behind, "find", lambda: [left])
-
-    assert said(shell, capsys, "%%on worker\n1") == (
-        "FailedPreconditionError: no cluster is running; start one with %%cluster "
-        "--ps 1 --worker 3. Left behind by notebooks that were killed: 1 (%cluster "
-        "list shows them, %cluster clean ends them)."
-    )
+    assert cells.failing("%%on worker\n1") == [
+        f"FailedPreconditionError: {NO_CLUSTER} Left behind by notebooks that were "
+        f"killed: 1 (%cluster list shows them, %cluster clean ends them)."
+    ]
 
 
-@pytest.mark.parametrize("is_over", [False, True])
+@for_each("is_over", [False, True])
 def test_the_state_of_a_cluster_is_not_that_of_its_last_training(
-    shell: InteractiveShell,
-    cluster: FakeCluster,
-    capsys: pytest.CaptureFixture[str],
-    is_over: bool,
+    cells: Cells, cluster: FakeCluster, is_over: bool
 ) -> None:
     cluster.run = FakeRun(done=is_over)
 
-    shell.run_line_magic("cluster", "")
-
-    assert ("FakeRun" in capsys.readouterr().out) is not is_over
+    assert ("FakeRun" in cells.shown("%cluster")) is not is_over
 
 
-@pytest.mark.parametrize("name", ["%%cluster", "%cluster", "%%on", "%topology"])
+@for_each("name", ["%%cluster", "%cluster", "%%on", "%topology"])
 def test_help_of_a_magic_has_examples_and_all_its_options(
     shell: InteractiveShell, name: str
 ) -> None:

@@ -97,9 +97,7 @@ def test_a_cell_awaits_and_the_event_loop_goes_on_meanwhile(
 
 
 def test_a_cell_within_another_magic_does_not_await(
-    shell: InteractiveShell,
-    cluster: FakeCluster,
-    capsys: pytest.CaptureFixture[str],
+    shell: InteractiveShell, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def outer() -> None:
         # The loop runs already, as in a notebook: an `await` inside would fail.

@@ -12,74 +12,54 @@ from IPython.core.interactiveshell import InteractiveShell
 import kit
 from kit.magics.short_traceback import with_source
 from tests.magics.kernel import Answer, Kernel, kernel
+from tests.magics.stage import Cells
 
 MOST = 12
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def shown(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str
-) -> list[str]:
-    shell.run_cell(cell)  # type: ignore[no-untyped-call]
-    return _COLOUR.sub("", capsys.readouterr().out).rstrip("\n").splitlines()
+FAILING = "import kit\nkit.Adam(learning_rate='fast')"
 
 
-def test_error_of_the_kit_is_its_sentence_and_the_line_of_the_cell(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+def test_error_of_the_kit_is_its_sentence_and_the_line_of_the_cell_until_asked(
+    cells: Cells,
 ) -> None:
-    result = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+    result = cells.failing(FAILING)
+    whole = cells.shown("%tb").splitlines()
 
     assert result[0].startswith("InvalidArgumentError: ")
     assert result[-1] == "%tb shows the whole traceback."
     assert "----> 2 kit.Adam(learning_rate='fast')" in result
     assert len(result) <= MOST
-
-
-def test_whole_traceback_is_shown_on_request(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
-
-    whole = shown(shell, capsys, "%tb")
-
     assert any("rules.py" in line or "rule.py" in line for line in whole)
     assert len(whole) > MOST
 
 
-def test_verbose_mode_shows_the_whole_traceback_at_once(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shell.run_cell("%xmode Verbose")  # type: ignore[no-untyped-call]
+def test_verbose_mode_shows_the_whole_traceback_at_once(cells: Cells) -> None:
+    cells.shown("%xmode Verbose")
     try:
-        whole = shown(shell, capsys, "import kit\nkit.Adam(learning_rate='fast')")
+        whole = cells.failing(FAILING)
     finally:
-        shell.run_cell("%xmode Context")  # type: ignore[no-untyped-call]
+        cells.shown("%xmode Context")
 
     assert len(whole) > MOST
 
 
-def test_other_errors_are_shown_as_before(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = shown(shell, capsys, "1 / 0")
+def test_other_errors_are_shown_as_before(cells: Cells) -> None:
+    result = cells.failing("1 / 0")
 
     assert any(line.startswith("ZeroDivisionError") for line in result)
     assert "%tb shows the whole traceback." not in result
 
 
-def test_long_message_is_cut_and_whole_on_the_error(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = shown(
-        shell,
-        capsys,
+def test_long_message_is_cut_and_whole_on_the_error(cells: Cells) -> None:
+    result = cells.failing(
         "import kit, sys\n"
-        "raise kit.errors.UnknownError('\\n'.join(f'row {n}' for n in range(40)))",
+        "raise kit.errors.UnknownError('\\n'.join(f'row {n}' for n in range(40)))"
     )
 
     assert result[:3] == ["UnknownError: row 0", "row 1", "..."]
     assert len(result) <= MOST
-    assert "row 39" in str(shell.user_ns["sys"].last_value)
+    assert "row 39" in str(cells.shell.user_ns["sys"].last_value)
 
 
 def test_handler_that_somebody_else_has_set_stays(
@@ -131,7 +111,7 @@ def tell():
     main = threading.main_thread().ident
     def is_waiting():
         frames = traceback.extract_stack(sys._current_frames()[main])
-        return any("/kit/training/client/" in one.filename for one in frames)
+        return any("/kit/training/client/" in frame.filename for frame in frames)
     while not is_waiting():
         time.sleep(0.01)
     print("in the wait", flush=True)
@@ -161,12 +141,8 @@ def lines(answer: Answer) -> list[str]:
     return result
 
 
-kernels = pytest.mark.usefixtures("loop_of_the_client")
-
-
 @pytest.mark.slow
 @pytest.mark.engines
-@kernels
 def test_step_that_fails_on_an_engine_is_shown_with_its_own_line(
     notebook: Kernel,
 ) -> None:
@@ -184,7 +160,6 @@ def test_step_that_fails_on_an_engine_is_shown_with_its_own_line(
 
 @pytest.mark.slow
 @pytest.mark.engines
-@kernels
 def test_mistakes_around_a_training_take_twelve_lines(notebook: Kernel) -> None:
     begin = "kit.train(good, {'w': np.zeros(10)}, data, topology=%r, steps=10**6)"
 
@@ -202,7 +177,6 @@ def test_mistakes_around_a_training_take_twelve_lines(notebook: Kernel) -> None:
 
 @pytest.mark.slow
 @pytest.mark.engines
-@kernels
 def test_stop_button_in_a_wait_says_that_the_training_is_paused(
     notebook: Kernel,
 ) -> None:
@@ -221,7 +195,6 @@ def test_stop_button_in_a_wait_says_that_the_training_is_paused(
 
 @pytest.mark.slow
 @pytest.mark.engines
-@kernels
 def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
     notebook: Kernel,
 ) -> None:
@@ -253,7 +226,6 @@ def test_stop_button_pauses_an_awaited_run_and_a_deadline_does_not(
 
 @pytest.mark.slow
 @pytest.mark.engines
-@kernels
 def test_stop_button_ends_a_cell_that_awaits_a_call_or_a_checkpoint(
     notebook: Kernel, tmp_path: Path
 ) -> None:

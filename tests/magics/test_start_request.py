@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,12 @@ from kit.cluster.cells.selection import make_tasks
 from kit.cluster.launchers import SSH, Launcher
 from kit.cluster.options import ClusterOptions
 from kit.cluster.report import ClusterState
-from kit.errors import ClusterBusy, FailedPreconditionError, InvalidArgumentError
+from kit.errors import (
+    ClusterBusy,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+)
 from kit.magics.cluster_cell_magic import Action, Running, arguments_of, decide
 from tests.cases import for_each
 
@@ -58,37 +64,33 @@ def test_a_line_starts_uses_or_replaces_a_cluster(
     assert decide(wanted, running, **requests) is action
 
 
-def test_a_cluster_that_trains_is_not_replaced_unless_told_to() -> None:
-    with pytest.raises(ClusterBusy, match=r"worker=2 \(step 12\); end it with run"):
-        decide(options(3), BUSY)
+@for_each(
+    ("running", "requests", "error", "message"),
+    [
+        (BUSY, {}, ClusterBusy, r"worker=2 \(step 12\); end it with run"),
+        (
+            IDLE,
+            {"reuse": True},
+            FailedPreconditionError,
+            "has ps=1, worker=2; another",
+        ),
+        (IDLE, {"reuse": True, "restart": True}, InvalidArgumentError, "exclude"),
+    ],
+)
+def test_what_would_end_a_training_or_cannot_be_is_refused(
+    running: Running, requests: dict[str, bool], error: type[KitError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        decide(options(3), running, **requests)
 
 
-def test_reuse_of_another_shape_is_refused() -> None:
-    with pytest.raises(FailedPreconditionError, match="has ps=1, worker=2; another"):
-        decide(options(3), IDLE, reuse=True)
+def test_only_what_was_given_becomes_an_argument_and_each_job_once() -> None:
+    names = ["ps", "transport", "link", "threads", "gpus", "lease", "timeout"]
+    line: dict[str, Any] = {**dict.fromkeys(names), "worker": 0, "insecure": False}
+    jobs = [("chief", 1), ("eval", 2)]
 
+    result = arguments_of(argparse.Namespace(**line, job=jobs))
 
-def test_reuse_and_restart_exclude_each_other() -> None:
-    with pytest.raises(InvalidArgumentError, match="exclude"):
-        decide(options(), IDLE, reuse=True, restart=True)
-
-
-def test_only_what_was_given_becomes_an_argument() -> None:
-    none = dict.fromkeys(
-        ["ps", "transport", "link", "threads", "gpus", "lease", "timeout"]
-    )
-    options = argparse.Namespace(
-        **none, worker=0, insecure=False, job=[("chief", 1), ("eval", 2)]
-    )
-
-    assert arguments_of(options) == {"worker": 0, "jobs": {"chief": 1, "eval": 2}}
-
-
-def test_a_job_given_twice_is_refused() -> None:
-    names = ["ps", "worker", "transport", "link", "threads", "gpus", "lease", "timeout"]
-    options = argparse.Namespace(
-        **dict.fromkeys(names), insecure=False, job=[("chief", 1), ("chief", 2)]
-    )
-
+    assert result == {"worker": 0, "jobs": dict(jobs)}
     with pytest.raises(InvalidArgumentError, match="'chief' is given twice"):
-        arguments_of(options)
+        arguments_of(argparse.Namespace(**line, job=[*jobs, ("chief", 2)]))

@@ -18,18 +18,8 @@ NOTE = "memory: about 400 MiB"
 MOMENT = Startup("Starting", STATUSES, past_s=2.04, note=NOTE)
 
 
-def test_text_and_html_say_the_same() -> None:
-    cells = re.findall(r"<(?:t[dh]|caption)[^>]*>([^<]*)<", MOMENT._repr_html_())
-
-    assert " ".join(map(unescape, cells)).split() == repr(MOMENT).split()
-
-
-def _lines() -> list[str]:
-    return repr(MOMENT).splitlines()
-
-
 def test_each_task_has_its_state_its_reason_and_its_seconds() -> None:
-    assert _lines() == [
+    assert repr(MOMENT).splitlines() == [
         "Starting",
         "task       state     what it does          seconds",
         "ps:0       ready                           1.3",
@@ -39,9 +29,13 @@ def test_each_task_has_its_state_its_reason_and_its_seconds() -> None:
     ]
 
 
-def test_html_escapes_reasons_and_sets_no_colour_and_no_small_type() -> None:
+def test_html_says_the_same_escapes_reasons_and_sets_no_colour_and_no_small_type() -> (
+    None
+):
     result = MOMENT._repr_html_()
 
+    cells = re.findall(r"<(?:t[dh]|caption)[^>]*>([^<]*)<", result)
+    assert " ".join(map(unescape, cells)).split() == repr(MOMENT).split()
     assert "&lt;killed&gt;" in result
     assert "color" not in result
     assert "font-size:max(13px,1em)" in result
