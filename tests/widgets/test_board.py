@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import gc
+import re
 import threading
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,17 @@ from kit.testing.task_process import until
 from tests.server.attached import clusters, look
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
-from tests.widgets.insides import beat_of, view_of
+from tests.widgets.insides import view_of
 from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree
+from tests.widgets.pages import Page as Html
 from tests.widgets.traces import toggled
 from widgets.board import board as board_file
 from widgets.board.board import TrafficBoard
+from widgets.board.follower import Follower
 from widgets.board.watcher import pulse_of
 from widgets.drawing import front_end
+
+SVG = "http://www.w3.org/2000/svg"
 
 
 class Place:
@@ -80,22 +84,6 @@ def n_losses(root: Any) -> int:
     return max(len(line.data_source.data.get("step", ())) for line in lines)
 
 
-class Strict(HTMLParser):
-    """Notes what a page would load from elsewhere, and its ids."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.outside: list[str] = []
-        self.tags: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            if name in ("src", "href") and not (value or "").startswith(("#", "data:")):
-                self.outside.append(f"{tag} {name}={value}")
-
-
 def test_nothing_runs_before_the_board_is_on_a_page() -> None:
     with standing_training() as (run, _, _):
         before = set(threading.enumerate())
@@ -103,7 +91,7 @@ def test_nothing_runs_before_the_board_is_on_a_page() -> None:
 
         assert set(threading.enumerate()) <= before
         with pytest.raises(NotImplementedError):
-            board._ipython_display_()
+            board_file.show(run)
         assert repr(board).startswith("Training, 1,000,000 steps: ps.")
 
 
@@ -171,28 +159,41 @@ def goes_on_for(run: kit.Run, n_beats: int) -> None:
 
 @pytest.mark.slow
 def test_a_board_that_is_closed_while_it_draws_ends_the_drawing_first(
-    page: Page, monkeypatch: pytest.MonkeyPatch
+    page: Page, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jupyter_bokeh")
+    from widgets.board.controls import Controls
+
+    is_closing, leave = threading.Event(), Follower.leave
+
+    def noted(pulse: Any, listener: Any) -> None:
+        is_closing.set()
+        leave(pulse, listener)
+
+    def close_now(controls: Any, moment: object) -> None:
+        closing.start()
+        assert is_closing.wait(LONG_S)
+        closing.join(0.1)
+
     with standing_training() as (run, _, _):
         board = TrafficBoard(run)
         board._ipython_display_()
         closing = threading.Thread(target=board.close)
-
-        def close_now(moment: object) -> None:
-            closing.start()
-            until(lambda: board._is_closed)
-            closing.join(0.1)
-
-        monkeypatch.setattr(board._controls, "follow", close_now)
-        board._draw(beat_of(board))
+        monkeypatch.setattr(Follower, "leave", noted)
+        monkeypatch.setattr(Controls, "follow", close_now)
+        page.look(page.shown[0])
+        assert is_closing.wait(LONG_S)
         closing.join(LONG_S)
 
         assert view_of(board) is None
+        assert is_quiet(run)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow
-def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
+def test_a_closed_board_stops_leaves_its_last_picture_and_is_collected_without_a_word(
+    page: Page, capfd: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("jupyter_bokeh")
     with standing_training() as (run, step, _):
         board = TrafficBoard(run)
@@ -210,21 +211,9 @@ def test_a_closed_board_stops_and_leaves_its_last_picture(page: Page) -> None:
         board._ipython_display_()  # once more: a still picture
         assert len(page.shown) == 1
         assert len(page.places) == 2
-
-
-@pytest.mark.slow
-def test_a_closed_board_is_collected_without_a_word(
-    page: Page, capfd: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("jupyter_bokeh")
-    with standing_training() as (run, _, _):
-        board = TrafficBoard(run)
-        board._ipython_display_()
-        board.close()
         page.shown.clear()
         del board
         gc.collect()
-
     assert capfd.readouterr().err == ""
 
 
@@ -255,19 +244,27 @@ def test_without_ipywidgets_there_is_a_picture_and_a_hint(
 
 
 @pytest.mark.slow
-def test_a_saved_board_needs_nothing_else(tmp_path: Path) -> None:
+def test_a_finished_training_is_saved_and_kept_whole_and_asks_nobody(
+    tmp_path: Path, page: Page
+) -> None:
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, steps=20).wait(LONG_S)
     path = tmp_path / "board.html"
 
     TrafficBoard(run).save(path)
+    first, other = (shown(TrafficBoard(run), page) for _ in range(2))
 
-    result = Strict(path.read_text("utf-8"))
-    assert result.outside == []
-    assert "default-src 'none'" in path.read_text("utf-8")  # the browser sees to it too
-    assert result.tags.count("svg") >= 4
-    assert "Finished after step 20 of 20: ps." in path.read_text("utf-8")
+    text = path.read_text("utf-8")
+    saved, kept = Html(text), Html(first["text/html"])
+    assert saved.asked() == kept.asked() == []
+    assert "default-src 'none'" in text  # the browser sees to it too
+    assert saved.count("svg") >= 4
+    assert kept.count("script") == 0
+    assert "Finished after step 20 of 20: ps." in text
     assert [item.name for item in tmp_path.iterdir()] == ["board.html"]
+    assert set(first) == {"text/plain", "text/html", "image/svg+xml"}
+    assert set(re.findall(r"http[^\"]*", first["image/svg+xml"])) == {SVG}
+    assert first == other  # two boards of it agree
 
 
 @pytest.mark.slow
@@ -284,40 +281,8 @@ def test_a_board_of_a_trace_file_shows_what_one_of_the_trace_shows(
     assert repr(first).startswith("Finished after step 40 of 40: ring.")
 
 
-@pytest.mark.slow
-def test_what_a_notebook_keeps_has_no_script_and_asks_nobody(page: Page) -> None:
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, steps=20).wait(LONG_S)
-    TrafficBoard(run)._ipython_display_()
-
-    kept = page.last()
-    assert set(kept) == {"text/plain", "text/html", "image/svg+xml"}
-    result = Strict(kept["text/html"])
-    assert (result.outside, result.tags.count("script")) == ([], 0)
-    assert "http://www.w3.org" in kept["image/svg+xml"]
-    assert kept["image/svg+xml"].count("http") == kept["image/svg+xml"].count(
-        "http://www.w3.org/2000/svg"
-    )
-
-
 def shown(board: TrafficBoard, page: Page) -> dict[str, str]:
     """Return what a notebook keeps of a board."""
     board._ipython_display_()
     board.close()
     return page.last()
-
-
-@pytest.mark.slow
-def test_two_boards_of_a_finished_training_agree(page: Page) -> None:
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, steps=20).wait(LONG_S)
-
-    assert shown(TrafficBoard(run), page) == shown(TrafficBoard(run), page)
-
-
-def test_the_view_of_a_run_is_refused_where_there_is_no_page() -> None:
-    with quick_cluster(1, 2) as cluster:
-        run: kit.Run = begin(cluster, steps=2).wait(LONG_S)
-
-    with pytest.raises(NotImplementedError):
-        board_file.show(run)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from bokeh.models import HBar, Model, Scatter, VBar
+from bokeh.models import HBar, Scatter, VBar
 from bokeh.models.annotations import Legend
 
 from kit.trace.trace import Trace
@@ -48,11 +48,6 @@ def drawn() -> Figures:
     return figures(toggled(("ps", "ring"), steps=20), LIGHT)
 
 
-def texts_of(model: Model) -> dict[str, object]:
-    values = model.properties_with_values()
-    return {name: value for name, value in values.items() if "text" in name}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_all_text_is_large_enough_and_readable(theme: Theme) -> None:
@@ -60,7 +55,7 @@ def test_all_text_is_large_enough_and_readable(theme: Theme) -> None:
     for fig in figures(toggled(("ps", "ring"), steps=6), theme).values():
         assert fig.background_fill_color == theme.background
         for model in [*fig.axis, *fig.legend, *fig.select({"type": Legend})]:
-            for name, value in texts_of(model).items():
+            for name, value in model.properties_with_values().items():
                 if name.endswith(("label_text_font_size", "group_text_font_size")):
                     assert int(str(value).removesuffix("px")) >= 12
                     n_sizes += 1
@@ -112,14 +107,14 @@ def test_the_timeline_tells_phases_apart_without_colour(drawn: Figures) -> None:
 def test_the_timeline_names_its_steps_and_its_switch(drawn: Figures) -> None:
     fig = drawn["timeline"]
 
-    names = [name for axis in fig.above for name in overrides(axis).values()]
+    names = [
+        name
+        for axis in fig.above
+        for name in getattr(axis, "major_label_overrides", {}).values()
+    ]
     assert names == ["step 18", "step 19", "step 20", "step 21"]
     assert "0 is the switch from ps to ring" in fig.xaxis[-1].axis_label
     assert fig.y_range.factors[-1] == "ps:0"  # the first task is at the top
-
-
-def overrides(axis: Model) -> dict[float, str]:
-    return dict(getattr(axis, "major_label_overrides", {}))
 
 
 def test_measured_bars_stand_beside_formula_markers(drawn: Figures) -> None:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import psutil
@@ -25,6 +24,7 @@ from kit.markup import Html
 from tests.cases import for_each
 from tests.training.paced import LONG_S
 from tests.widgets import hostile_class
+from tests.widgets.class_pages import Reply, request, say
 from tests.widgets.insides import server_of
 from tests.widgets.traces import toggled
 from widgets import Prediction, TrafficBoard
@@ -45,22 +45,6 @@ def share() -> Iterator[Share]:
 def asked(share: Share) -> None:
     share.ask(Prediction("Which is faster?", choices=("ps", "ring")), "ring")
     share.start()
-
-
-def request(url: str, method: str, path: str, body: str = "") -> tuple[int, str, str]:
-    """Return the status, the kind and the text of an answer."""
-    where = urlsplit(url)
-    connection = HTTPConnection(where.hostname or "", where.port, timeout=LONG_S)
-    try:
-        connection.request(method, where.path + path, body or None)
-        answer = connection.getresponse()
-        return answer.status, answer.headers["Content-Type"], answer.read().decode()
-    finally:
-        connection.close()
-
-
-def say(url: str, **said: str) -> tuple[int, str, str]:
-    return request(url, "POST", "say", json.dumps(said))
 
 
 def raw(url: str, data: bytes) -> bytes:
@@ -94,7 +78,7 @@ def attacked(url: str) -> Iterator[dict[str, int]]:
             process.kill()
 
 
-def kept_trying(act: Callable[[], tuple[int, str, str]]) -> tuple[int, str, str]:
+def kept_trying(act: Callable[[], Reply]) -> Reply:
     """Do what a browser and our page do when a connection is cut off: try again."""
     for _ in range(2):
         try:
@@ -106,9 +90,9 @@ def kept_trying(act: Callable[[], tuple[int, str, str]]) -> tuple[int, str, str]
 
 def looked_and_answered(url: str, who: str) -> None:
     """Do what a good pupil does."""
-    status, _, page = kept_trying(lambda: request(url, "GET", ""))
+    status, page = kept_trying(lambda: request(url))
     assert (status, "Shared board" in page) == (200, True)
-    _, _, reply = kept_trying(lambda: say(url, who=who, answer="ring"))
+    _, reply = kept_trying(lambda: say(url, who=who, answer="ring"))
     # If the first answer was cut off, the second says that it has arrived.
     assert reply in ("Locked in: ring.", "your guess is locked in at ring."), reply
 
@@ -142,8 +126,8 @@ async def lesson(share: Share) -> list[str]:
                     for number in range(N_GOOD)
                 )
             )
-        status, _, reply = await asyncio.to_thread(say, share.teacher_url, do="reveal")
-        assert (status, reply) == (200, "")
+        reply = await asyncio.to_thread(say, share.teacher_url, do="reveal")
+        assert reply == (200, "")
         return await asyncio.gather(*(verdict(share.url) for _ in range(N_GOOD)))
 
 
@@ -153,7 +137,7 @@ def test_thirty_pupils_lose_nothing_beside_a_hundred_hostile_ones(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     asked(share)
-    request(share.url, "GET", "")  # what is imported and cached once is not theirs
+    request(share.url)  # what is imported and cached once is not theirs
     process = psutil.Process()
     before, n_before = process.memory_info().rss, process.num_fds()
     with attacked(share.url) as done:
@@ -252,7 +236,7 @@ def test_a_page_without_descriptors_serves_again_when_there_are_some(
     with socket.create_connection(address, LONG_S) as silent, socket.socket() as pupil:
         pupil.settimeout(LONG_S)
         # Who is answered came after the silent one, which is in by then.
-        request(share.url, "GET", "")
+        request(share.url)
         # Numbers are given below the limit: while 0, 1 and 2 are in use there is none,
         # whatever else is given back.
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
@@ -440,9 +424,12 @@ def test_nothing_that_is_sent_comes_into_the_cell_or_back_as_a_page(
         assert back.split()[1].startswith(b"4"), data
         assert b"text/html" not in back, data
         assert text.encode() not in back, data
-    status, kind, reply = say(share.url, who="anna", answer=text)
-    assert (status, text in reply) == (409, True)
-    assert kind == "text/plain; charset=utf-8"
+    answer = json.dumps({"who": "anna", "answer": text})
+    head = f"POST {path}say HTTP/1.1\r\nHost: x\r\nContent-Length: {len(answer)}"
+    back = raw(share.url, f"{head}\r\n\r\n{answer}".encode())
+    assert back.split()[1] == b"409"
+    assert b"Content-Type: text/plain; charset=utf-8" in back
+    assert text.encode() in back
     heard = "".join(capfd.readouterr()) + caplog.text
     for word in ("script", "Traceback", path.strip("/"), "static"):
         assert word not in heard, heard
@@ -453,8 +440,8 @@ def test_what_the_teachers_function_says_is_for_the_teacher_alone(share: Share) 
     share.ask(Prediction("Which?", choices=("ps", "ring")), lambda: expected["secret"])
     share.start()
 
-    assert say(share.url, do="reveal")[2] != "KeyError: 'secret'"
-    assert say(share.teacher_url, do="reveal")[2] == "KeyError: 'secret'"
+    assert say(share.url, do="reveal")[1] != "KeyError: 'secret'"
+    assert say(share.teacher_url, do="reveal")[1] == "KeyError: 'secret'"
     for who in ("", "x" * 65):
         assert say(share.url, who=who, answer="ring")[0] == 409
     assert share.answers == []

@@ -146,9 +146,7 @@ def test_state_that_a_page_asks_for_again_is_what_bokeh_makes_of_the_figure(
     stage.view.log.value = True  # the scale is another model
     agree_with_bokeh(stage)
     for model, plot in zip(stage.models, stage.plots, strict=True):
-        tell(
-            model, plot.figure, "name", "light 0.5"
-        )  # the page has a view: all is sent
+        tell(model, plot.figure, "name", "light 0.5")  # a view appears: all is sent
     agree_with_bokeh(stage)
 
 
@@ -207,25 +205,19 @@ def words(stage: Stage) -> list[Any]:
     return [getattr(widget, "value", "") for widget in tree(stage.view.root)]
 
 
-def test_nothing_is_sent_when_nothing_is_new(stage: Stage) -> None:
-    item, _ = beats()
+def test_nothing_is_sent_when_nothing_is_new_or_before_it_is_due(stage: Stage) -> None:
+    item, other = beats()
     stage.draw(item)
-    stage.view.sign.value = ""  # the heartbeat goes on
-    before = words(stage)
-
-    assert stage.draw(item) == []
-    stage.view.sign.value = ""
-    assert words(stage) == before
-
-
-def test_a_figure_is_not_drawn_before_it_is_due(stage: Stage) -> None:
-    first, other = beats()
-    stage.draw(first)
-
     stage.sent.clear()
     stage.view.draw(other)
-
     assert stage.sent == []
+
+    stage.draw(other)
+    stage.view.sign.value = ""  # the heartbeat goes on
+    before = words(stage)
+    assert stage.draw(other) == []
+    stage.view.sign.value = ""
+    assert words(stage) == before
 
 
 def test_the_table_of_rates_is_filled_when_it_is_opened(stage: Stage) -> None:

@@ -53,17 +53,15 @@ def test_tasks_stand_in_the_panel_of_their_host(topology: str, hosts: str) -> No
         assert box.y + box.height / 2 < panel.top + panel.height
 
 
-@for_each("topology", ["ps", "ring"])
-def test_one_host_has_no_panel(topology: str) -> None:
-    assert layout(names(1, 2), topology, "aaa") == layout(names(1, 2), topology)
-
-
-@pytest.mark.parametrize("topology", ["ps", "ps-async"])
-def test_servers_stand_above_all_workers(topology: str) -> None:
+@for_each("topology", ["ps", "ps-async"])
+def test_servers_stand_above_all_workers_and_one_host_has_no_panel(
+    topology: str,
+) -> None:
     result = layout(names(2, 4), topology)
 
     assert max(box.y for box in result.boxes[:2]) < min(b.y for b in result.boxes[2:])
     assert not result.idle
+    assert layout(names(2, 4), topology, "aaaaaa") == result
 
 
 def test_neighbours_on_the_ring_are_equally_far_in_angle() -> None:
@@ -91,15 +89,17 @@ def test_a_server_without_a_part_in_the_ring_stands_aside() -> None:
     assert not any(overlap(*pair) for pair in combinations(result.boxes, 2))
 
 
-def test_arrows_of_both_directions_run_beside_each_other() -> None:
+def test_arrows_of_both_directions_run_beside_each_other_through_their_ends() -> None:
     result = layout(names(1, 3), "ps")
 
-    there, back = path(result, (0, 2)).middle(), path(result, (2, 0)).middle()
+    there, back = path(result, (0, 2)), path(result, (2, 0))
 
-    assert math.dist(there, back) > 20  # two arrows at their widest and a gap
+    # Two arrows at their widest and a gap.
+    assert math.dist(there.middle(), back.middle()) > 20
+    assert (there.at(0), there.at(1)) == (there.start, there.end)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topology", "links"),
     [("ps", [(0, 1), (1, 0), (0, 4), (4, 0)]), ("ring", [(1, 2), (2, 3), (4, 1)])],
 )
@@ -115,10 +115,3 @@ def test_an_arrow_begins_and_ends_beside_its_boxes(
             beside = abs(x - here.x) / (here.width / 2 + 4)
             above = abs(y - here.y) / (here.height / 2 + 4)
             assert 1 - 1e-9 <= max(beside, above) < 1.25
-
-
-def test_a_bent_line_passes_through_its_ends() -> None:
-    line = path(layout(names(1, 2), "ps"), (1, 0))
-
-    assert line.at(0) == line.start
-    assert line.at(1) == line.end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from kit.trace.log import Rows, rows
 from kit.trace.named_rows import EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
+from tests.cases import for_each
 from tests.widgets.traces import toggled
 from widgets.board.history import TrainingHistory
 from widgets.drawing import figure_data
@@ -80,32 +82,33 @@ def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
         assert (low, high) == (first, last + 1)
 
 
-def test_no_byte_is_lost_when_bins_are_joined() -> None:
-    trace = toggled(("ps", "ring"), steps=50)
-
-    for most in (256, 8):
-        lines = fed([trace], most).links(most=99)
-        total = sum(
-            float((line["rate"][:-1] * np.diff(line["second"])).sum())
-            for line in lines.values()
-        )
-        assert total * figure_data.MB == pytest.approx(
-            trace.transfers["bytes"].sum(), rel=1e-3
-        )
+Lines = Callable[[Trace, int], dict[str, figure_data.Columns]]
+LINES: dict[str, tuple[Lines, float]] = {  # and how exact its bytes are
+    "a trace": (figure_data.links, 1e-6),
+    "a history": (lambda trace, most: fed([trace]).links(most), 1e-3),
+    "joined bins": (lambda trace, most: fed([trace], 8).links(most), 1e-3),
+}
 
 
-def test_the_busiest_links_are_shown_and_the_rest_is_one_line() -> None:
-    history = fed([toggled(("ps", "ring"), steps=5, n_workers=5)])
+@for_each(("lines", "rel"), LINES.values(), ids=LINES)
+def test_no_byte_is_lost_and_the_least_busy_links_are_one_line(
+    lines: Lines, rel: float
+) -> None:
+    trace = toggled(("ps", "ring"), steps=20, n_workers=5)
 
-    every, few = history.links(most=99), history.links(most=4)
+    every, few = lines(trace, 99), lines(trace, 4)
 
+    total = sum(
+        float((line["rate"][:-1] * np.diff(line["second"])).sum())
+        for line in every.values()
+    )
+    moved = trace.transfers["bytes"].sum()
+    assert total * figure_data.MB == pytest.approx(moved, rel=rel)
     assert len(every) == 15
+    assert list(every)[:2] == ["ps:0 -> worker:0", "ps:0 -> worker:1"]
     assert len(few) == 4
     assert list(few)[-1] == f"12 {figure_data.OTHERS}"
-    sums = [
-        sum(float((line["rate"]).sum()) for line in lines.values())
-        for lines in (every, few)
-    ]
+    sums = [np.sum([x["rate"] for x in y.values()], axis=0) for y in (every, few)]
     assert sums[0] == pytest.approx(sums[1])
 
 

@@ -7,15 +7,27 @@ model for simulation of color vision deficiency", 2009, at full severity.
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kit.trace.traffic import Phase
+from tests.cases import for_each
 from tests.contrast import contrast
 from widgets.drawing.looks import colours, style
-from widgets.drawing.theme import DARK, LIGHT, THEMES, Theme, link_look
+from widgets.drawing.theme import (
+    DARK,
+    LIGHT,
+    PHASE_HATCH,
+    PHASE_HEIGHT,
+    TEXT_PX,
+    THEMES,
+    Theme,
+    link_look,
+    topology_hues,
+)
 
 Floats = npt.NDArray[np.float64]
 VISIONS = {
@@ -42,8 +54,8 @@ VISIONS = {
         ]
     ),
 }
-by_theme = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-by_vision = pytest.mark.parametrize("vision", VISIONS)
+by_theme = for_each("theme", THEMES, ids=lambda theme: theme.name)
+by_vision = for_each("vision", VISIONS)
 
 
 def channels(colour: str) -> Floats:
@@ -90,65 +102,77 @@ def test_differences_of_colour_are_those_of_known_pairs() -> None:
 
 @by_theme
 @by_vision
-def test_what_is_sent_and_what_is_received_differ_for_every_eye(
-    theme: Theme, vision: str
-) -> None:
+def test_colours_differ_for_every_eye(theme: Theme, vision: str) -> None:
     _, push, pull, *_ = theme.hues
-
     assert differ(push, pull, vision) > 30
 
-
-@by_theme
-@by_vision
-def test_links_with_one_dash_differ_in_a_colour_that_every_eye_sees(
-    theme: Theme, vision: str
-) -> None:
     looks = [link_look(position) for position in range(12)]  # as many are drawn
     shown = [(theme.colour(name), dash) for name, dash in looks]
-
     for (colour, dash), (other, same) in combinations(shown, 2):
         assert dash != same or differ(colour, other, vision) > 15
 
 
 @by_theme
-def test_arrows_stand_out_also_when_they_are_thin(theme: Theme) -> None:
+def test_text_stands_out_from_what_is_behind_it(theme: Theme) -> None:
+    alarm, complete = theme.hues[4], theme.hues[2]
+    shade = opacity(".ps-chart .ps-region")
+
+    for behind in (theme.background, theme.panel):
+        for ink in (theme.ink, theme.faint, complete):
+            assert contrast(ink, behind) >= 4.5
+    for hue in theme.hues:  # of each topology
+        assert contrast(theme.ink, over(hue, theme.background, shade)) >= 4.5
+    assert f"--ps-alarm: {alarm};" in colours(theme)  # of the name of a lost task
+    assert contrast(alarm, theme.panel) >= 4.5
+
+
+@by_theme
+def test_marks_stand_out_from_what_is_behind_them(theme: Theme) -> None:
     _, push, pull, *_ = theme.hues
-    share = opacity(".ps-arrow path")
-
-    for colour in (push, pull, theme.faint):
-        assert contrast(over(colour, theme.background, share), theme.background) >= 3
-
-
-@by_theme
-def test_a_bar_stands_out_from_its_trough(theme: Theme) -> None:
-    for colour in theme.hues[1:3]:
-        assert contrast(colour, theme.grid) >= 3
-
-
-@by_theme
-def test_text_stands_out_on_the_shade_of_each_topology(theme: Theme) -> None:
-    share = opacity(".ps-chart .ps-region")
-
-    for hue in theme.hues:
-        assert contrast(theme.ink, over(hue, theme.background, share)) >= 4.5
-
-
-@by_theme
-def test_lines_stand_out_on_what_is_filled_below_them(theme: Theme) -> None:
+    thin = opacity(".ps-arrow path")
     band = over(theme.faint, theme.background, opacity(".ps-chart .ps-band"))
     tint = opacity(".ps-chart .ps-strip", "fill-opacity")
 
+    for colour in (*theme.hues, *map(theme.phase, Phase)):
+        for behind in (theme.background, theme.panel):
+            assert contrast(colour, behind) >= 3
+        assert contrast(theme.hatch, colour) >= 3
+    for colour in (push, pull, theme.faint):
+        assert contrast(over(colour, theme.background, thin), theme.background) >= 3
+    for colour in (push, pull):
+        assert contrast(colour, theme.grid) >= 3  # a bar in its trough
     assert contrast(theme.ink, band) >= 3
     for hue in theme.hues:
         assert contrast(hue, over(hue, theme.background, tint)) >= 3
 
 
-@by_theme
-def test_the_name_of_a_lost_task_is_text_that_can_be_read(theme: Theme) -> None:
-    alarm = theme.hues[4]
+@for_each(
+    ("color", "background", "ratio"),
+    [
+        ("#ffffff", "#ffffff", 1.0),
+        ("#000000", "#ffffff", 21.0),
+        ("#767676", "#ffffff", 4.54),  # the darkest grey that passes on white
+        ("#ff0000", "#ffffff", 4.0),
+    ],
+)
+def test_contrast_is_that_of_the_published_examples(
+    color: str, background: str, ratio: float
+) -> None:
+    assert contrast(color, background) == pytest.approx(ratio, abs=0.01)
+    assert contrast(color, background) == contrast(background, color)
 
-    assert f"--ps-alarm: {alarm};" in colours(theme)
-    assert contrast(alarm, theme.panel) >= 4.5
+
+def test_phases_links_and_topologies_have_looks_of_their_own() -> None:
+    links = [link_look(position) for position in range(24)]
+    hues = topology_hues(("tree", "ring", "star"))
+
+    assert len({(PHASE_HATCH[p], PHASE_HEIGHT[p]) for p in Phase}) == len(Phase)
+    assert len(set(links)) == 24
+    for row, following in pairwise(links):
+        assert row[0] != following[0]
+        assert row[1] != following[1]
+    assert len({hues[name] for name in ("ps", "ring", "tree", "star")}) == 4
+    assert hues["ring"] == topology_hues(())["ring"]
 
 
 def test_every_colour_that_the_sheet_uses_is_defined_in_both_themes() -> None:
@@ -170,7 +194,7 @@ def test_no_text_of_the_sheet_is_smaller_than_twelve_pixels() -> None:
     sizes = re.findall(r"(?:font|font-size):[^;]*?([\d.]+)px", style())
 
     assert len(sizes) > 8
-    assert min(map(float, sizes)) >= 12
+    assert min(TEXT_PX, *map(float, sizes)) >= 12
 
 
 def test_every_rule_is_about_the_board_alone() -> None:

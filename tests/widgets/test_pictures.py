@@ -120,7 +120,7 @@ def short_steps(gaps: list[float]) -> curves.Timeline:
     return curves.timeline(spans, steps, ["ps:0"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("gaps", "named"),
     [
         ([0, 30, 30, 30], ["step 197", "step 198", "step 199", "step 200"]),
@@ -171,41 +171,41 @@ def test_ticks_are_round_and_few_and_inside(low: float, high: float) -> None:
     assert steps == pytest.approx(steps[0])
 
 
-@pytest.mark.parametrize("low_high", [(0, 0), (1, 1), (0, math.inf), (0, math.nan)])
-def test_ticks_of_no_span_are_one(low_high: tuple[float, float]) -> None:
-    assert svg_charts.ticks(*low_high) == [low_high[0]]
+@for_each(("low", "high"), [(0, 0), (1, 1), (0, math.inf), (0, math.nan)])
+def test_ticks_of_no_span_are_one(low: float, high: float) -> None:
+    assert svg_charts.ticks(low, high) == [low]
 
 
-def test_a_strip_reaches_its_top_where_a_link_is_fastest() -> None:
+@for_each(
+    ("has_own_scales", "heights", "names"),
+    [
+        (
+            False,
+            [[1.0, 0.12, 0.12, 0.56, 0.56, 1.0], [2.0, 1.945, 1.945, 1.89, 1.89, 2.0]],
+            ["a", "b", "still"],
+        ),
+        (
+            True,
+            [[1.0, 0.12, 0.12, 0.56, 0.56, 1.0], [2.0, 1.56, 1.56, 1.12, 1.12, 2.0]],
+            ["a, 4", "b, 0.5", "still, 0"],
+        ),
+    ],
+)
+def test_a_strip_reaches_its_top_where_a_link_is_fastest_or_where_it_is_itself(
+    has_own_scales: bool, heights: list[list[float]], names: list[str]
+) -> None:
     second = np.array([0.0, 1.0, 2.0])
+    rates = {"a": [4.0, 2.0, 2.0], "b": [0.25, 0.5, 0.5], "still": [0.0, 0.0, 0.0]}
     lines = {
-        "a": {"second": second, "rate": np.array([4.0, 2.0, 2.0])},
-        "b": {"second": second, "rate": np.array([0.0, 1.0, 1.0])},
-    }
-
-    result = strips.strips(curves.links(lines, {"second": [], "label": []}), LIGHT)
-
-    assert result["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
-    assert result["ys"][1] == [2.0, 2.0, 2.0, 1.78, 1.78, 2.0]
-    assert result["xs"][0] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
-    assert result["name"] == ["a", "b"]
-
-
-def test_with_scales_of_their_own_each_strip_reaches_its_top_and_tells_it() -> None:
-    second = np.array([0.0, 1.0, 2.0])
-    lines = {
-        "a": {"second": second, "rate": np.array([4.0, 2.0, 2.0])},
-        "b": {"second": second, "rate": np.array([0.25, 0.5, 0.5])},
-        "still": {"second": second, "rate": np.zeros(3)},
+        name: {"second": second, "rate": np.array(rate)} for name, rate in rates.items()
     }
     chart = curves.links(lines, {"second": [], "label": []})
 
-    result = strips.strips(chart, LIGHT, has_own_scales=True)
+    result = strips.strips(chart, LIGHT, has_own_scales=has_own_scales)
 
-    assert result["ys"][0] == [1.0, 0.12, 0.12, 0.56, 0.56, 1.0]
-    assert result["ys"][1] == [2.0, 1.56, 1.56, 1.12, 1.12, 2.0]
-    assert result["ys"][2] == [3.0] * 6
-    assert result["name"] == ["a, 4", "b, 0.5", "still, 0"]
+    assert result["ys"] == [pytest.approx(ys) for ys in (*heights, [3.0] * 6)]
+    assert result["xs"][0] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    assert result["name"] == names
 
 
 def test_a_narrow_region_keeps_its_shade_and_loses_its_name() -> None:
@@ -329,6 +329,8 @@ def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
     labels = [series.label for series in chart.series]
     assert list(live["name"]) == list(page) == labels
     assert [item.attrib["data-series"] for item in strips_of(picture)] == labels
+    named = plot.figure.yaxis[0].major_label_overrides
+    assert set(named.values()) <= set(texts(picture))
     for index, series in enumerate(chart.series):
         second, rate = series.points.T
         np.testing.assert_allclose(columns_of(page[series.label]), series.points)
@@ -346,15 +348,6 @@ def test_bokeh_and_svg_draw_the_same_links(history: TrainingHistory) -> None:
 def strips_of(picture: str) -> list[Xml.Element]:
     shapes = Xml.fromstring(picture).iter()
     return [shape for shape in shapes if shape.attrib.get("class") == "ps-strip"]
-
-
-def test_live_and_still_curves_name_the_same_links(history: TrainingHistory) -> None:
-    chart = curves.links(history.links(), history.switches())
-    plot = LinksPlot()
-    plot.show(chart, LIGHT)
-
-    named = plot.figure.yaxis[0].major_label_overrides
-    assert set(named.values()) <= set(texts(svg_charts.links_chart(chart)))
 
 
 def test_the_live_strips_are_few_numbers_and_all_the_bytes() -> None:

@@ -75,11 +75,15 @@ def test_answer_that_makes_no_sense_locks_nothing(answer: Any, words: str) -> No
     assert not prediction.is_locked
 
 
-def test_choice_is_one_of_those_that_were_given() -> None:
+def test_choice_is_one_of_those_that_there_are_and_its_form_shows_it() -> None:
+    prediction = chosen()
+    form = prediction.form()
     with pytest.raises(InvalidArgumentError, match="choices: jumps up, goes on"):
-        chosen().lock("explodes")
+        prediction.lock("explodes")
 
-    assert chosen().lock("goes on").reveal("goes on").is_right
+    assert prediction.lock("goes on").reveal("goes on").is_right
+    assert form.field.value == "goes on"
+    assert form.field.disabled
     assert chosen().lock("goes on").reveal("jumps up").words == (
         "It is: jumps up. You guessed: goes on."
     )
@@ -101,6 +105,9 @@ def test_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) -> N
 def test_button_locks_the_field_and_says_what_is_wrong_with_it() -> None:
     prediction = asked()
     form = prediction.form()
+    assert form.field.tooltip == "What does a worker send?"  # for a screen reader
+    assert form.button.description == "Lock in"
+    assert 'role="status"' in form.said.value
 
     form.button.click()
     empty = form.said.value
@@ -116,24 +123,6 @@ def test_button_locks_the_field_and_says_what_is_wrong_with_it() -> None:
     assert form.field.disabled
     assert form.button.disabled
     assert "Locked in: 7,000 bytes a step." in form.said.value
-
-
-def test_form_shows_a_guess_that_was_made_in_a_cell() -> None:
-    prediction = chosen()
-    form = prediction.form()
-
-    prediction.lock("goes on")
-
-    assert form.field.value == "goes on"
-    assert form.field.disabled
-
-
-def test_controls_of_a_form_have_names_for_a_screen_reader() -> None:
-    form = asked().form()
-
-    assert form.field.tooltip == "What does a worker send?"
-    assert form.button.description == "Lock in"
-    assert 'role="status"' in form.said.value
 
 
 def test_a_guess_of_the_best_is_right_whatever_ones_own_program_needs() -> None:

@@ -14,13 +14,9 @@ from kit.trace.log import rows
 from kit.trace.named_rows import EpochRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import MEASURE, STEP, TRANSFER, TransferKind
+from tests.cases import for_each
 from tests.widgets.traces import toggled
-from widgets.board.run_state import (
-    Moment,
-    capacity,
-    measured,
-    whole_steps,
-)
+from widgets.board.run_state import Moment, capacity, measured, whole_steps
 
 TASKS = ("ps:0", "worker:0", "worker:1")
 
@@ -71,7 +67,7 @@ def test_numbers_of_one_moment_agree_with_each_other(lengths_ms: list[int]) -> N
         assert result.rates[link] == pytest.approx(n_bytes * n.step_rate)
 
 
-@pytest.mark.parametrize("length_s", [0.02, 0.7, 2.0, 30.0])
+@for_each("length_s", [0.02, 0.7, 2.0, 30.0])
 def test_updates_of_workers_that_go_at_their_own_pace_are_counted_as_often_as_they_end(
     length_s: float,
 ) -> None:
@@ -159,9 +155,12 @@ def test_the_loss_is_the_newest_one_until_the_next_epoch_has_whole_steps() -> No
         assert result.rates == {}
 
 
-def test_what_a_task_sends_and_receives_are_the_sums_of_its_links() -> None:
-    moment = Moment(TASKS, rates={(0, 1): 1.0, (0, 2): 2.0, (1, 0): 4.0, (2, 0): 8.0})
+def test_a_moment_says_what_a_task_sends_and_receives_and_whether_steps_wait() -> None:
+    rates = {(0, 1): 1.0, (0, 2): 2.0, (1, 0): 4.0, (2, 0): 8.0}
+    moment = Moment(TASKS, topology="ps-async", rates=rates)
 
+    assert (moment.plain_topology, moment.is_synchronous) == ("ps", False)
+    assert Moment(TASKS).is_synchronous
     assert [moment.sent(i) for i in range(3)] == [3.0, 4.0, 8.0]
     assert [moment.received(i) for i in range(3)] == [12.0, 1.0, 2.0]
 
@@ -209,10 +208,3 @@ def test_the_speed_of_the_links_fills_a_bar_where_there_is_one() -> None:
     assert capacity("100mbit", 1.0) == (12_500_000.0, True)
     assert capacity("5ms", 300.0) == (300.0, False)
     assert capacity("", 0.0) == (1.0, False)
-
-
-def test_asynchronous_is_a_word_on_the_topology() -> None:
-    moment = Moment(TASKS, topology="ps-async")
-
-    assert (moment.plain_topology, moment.is_synchronous) == ("ps", False)
-    assert Moment(TASKS).is_synchronous

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ from kit.errors import (
 )
 from kit.markup import Html
 from tests.training.paced import LONG_S
+from tests.widgets.class_pages import request, say
 from tests.widgets.insides import beat_of, server_of
 from tests.widgets.live import standing_training
 from tests.widgets.traces import toggled
@@ -40,29 +39,6 @@ def board() -> Iterator[TrafficBoard]:
     result = TrafficBoard(toggled(("ps", "ring"), steps=10))
     yield result
     result.close()
-
-
-def get(url: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(url, timeout=LONG_S) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def say(url: str, **said: str) -> tuple[int, str]:
-    return get_with(f"{url}say", json.dumps(said).encode())
-
-
-def get_with(url: str, data: bytes) -> tuple[int, str]:
-    request = urllib.request.Request(url, data)
-    try:
-        with urllib.request.urlopen(request, timeout=LONG_S) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def looking(url: str, look: Callable[[WebSocketClientConnection], Awaitable[T]]) -> T:
@@ -91,14 +67,14 @@ def test_only_who_knows_the_address_may_look(board: TrafficBoard) -> None:
     share = board.share()
     base = share.url.rsplit("/", 2)[0]
 
-    status, page = get(share.url)
+    status, page = request(share.url)
     assert (status, "Shared board" in page) == (200, True)
     assert "default-src 'none'" in page
     for wrong in ("x" * 22, share.url.split("/")[-2][:-1] + "-"):
         for path in (f"{base}/{wrong}/", f"{base}/{wrong}/news"):
-            assert get(path)[0] == 403
+            assert request(path)[0] == 403
         assert say(f"{base}/{wrong}/", who="me", answer="1")[0] == 403
-    assert get(f"{base}/")[0] == 404
+    assert request(f"{base}/")[0] == 404
 
 
 def test_a_page_is_told_the_whole_board_when_it_comes(board: TrafficBoard) -> None:
@@ -114,9 +90,9 @@ def test_a_page_can_change_nothing(board: TrafficBoard) -> None:
 
     assert say(share.url, do="start")[0] == 409
     assert say(share.url, who="me", answer="3")[0] == 409  # has not begun
-    assert get_with(f"{share.url}say", b"[1, 2")[0] == 400
-    assert get_with(f"{share.url}say", b"x" * 5000)[0] == 400
-    assert get_with(f"{share.url}say", b'{"who": 3}')[0] == 400
+    assert request(share.url, "say", b"[1, 2")[0] == 400
+    assert request(share.url, "say", b"x" * 5000)[0] == 400
+    assert request(share.url, "say", b'{"who": 3}')[0] == 400
     assert share.answers == []
 
 
@@ -226,8 +202,8 @@ def test_a_board_is_shared_once_and_ends_with_it(board: TrafficBoard) -> None:
     board.close()
 
     assert repr(share) == "A board that is not shared any more."
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(share.url, timeout=LONG_S)
+    with pytest.raises(ConnectionRefusedError):
+        request(share.url)
     with pytest.raises(FailedPreconditionError, match=r"board\.share"):
         share.ask(Prediction("How many?", "messages"))
 

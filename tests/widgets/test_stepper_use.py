@@ -32,7 +32,7 @@ def test_a_worker_alone_needs_no_message() -> None:
     assert "no message" in repr(stepper)
 
 
-def test_next_and_back_stop_at_the_ends() -> None:
+def test_next_and_back_stop_at_the_ends_and_no_position_is_beyond() -> None:
     stepper = RingStepper(n=2, size=2)
 
     stepper.back()
@@ -41,17 +41,10 @@ def test_next_and_back_stop_at_the_ends() -> None:
         stepper.next()
     assert stepper.position == stepper.last == 4
     stepper.back()
+    for beyond in (-1, 5):
+        with pytest.raises(OutOfRangeError, match="to 4"):
+            stepper.position = beyond
     assert stepper.position == 3
-
-
-@pytest.mark.parametrize("position", [-1, 5])
-def test_a_position_beyond_the_ends_is_refused(position: int) -> None:
-    stepper = RingStepper(n=2, size=2)
-
-    with pytest.raises(OutOfRangeError, match="to 4"):
-        stepper.position = position
-
-    assert stepper.position == 0
 
 
 def test_numbers_of_a_task_are_asked_for_by_its_name() -> None:
@@ -83,14 +76,11 @@ def test_what_cannot_be_shown_is_refused(options: dict[str, Any], said: str) -> 
         RingStepper(**options)
 
 
-def test_servers_are_for_topologies_that_have_them() -> None:
+def test_a_topology_that_is_unknown_or_has_no_servers_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="from 1 to 4"):
         ServerStepper(n_ps=0)
     with pytest.raises(InvalidArgumentError, match="is 0"):
         ExchangeStepper("ring", n_ps=1)
-
-
-def test_an_unknown_topology_is_named_with_its_nearest() -> None:
     with pytest.raises(InvalidArgumentError, match="Did you mean 'mesh'"):
         ExchangeStepper("mash")
 

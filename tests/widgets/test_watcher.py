@@ -29,19 +29,34 @@ def boards(run: kit.Run) -> list[threading.Thread]:
 
 
 @pytest.mark.slow
-def test_all_boards_of_a_training_get_the_same_beats_from_one_thread() -> None:
-    first, other = Watcher(), Watcher()
-    with standing_training() as (run, step, _), watched(run, first, other):
+def test_all_boards_of_a_training_get_the_same_beats_from_one_thread_to_its_end() -> (
+    None
+):
+    first, other, hidden = Watcher(), Watcher(), Watcher()
+    with standing_training() as (run, step, _), watched(run, first, other) as pulse:
+        pulse.listen(hidden, is_shown=False)
         step.go.set()
         run.topology = "ring"
         first.until(lambda beat: beat.moment.topology == "ring")
+        run.topology = "mesh"
+        first.until(lambda beat: beat.moment.topology == "mesh")
         assert len(boards(run)) == 1
         run.stop()
         last = first.until(lambda beat: beat.is_last)
         assert is_quiet(run)
+        late = RunFollower(run).look()
 
     assert other.beats[-1] is last
-    assert pulse_of(run) is pulse_of(run)
+    assert hidden.beats == [last]  # who is not shown hears of the end alone
+    assert pulse_of(run) is pulse
+    # A board that came late ends as those that watched.
+    assert late.is_last
+    assert late.moment.numbers.formula == last.moment.numbers.formula
+    assert late.moment.step == last.moment.step
+    assert late.moment.rates == pytest.approx(last.moment.rates)
+    assert late.history.regions() == last.history.regions()
+    assert late.history.switches()["label"] == last.history.switches()["label"]
+    assert text(late).splitlines()[0] == text(last).splitlines()[0]
 
 
 def test_the_thread_ends_when_the_last_board_leaves_and_comes_back() -> None:
@@ -60,20 +75,6 @@ def test_the_thread_ends_when_the_last_board_leaves_and_comes_back() -> None:
         pulse.listen(first)
         first.until(lambda beat: True)
         pulse.leave(first)
-
-
-@pytest.mark.slow
-def test_who_is_not_shown_hears_of_the_end_alone() -> None:
-    shown, hidden = Watcher(), Watcher()
-    with standing_training() as (run, step, _), watched(run, shown) as pulse:
-        pulse.listen(hidden, is_shown=False)
-        step.go.set()
-        shown.until(lambda beat: beat.moment.step > 3)
-        run.stop()
-        last = shown.until(lambda beat: beat.is_last)
-        assert is_quiet(run)
-
-    assert [beat for beat in hidden.beats if beat is not last] == []
 
 
 @pytest.mark.slow
@@ -126,38 +127,13 @@ def test_news_that_cannot_be_read_once_are_read_again(
 @pytest.mark.slow
 def test_beats_come_ten_times_a_second_at_most() -> None:
     watcher = Watcher()
-    with standing_training() as (run, step, _), watched(run, watcher):
-        step.go.set()
+    with standing_training() as (run, _, _), watched(run, watcher):
         watcher.until(lambda beat: True)
         before, begun = len(watcher.beats), time.monotonic()
         watcher.until(lambda beat: len(watcher.beats) > before + 8)
         n_beats, elapsed = len(watcher.beats) - before, time.monotonic() - begun
 
     assert n_beats <= elapsed / BEAT_S + 2
-
-
-@pytest.mark.slow
-def test_a_board_that_came_late_ends_as_the_one_that_watched() -> None:
-    watcher = Watcher()
-    with standing_training() as (run, step, _), watched(run, watcher):
-        step.go.set()
-        run.topology = "ring"
-        watcher.until(lambda beat: beat.moment.topology == "ring")
-        run.topology = "mesh"
-        watcher.until(lambda beat: beat.moment.topology == "mesh")
-        run.stop()
-        seen = watcher.until(lambda beat: beat.is_last)
-        late = RunFollower(run).look()
-
-    assert late.is_last
-    assert late.moment.numbers.formula == seen.moment.numbers.formula
-    assert late.moment.step == seen.moment.step
-    assert late.moment.rates.keys() == seen.moment.rates.keys()
-    for link, rate in late.moment.rates.items():
-        assert rate == pytest.approx(seen.moment.rates[link])
-    assert late.history.regions() == seen.history.regions()
-    assert late.history.switches()["label"] == seen.history.switches()["label"]
-    assert text(late).splitlines()[0] == text(seen).splitlines()[0]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kit.trace.trace import Trace
+from tests.cases import for_each
 from tests.widgets.traces import toggled
 from widgets.drawing import figure_data, words
 
@@ -54,22 +55,23 @@ def test_shares_of_time_are_those_of_the_spans(trace: Trace) -> None:
     assert f"worker computed {100 * spent[1] / spent.sum():.0f}\u00a0%" in text
 
 
-def test_bytes_equal_to_the_formula_are_called_equal(trace: Trace) -> None:
-    columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_800_000)}})
+@for_each(
+    ("formulas", "said"),
+    [
+        ({"ps:0": (1_800_000, 1_800_000)}, ["All 2 measured values equal the formula"]),
+        (
+            {"ps:0": (1_800_000, 1_799_999)},
+            ["1 of 2 measured values equal", "largest difference is 1 bytes"],
+        ),
+        ({}, ["No formula was given"]),
+    ],
+)
+def test_bytes_are_compared_with_the_formula(
+    trace: Trace, formulas: dict[str, tuple[int, int]], said: list[str]
+) -> None:
+    text = words.volume(figure_data.volume(trace, {"ps": formulas}))
 
-    assert "All 2 measured values equal the formula" in words.volume(columns)
-
-
-def test_a_single_byte_off_is_told(trace: Trace) -> None:
-    columns = figure_data.volume(trace, {"ps": {"ps:0": (1_800_000, 1_799_999)}})
-
-    text = words.volume(columns)
-    assert "1 of 2 measured values equal" in text
-    assert "largest difference is 1 bytes" in text
-
-
-def test_without_a_formula_nothing_is_claimed(trace: Trace) -> None:
-    assert "No formula was given" in words.volume(figure_data.volume(trace, {}))
+    assert all(part in text for part in said)
 
 
 def test_nothing_recorded_is_said_so() -> None:
