@@ -96,7 +96,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 # An editable install of the whole package would find what the copy lacks.
 ALONE = """
 import sys
-sys.meta_path[:] = [one for one in sys.meta_path if "ditable" not in repr(one)]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "ditable" not in repr(finder)]
 """
 
 
@@ -107,10 +107,8 @@ def without(features: Collection[Feature], folder: Path) -> Path:
         for text in FILES
         if text.path.startswith("tests/") and "/test_" not in text.path
     ]
-    for name in (*SHIPPED, "tests/core"):
-        shutil.copytree(
-            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
+    for name in (*SHIPPED, "tests/core"):  # compiled, too: that takes longer than all
+        shutil.copytree(ROOT / name, folder / name)
     for path in ("pyproject.toml", *(item.path for item in needed)):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)

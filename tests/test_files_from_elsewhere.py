@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,22 +93,22 @@ def manifest(folder: Path) -> Case:
 
 
 def shard(folder: Path) -> Case:
-    whole = Folder(folder).save(1, VALUES)
-    path = whole / "all.safetensors"
+    path = Folder(folder).save(1, VALUES) / "all.safetensors"
     return Case(path, lambda: load(folder), (CheckpointFailed,))
 
 
 def index(folder: Path) -> Case:
-    write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
-    path = folder / "m.index"
-    return Case(path, lambda: TensorBundle(str(folder / "m")), (CheckpointFailed,))
+    prefix = str(folder / "m")
+    write_bundle(prefix, ["w"], [""], [VALUES["w"]])
+    return Case(
+        folder / "m.index",
+        lambda: TensorBundle(prefix).read(["w"], [""]),
+        (CheckpointFailed,),
+    )
 
 
 def data(folder: Path) -> Case:
-    write_bundle(str(folder / "m"), ["w"], [""], [VALUES["w"]])
-    path = folder / "m.data-00000-of-00001"
-    read = lambda: TensorBundle(str(folder / "m")).read(["w"], [""])  # noqa: E731
-    return Case(path, read, (CheckpointFailed,))
+    return replace(index(folder), path=folder / "m.data-00000-of-00001")
 
 
 def state(folder: Path) -> Case:
@@ -255,11 +255,16 @@ def test_manifest_that_nests_deeper_than_python_goes_is_refused() -> None:
             Manifest.parse(deep)
 
 
-def test_tensor_that_only_a_manifest_claims_is_not_allocated(tmp_path: Path) -> None:
-    whole = Folder(tmp_path).save(1, VALUES)
-    path = whole / "manifest.json"
+def unsigned(path: Path) -> Any:
+    """Return what a manifest says, to be changed and signed again."""
     plain = json.loads(path.read_bytes())
     del plain["sha256"]
+    return plain
+
+
+def test_tensor_that_only_a_manifest_claims_is_not_allocated(tmp_path: Path) -> None:
+    path = manifest(tmp_path).path
+    plain = unsigned(path)
     piece = plain["shards"][0]["pieces"][0]
     piece |= {"shape": [GIB], "count": GIB, "n_bytes": 4 * GIB}
     plain["shards"][0]["size"] += 4 * GIB - 32
@@ -270,10 +275,8 @@ def test_tensor_that_only_a_manifest_claims_is_not_allocated(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("shape", [[0, 2**70], [0, 2**62, 2**62], [0] * 65, ["0"]])
 def test_shape_that_no_array_has_is_refused(tmp_path: Path, shape: list[int]) -> None:
-    whole = Folder(tmp_path).save(1, {"w": np.empty(0, np.float32)})
-    path = whole / "manifest.json"
-    plain = json.loads(path.read_bytes())
-    del plain["sha256"]
+    path = Folder(tmp_path).save(1, {"w": np.empty(0, np.float32)}) / "manifest.json"
+    plain = unsigned(path)
     plain["shards"][0]["pieces"][0]["shape"] = shape
     path.write_bytes(signed(plain))
 
@@ -301,8 +304,7 @@ def test_slices_that_are_not_as_an_index_says_are_refused(
     prefix, half = str(tmp_path / "m"), VALUES["w"][:4]
     write_bundle(prefix, ["w", "w"], ["8 0,4", "8 4,4"], [half, half])
     path = tmp_path / "m.index"
-    plain = json.loads(path.read_bytes())
-    del plain["sha256"]
+    plain = unsigned(path)
     assert plain["extra"]["slices"] == {"w": W}
     plain["extra"]["slices"] = slices
     path.write_bytes(signed(plain))

@@ -8,15 +8,18 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
 
 from kit import machine
 from kit.machine import Groups, MachineMemory
+from tests.cases import for_each
 
 MIB = 1 << 20
 NO_LIMIT = str(2**63 - 4096)
+MACHINE = MachineMemory(8000, 4000)
 
 
 def made(folder: Path, own: str, groups: Mapping[str, Mapping[str, str]]) -> Groups:
@@ -46,6 +49,10 @@ def v2(limit: str, usage: int, cache: int = 0) -> dict[str, str]:
     }
 
 
+def quota(each: str) -> dict[str, str]:
+    return {"cpu.cfs_quota_us": f"{each}\n", "cpu.cfs_period_us": "100000\n"}
+
+
 @pytest.fixture(autouse=True)
 def large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of 8,000 MiB, half of it free, and 64 cores."""
@@ -54,72 +61,53 @@ def large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
 
 
-def test_a_limit_of_the_second_kind_counts_without_the_file_cache(
-    tmp_path: Path,
+@for_each(
+    ("own", "groups", "memory"),
+    [
+        (  # of the second kind, without the cache of files
+            "0::/\n",
+            {".": v2(str(1000 * MIB), 600 * MIB, cache=100 * MIB)},
+            MachineMemory(1000, 500, is_contained=True),
+        ),
+        (  # of the first kind
+            "4:memory:/\n0::/\n",
+            {"memory": v1(str(300 * MIB), 200 * MIB, cache=50 * MIB)},
+            MachineMemory(300, 150, is_contained=True),
+        ),
+        ("0::/\n", {".": v2("max", 5)}, MACHINE),
+        ("0::/\n", {".": v2(str(9000 * MIB), 5)}, MACHINE),
+        ("0::/\n", {".": {}}, MACHINE),
+        ("4:memory:/\n", {"memory": v1(NO_LIMIT, 5)}, MACHINE),
+        (  # of a job of a batch system: that of a group further out
+            "0::/slurm/job_7/step_0\n",
+            {
+                ".": {},
+                "slurm": v2(str(7000 * MIB), 3900 * MIB),
+                "slurm/job_7": v2(str(2000 * MIB), 500 * MIB),
+                "slurm/job_7/step_0": v2("max", 10 * MIB),
+            },
+            MachineMemory(2000, 1500, is_contained=True),
+        ),
+        (  # a path of the machine outside leaves the group at the root
+            "4:memory:/docker/abc\n",
+            {"memory": v1(str(512 * MIB), 12 * MIB)},
+            MachineMemory(512, 500, is_contained=True),
+        ),
+        (  # more is used than allowed
+            "0::/\n",
+            {".": v2(str(100 * MIB), 101 * MIB)},
+            MachineMemory(100, 0, is_contained=True),
+        ),
+    ],
+)
+def test_the_memory_is_what_the_nearest_limit_leaves(
+    own: str, groups: dict[str, dict[str, str]], memory: MachineMemory
 ) -> None:
-    files = v2(str(1000 * MIB), 600 * MIB, cache=100 * MIB)
-    groups = made(tmp_path, "0::/\n", {".": files})
+    with TemporaryDirectory() as folder:
+        result = machine.memory(made(Path(folder), own, groups))
 
-    assert machine.memory(groups) == MachineMemory(1000, 500, is_contained=True)
-
-
-def test_a_limit_of_the_first_kind_counts_without_the_file_cache(
-    tmp_path: Path,
-) -> None:
-    files = v1(str(300 * MIB), 200 * MIB, cache=50 * MIB)
-    groups = made(tmp_path, "4:memory:/\n0::/\n", {"memory": files})
-
-    assert machine.memory(groups) == MachineMemory(300, 150, is_contained=True)
-
-
-@pytest.mark.parametrize("files", [v2("max", 5), v2(str(9000 * MIB), 5), {}])
-def test_without_a_limit_the_machine_is_the_limit(
-    tmp_path: Path, files: dict[str, str]
-) -> None:
-    groups = made(tmp_path, "0::/\n", {".": files})
-
-    result = machine.memory(groups)
-
-    assert result == MachineMemory(8000, 4000)
-    assert result.scope == "this machine"
-
-
-def test_the_number_for_no_limit_is_none(tmp_path: Path) -> None:
-    groups = made(tmp_path, "4:memory:/\n", {"memory": v1(NO_LIMIT, 5)})
-
-    assert machine.memory(groups) == MachineMemory(8000, 4000)
-
-
-def test_a_job_of_a_batch_system_has_the_limit_of_a_group_further_out(
-    tmp_path: Path,
-) -> None:
-    groups = made(
-        tmp_path,
-        "0::/slurm/job_7/step_0\n",
-        {
-            ".": {},
-            "slurm": v2(str(7000 * MIB), 3900 * MIB),
-            "slurm/job_7": v2(str(2000 * MIB), 500 * MIB),
-            "slurm/job_7/step_0": v2("max", 10 * MIB),
-        },
-    )
-
-    assert machine.memory(groups) == MachineMemory(2000, 1500, is_contained=True)
-
-
-def test_a_path_of_the_machine_outside_leaves_the_group_at_the_root(
-    tmp_path: Path,
-) -> None:
-    files = v1(str(512 * MIB), 12 * MIB)
-    groups = made(tmp_path, "4:memory:/docker/abc\n", {"memory": files})
-
-    assert machine.memory(groups) == MachineMemory(512, 500, is_contained=True)
-
-
-def test_more_used_than_allowed_leaves_nothing(tmp_path: Path) -> None:
-    groups = made(tmp_path, "0::/\n", {".": v2(str(100 * MIB), 101 * MIB)})
-
-    assert machine.memory(groups) == MachineMemory(100, 0, is_contained=True)
+    assert result == memory
+    assert (result.scope == "this machine") is (memory == MACHINE)
 
 
 @pytest.mark.parametrize(
@@ -128,18 +116,8 @@ def test_more_used_than_allowed_leaves_nothing(tmp_path: Path) -> None:
         ("0::/\n", ".", {"cpu.max": "200000 100000\n"}, 2),
         ("0::/\n", ".", {"cpu.max": "50000 100000\n"}, 1),
         ("0::/\n", ".", {"cpu.max": "max 100000\n"}, 64),
-        (
-            "2:cpu,cpuacct:/a\n",
-            "cpu/a",
-            {"cpu.cfs_quota_us": "390000\n", "cpu.cfs_period_us": "100000\n"},
-            3,
-        ),
-        (
-            "2:cpu,cpuacct:/a\n",
-            "cpu/a",
-            {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"},
-            64,
-        ),
+        ("2:cpu,cpuacct:/a\n", "cpu/a", quota("390000"), 3),
+        ("2:cpu,cpuacct:/a\n", "cpu/a", quota("-1"), 64),
     ],
 )
 def test_a_quota_says_how_many_cores_may_be_busy(
@@ -151,7 +129,7 @@ def test_a_quota_says_how_many_cores_may_be_busy(
 def test_where_nothing_can_be_read_the_machine_is_the_limit(tmp_path: Path) -> None:
     groups = Groups(tmp_path / "none", tmp_path / "neither")
 
-    assert machine.memory(groups) == MachineMemory(8000, 4000)
+    assert machine.memory(groups) == MACHINE
     assert machine.cores(groups) == 64
 
 

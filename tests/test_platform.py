@@ -6,12 +6,11 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.requirements import PROJECT
+from tests.source import ROOT
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -95,7 +94,5 @@ def test_the_devcontainer_prepares_what_make_knows() -> None:
 
     assert make == "make"
     assert targets
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
-    assert {target.removeprefix(".venv/ready-") for target in targets} <= extras.keys()
+    extras = PROJECT["optional-dependencies"].keys()
+    assert {target.removeprefix(".venv/ready-") for target in targets} <= extras

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,10 @@ import pytest
 import yaml
 
 import kit
-from tests.requirements import NAMES_IN_CONDA, PROJECT, requirements
+from tests.requirements import NAMES_IN_CONDA, PROJECT, PYPROJECT, requirements
 from tests.source import ROOT
 
-WHEELS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
-    "cibuildwheel"
-]
+WHEELS: dict[str, Any] = PYPROJECT["tool"]["cibuildwheel"]
 
 
 def read(name: str) -> Any:
@@ -34,7 +31,7 @@ def pythons() -> list[str]:
     return [str(item) for item in result["python"]]
 
 
-def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() -> None:
+def test_conda_recipe_says_what_the_project_says() -> None:
     recipe = read("conda/recipe.yaml")
 
     assert recipe["package"]["name"] == PROJECT["name"]
@@ -42,24 +39,12 @@ def test_conda_recipe_has_the_name_the_version_and_the_licence_of_the_project() 
     assert read("CITATION.cff")["version"] == PROJECT["version"]
     assert recipe["about"]["license"] == PROJECT["license"]
     assert recipe["about"]["summary"] == PROJECT["description"]
-
-
-def test_conda_recipe_requires_what_the_project_requires() -> None:
-    result = read("conda/recipe.yaml")["requirements"]["run"]
-
     wanted = {f"python {PROJECT['requires-python']}"}
     for req in requirements():
         wanted.add(f"{NAMES_IN_CONDA.get(req.name, req.name)} {req.specifier}")
-    assert set(result) == wanted
-
-
-def test_conda_recipe_builds_with_what_the_project_builds_with() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-    host = read("conda/recipe.yaml")["requirements"]["host"]
-    assert {item.replace(" ", "") for item in host} - {"python", "pip"} == set(
-        project["build-system"]["requires"]
-    )
+    assert set(recipe["requirements"]["run"]) == wanted
+    host = {item.replace(" ", "") for item in recipe["requirements"]["host"]}
+    assert host - {"python", "pip"} == set(PYPROJECT["build-system"]["requires"])
 
 
 @pytest.mark.slow
@@ -155,8 +140,7 @@ def test_each_action_is_a_commit_with_its_version_beside_it() -> None:
 
 def test_each_tool_that_builds_a_release_has_one_version() -> None:
     text = "".join(path.read_text("utf-8") for path in WORKFLOWS)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    tools = re.findall(r"pipx run (\S+)", text) + project["build-system"]["requires"]
+    tools = re.findall(r"pipx run (\S+)", text) + PYPROJECT["build-system"]["requires"]
 
     assert len(tools) >= 4
     assert [tool for tool in tools if not re.fullmatch(r"\w+==[\d.]+", tool)] == []

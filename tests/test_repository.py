@@ -46,34 +46,21 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
 
 
-def test_binder_gets_the_same_environment() -> None:
-    assert text("environment.yml") == text("binder/environment.yml")
-
-
-def test_conda_environment_is_called_python() -> None:
-    assert yaml.safe_load(text("environment.yml"))["name"] == "python"
-
-
-def test_conda_environment_has_what_the_project_needs_and_the_same_floors() -> None:
+def test_conda_environment_has_what_the_project_needs_and_leaves_that_to_pip() -> None:
     wanted = {
         NAMES_IN_CONDA.get(req.name, req.name): str(req.specifier)
         for req in requirements("lab", "demo")
     }
 
+    assert yaml.safe_load(text("environment.yml"))["name"] == "python"
     assert wanted.items() <= conda_packages().items()
+    assert conda_packages().keys() == wanted.keys() | {"python", "pip", "setuptools"}
 
 
-def test_conda_environment_has_nothing_else_and_leaves_the_project_to_pip() -> None:
-    wanted = {
-        NAMES_IN_CONDA.get(req.name, req.name) for req in requirements("lab", "demo")
-    }
-
-    assert conda_packages().keys() == wanted | {"python", "pip", "setuptools"}
-
-
-def test_binder_installs_the_project() -> None:
+def test_binder_gets_the_same_environment_and_installs_the_project() -> None:
     script = ROOT / "binder" / "postBuild"
 
+    assert text("environment.yml") == text("binder/environment.yml")
     assert script.stat().st_mode & 0o111
     assert "pip install --no-deps --no-build-isolation -e ." in script.read_text()
     built_with, _ = BUILD["requires"]  # and numpy, as the project
@@ -241,18 +228,12 @@ def test_no_file_names_a_folder_of_somebodys_machine() -> None:
     assert not result
 
 
-def test_notebooks_are_stored_without_output() -> None:
-    for path in files():
-        if path.suffix == ".ipynb":
-            for cell in json.loads(path.read_text("utf-8"))["cells"]:
-                assert not cell.get("outputs"), path
-
-
-def test_no_notebook_hides_our_packages() -> None:
+def test_notebooks_are_stored_without_output_and_hide_none_of_our_packages() -> None:
     hiding = re.compile(r"\bas (widgets|kit)\b|^import widgets\b", re.M)
     for path in files():
         if path.suffix == ".ipynb":
             for cell in json.loads(path.read_text("utf-8"))["cells"]:
+                assert not cell.get("outputs"), path
                 assert not hiding.search("".join(cell["source"])), path
 
 

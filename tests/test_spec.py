@@ -81,48 +81,56 @@ def test_bad_input_is_refused_with_the_error_of_the_original(
         ClusterSpec(form)
 
 
-def test_jobs_keep_the_order_in_which_they_were_given() -> None:
+def test_jobs_keep_the_order_of_their_source_but_of_a_spec_they_are_sorted() -> None:
+    cluster = ClusterDef([JobDef("w"), JobDef("ps")])
+
     assert ClusterSpec({"w": [], "ps": [], "a": []}).jobs == ["w", "ps", "a"]
-
-
-def test_jobs_of_a_cluster_def_keep_its_order() -> None:
-    assert ClusterSpec(ClusterDef([JobDef("w"), JobDef("ps")])).jobs == ["w", "ps"]
-
-
-def test_a_spec_made_from_a_spec_has_the_jobs_sorted() -> None:
+    assert ClusterSpec(cluster).jobs == ["w", "ps"]
     assert ClusterSpec(ClusterSpec({"w": [], "ps": []})).jobs == ["ps", "w"]
 
 
-def test_num_tasks_does_not_count_holes() -> None:
-    assert ClusterSpec(SPARSE).num_tasks("worker") == 2
+def test_each_member_of_a_spec_with_holes_answers() -> None:
+    spec = ClusterSpec(SPARSE)
+
+    assert spec.num_tasks("worker") == 2
+    assert spec.task_indices("worker") == [0, 3]
+    assert spec.task_address("worker", 3) == "d:1"
+    assert spec.job_tasks("worker") == ["a:1", None, None, "d:1"]
+    assert [str(task) for task in spec.tasks()] == [
+        "/job:worker/task:0",
+        "/job:worker/task:3",
+        "/job:ps/task:0",
+        "/job:ps/task:1",
+    ]
+    assert (
+        str(spec)
+        == repr(spec)
+        == (
+            "ClusterSpec({'idle': {}, 'ps': ['p:1', 'q:1'], "
+            "'worker': {0: 'a:1', 3: 'd:1'}})"
+        )
+    )
 
 
-def test_task_indices_are_sorted() -> None:
-    assert ClusterSpec(SPARSE).task_indices("worker") == [0, 3]
-
-
-def test_a_task_has_its_address() -> None:
-    assert ClusterSpec(SPARSE).task_address("worker", 3) == "d:1"
-
-
-@pytest.mark.parametrize("index", [1, -1, "3", 0.5, None])
+@for_each("index", [1, -1, "3", 0.5, None])
 def test_an_index_that_is_not_there_is_a_value_error(index: Any) -> None:
     with pytest.raises(ValueError, match=r"no task with the index .* \[0, 3\]"):
         ClusterSpec(SPARSE).task_address("worker", index)
 
 
-def test_job_tasks_have_none_in_the_holes() -> None:
-    assert ClusterSpec(SPARSE).job_tasks("worker") == ["a:1", None, None, "d:1"]
-
-
-def test_job_tasks_of_a_job_without_tasks_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="'idle' has no tasks"):
-        ClusterSpec(SPARSE).job_tasks("idle")
-
-
-@pytest.mark.parametrize("tasks", [{-1: "a"}, {-1: "a", 1: "b"}, {-2: "a", 4: "b"}])
-def test_job_tasks_of_a_negative_index_is_an_index_error(tasks: Any) -> None:
-    with pytest.raises(IndexError, match="the task index -"):
+@for_each(
+    ("tasks", "error", "message"),
+    [
+        ([], ValueError, "'w' has no tasks"),
+        ({-1: "a"}, IndexError, "the task index -"),
+        ({-1: "a", 1: "b"}, IndexError, "the task index -"),
+        ({-2: "a", 4: "b"}, IndexError, "the task index -"),
+    ],
+)
+def test_job_tasks_need_a_task_and_no_negative_index(
+    tasks: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         ClusterSpec({"w": tasks}).job_tasks("w")
 
 
@@ -169,23 +177,17 @@ def test_bytes_come_back_as_bytes_but_are_text_in_the_cluster_def() -> None:
     assert spec.tasks() == [Task("w", 0)]
 
 
-def test_as_dict_gives_fresh_containers() -> None:
-    spec = ClusterSpec(SPARSE)
-
-    spec.as_dict()["ps"].clear()
-    spec.as_dict().clear()
-
-    assert spec.as_dict()["ps"] == ["p:1", "q:1"]
-
-
-def test_later_changes_of_the_source_do_not_reach_the_spec() -> None:
+def test_changes_of_the_source_or_of_a_dict_do_not_reach_the_spec() -> None:
     source = {"ps": ["a:1"], "w": {0: "b:1"}}
     spec = ClusterSpec(source)
 
     source["ps"].append("x:1")  # type: ignore[attr-defined]
     source["w"][1] = "x:1"  # type: ignore[index]
+    spec.as_dict()["ps"].clear()
+    spec.as_dict().clear()
 
     assert spec == {"ps": {0: "a:1"}, "w": {0: "b:1"}}
+    assert spec.as_dict()["ps"] == ["a:1"]
 
 
 def test_the_cluster_def_is_sorted_and_always_the_same_object() -> None:
@@ -211,28 +213,11 @@ def test_a_cluster_def_is_kept_and_a_spec_is_copied() -> None:
     assert twin.as_cluster_def().job[0] is not cluster.job[0]
 
 
-def test_tasks_come_in_the_order_of_jobs_and_then_of_indices() -> None:
-    tasks = ClusterSpec(SPARSE).tasks()
-
-    assert [str(task) for task in tasks] == [
-        "/job:worker/task:0",
-        "/job:worker/task:3",
-        "/job:ps/task:0",
-        "/job:ps/task:1",
-    ]
-
-
-def test_only_a_spec_without_jobs_is_false() -> None:
+def test_only_a_spec_without_jobs_is_false_and_none_has_a_hash() -> None:
     assert not ClusterSpec({})
     assert ClusterSpec({"w": []})
-
-
-@pytest.mark.parametrize("text", [str, repr])
-def test_the_text_has_the_jobs_sorted(text: Callable[[object], str]) -> None:
-    assert text(ClusterSpec(SPARSE)) == (
-        "ClusterSpec({'idle': {}, 'ps': ['p:1', 'q:1'], "
-        "'worker': {0: 'a:1', 3: 'd:1'}})"
-    )
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ClusterSpec({}))
 
 
 SPEC = ClusterSpec({"w": ["a:1"]})
@@ -263,29 +248,12 @@ def test_equality_compares_the_tasks_and_not_the_order_of_jobs(
     assert (left != right) is not equal
 
 
-def test_a_spec_has_no_hash() -> None:
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(ClusterSpec({}))
-
-
 @given(specs)
-def test_a_spec_is_rebuilt_from_its_dict(spec: ClusterSpec) -> None:
-    assert ClusterSpec(spec.as_dict()) == spec
+def test_a_spec_is_rebuilt_from_each_of_its_forms(spec: ClusterSpec) -> None:
+    cluster = spec.as_cluster_def()
 
-
-@given(specs)
-def test_a_spec_is_rebuilt_from_its_cluster_def_and_its_text(spec: ClusterSpec) -> None:
-    assert ClusterSpec(spec.as_cluster_def()) == spec
-    assert ClusterSpec(ClusterDef.from_text(str(spec.as_cluster_def()))) == spec
-
-
-@given(specs)
-def test_a_spec_is_rebuilt_from_a_spec(spec: ClusterSpec) -> None:
-    assert ClusterSpec(spec) == spec
-
-
-@given(specs)
-def test_copies_and_pickles_of_a_spec_are_equal_to_it(spec: ClusterSpec) -> None:
+    for form in (spec, spec.as_dict(), cluster, ClusterDef.from_text(str(cluster))):
+        assert ClusterSpec(form) == spec
     assert copy.deepcopy(spec) == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
 
