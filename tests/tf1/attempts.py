@@ -10,21 +10,24 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
+
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Call = Callable[..., Any]
 
 STAGES = ("begin", "after_create_session", "before_run", "after_run", "end")
 
 
-def attempt(tf: Any, call: Call, *arguments: Any, **named: Any) -> Any:
+def attempt(call: Call, *arguments: Any, **named: Any) -> Any:
     """Call, and tell the value or the name of the error."""
     try:
         return call(*arguments, **named)
     except Exception as error:
-        return name_of(tf, error)
+        return name_of(error)
 
 
-def name_of(tf: Any, error: BaseException) -> str:
+def name_of(error: BaseException) -> str:
     """Tell the name that the original has for such an error."""
     for kind in type(error).__mro__:
         name = kind.__name__
@@ -35,18 +38,32 @@ def name_of(tf: Any, error: BaseException) -> str:
     raise AssertionError(f"{error!r} is of no class that has a name.")
 
 
-def attempts(tf: Any, session: Any, fetches: list[Any]) -> list[Any]:
+def attempts(session: Any, fetches: list[Any]) -> list[Any]:
     """Run fetches one after the other, going on after errors."""
-    return [attempt(tf, session.run, fetch) for fetch in fetches]
+    return [attempt(session.run, fetch) for fetch in fetches]
+
+
+@makes_case
+def steps(session: Any, make: Case) -> Any:
+    """Return a case that runs fetches one after the other, going on after errors."""
+    return [parts_of(item) for item in attempts(session, make())]
+
+
+def parts_of(value: Any) -> Any:
+    """Tell the three parts of a sparse value that was fetched."""
+    if hasattr(value, "indices"):
+        shape = value.shape if hasattr(value, "shape") else value.dense_shape
+        return [value.indices, value.values, shape]
+    return value
 
 
 class Later:
     """A call in a thread of its own, such as a run that waits."""
 
-    def __init__(self, tf: Any, call: Call, *arguments: Any, **named: Any) -> None:
+    def __init__(self, call: Call, *arguments: Any, **named: Any) -> None:
         self._found: list[Any] = []
         self._thread = threading.Thread(
-            target=lambda: self._found.append(attempt(tf, call, *arguments, **named)),
+            target=lambda: self._found.append(attempt(call, *arguments, **named)),
             daemon=True,
         )
         self._thread.start()
@@ -62,7 +79,7 @@ class Later:
         return self._found[0] if self._found else "still waits"
 
 
-def noting(tf: Any, log: list[Any], name: str = "hook", **replies: Call) -> Any:
+def noting(log: list[Any], name: str = "hook", **replies: Call) -> Any:
     """Return a hook that notes its calls; a reply is called for a stage of its name."""
 
     def method(stage: str) -> Call:

@@ -9,19 +9,17 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
-    Case = Callable[[Any], Any]
-    Body = Callable[[Any, Path], Any]
+from tests.tf1.module import Case
 
 
-def in_folder(body: Body) -> Case:
+def in_folder(body: Callable[[Path], Any]) -> Case:
     """Return a case that has an empty folder, and tells no absolute path."""
 
-    def case(tf: Any) -> Any:
+    def case() -> Any:
         with tempfile.TemporaryDirectory() as folder:
-            return without(folder, body(tf, Path(folder)))
+            return without(folder, body(Path(folder)))
 
     return case
 

@@ -1,9 +1,11 @@
 """Which cases there are, and what the original was seen to do in each.
 
-A topic is a file of `tests/tf1/cases`. Its cases are the functions called `case_...`
-and the entries of its dict CASES, if it has one; each takes the module of TensorFlow
-1.x's names, and a function an empty folder or a session if it likes. It returns plain
-data, or raises.
+A topic is a file of `tests/tf1/cases`. Its cases are the functions called `case_...`,
+which may take an empty folder or a session, those called `steps_...`, which give what
+a session then runs one after the other, and the rows of its tables: in CASES they
+are functions of nothing, in FACTS, RUNS and STATICS they give a tensor that is looked
+at. A case returns plain data, or raises. What it calls `tf` is one of the modules that
+have TensorFlow 1.x's names.
 
 What came out under the original lies in `tests/tf1/recorded/<topic>.json`, a case a
 line: `"name": outcome` if its last release 1.15 and the `compat.v1` of its successor
@@ -18,14 +20,19 @@ import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.tf1.look import makes_case
-
-if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
-    Case = Callable[[Any], Any]
+from tests.tf1.attempts import steps
+from tests.tf1.look import facts, makes_case, run, static
+from tests.tf1.module import Case
 
 Plain = Any  # what JSON can hold
+
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "FACTS": facts,
+    "RUNS": run,
+    "STATICS": static,
+}
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("v1", "v2")
@@ -39,10 +46,20 @@ def cases_of(topic: str) -> dict[str, Case]:
     """Return the cases of a topic by name, sorted."""
     module = importlib.import_module(f"tests.tf1.cases.{topic}")
     result = dict(getattr(module, "CASES", {}))
+    for table, look in LOOKS.items():
+        for name, make in getattr(module, table, {}).items():
+            result[name] = looked_at(make, look)
     for name, member in vars(module).items():
         if name.startswith("case_"):
             result[name[len("case_") :]] = makes_case(member)()
+        if name.startswith("steps_"):
+            result[name[len("steps_") :]] = steps(member)
     return {name: result[name] for name in sorted(result)}
+
+
+def looked_at(make: Case, look: Callable[[Any], Any]) -> Case:
+    """Return a case: what a look at a tensor tells."""
+    return lambda: look(make())
 
 
 def recorded(topic: str) -> dict[str, dict[str, Plain]]:

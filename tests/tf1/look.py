@@ -8,34 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.tf1.folders import in_folder
-
-if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
-    Case = Callable[[Any], Any]
+from tests.tf1.module import Case, tf
 
 
-def run(
-    tf: Any, fetches: Any, feeds: Any = None, target: Any = "", config: Any = None
-) -> Any:
+def run(fetches: Any, feeds: Any = None, target: Any = "", config: Any = None) -> Any:
     """Run `fetches` once in a session of the default graph, by default a local one."""
     with tf.Session(target, config=config) as session:
         return session.run(fetches, feeds)
 
 
 @contextmanager
-def initialized(tf: Any) -> Iterator[Any]:
+def initialized() -> Iterator[Any]:
     """Give a local session in which all global variables have their initial values."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         yield session
 
 
-def started(tf: Any, fetches: Any) -> Any:
+def started(fetches: Any) -> Any:
     """Run `fetches` once in such a session."""
-    with initialized(tf) as session:
+    with initialized() as session:
         return session.run(fetches)
+
+
+def names_of(things: Any) -> list[str]:
+    """Tell the names of tensors, variables or operations."""
+    return [thing.name for thing in things]
+
+
+def op_names_of(tensors: Any) -> list[str]:
+    """Tell the names of the operations that give tensors or variables."""
+    return names_of(tensor.op for tensor in tensors)
+
+
+def shapes_of(tensors: Any) -> list[Any]:
+    """Tell the static shapes of tensors or variables."""
+    return [tensor.shape.as_list() for tensor in tensors]
 
 
 def static(tensor: Any) -> dict[str, Any]:
@@ -48,35 +59,40 @@ def static(tensor: Any) -> dict[str, Any]:
     }
 
 
-def facts(tf: Any, tensor: Any, feeds: Any = None) -> dict[str, Any]:
+def facts(tensor: Any, feeds: Any = None) -> dict[str, Any]:
     """Tell name, dtype, static shape and value of `tensor`."""
-    return {**static(tensor), "value": run(tf, tensor, feeds)}
+    return {**static(tensor), "value": run(tensor, feeds)}
 
 
 def makes_case(function: Callable[..., Any]) -> Callable[..., Case]:
-    """Let a function of `tf` and more return a case when it is called with the rest.
+    """Let a function return a case, which calls it, when it is called.
 
         @makes_case
-        def power(tf, x, y):
-            return run(tf, tf.pow(x, y))
+        def power(x, y):
+            return run(tf.pow(x, y))
 
         CASES = {"a_square": power(3.0, 2.0), "a_root": power(3.0, y=0.5)}
 
-    A second argument called `folder` is an empty one for each case, one called
+    A first argument called `folder` is an empty one for each case, one called
     `session` a local session of the default graph.
     """
     code = function.__code__
-    extra = code.co_varnames[1 : code.co_argcount][:1]
+    extra = code.co_varnames[: code.co_argcount][:1]
 
     def case_of(*args: Any, **named: Any) -> Case:
-        def with_session(tf: Any) -> Any:
+        def with_session() -> Any:
             with tf.Session() as session:
-                return function(tf, session, *args, **named)
+                return function(session, *args, **named)
 
         if extra == ("session",):
             return with_session
         if extra == ("folder",):
-            return in_folder(lambda tf, folder: function(tf, folder, *args, **named))
-        return lambda tf: function(tf, *args, **named)
+            return in_folder(lambda folder: function(folder, *args, **named))
+        return lambda: function(*args, **named)
 
     return case_of
+
+
+def kind_of(make: Case) -> Case:
+    """Return a case: of what kind the thing is that comes out, if anything does."""
+    return lambda: type(make()).__name__

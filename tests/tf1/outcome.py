@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tests.tf1.gallery import Case, Plain
+    from tests.tf1.gallery import Plain
+    from tests.tf1.module import Case
 
 KINDS = (
     *(ValueError, TypeError, RuntimeError, KeyError),
@@ -39,7 +40,7 @@ def outcome_of(case: Case, tf: Any) -> dict[str, Plain]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with tf.Graph().as_default():
-                value = case(tf)
+                value = case()
     except Absent:
         return {"absent": True}
     except Exception as error:

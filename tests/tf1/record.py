@@ -67,9 +67,12 @@ def main(arguments: list[str]) -> int:
     version, *chosen = [
         argument for argument in arguments if not argument.startswith("--")
     ]
-    tf = load(version)
+    original = load(version)
     sys.path.insert(0, str(ROOT))
     from tests.tf1 import gallery
+    from tests.tf1.module import tf
+
+    tf.module = original
 
     n_changed = 0
     for topic in chosen or gallery.topics():

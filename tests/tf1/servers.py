@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.server.ports import free_ports
+from tests.tf1.module import tf
 
 
 def addresses(count: int) -> list[str]:
@@ -15,7 +16,7 @@ def addresses(count: int) -> list[str]:
     return [f"localhost:{port}" for port in free_ports(count)]
 
 
-def cluster(tf: Any, **jobs: int) -> dict[str, list[Any]]:
+def cluster(**jobs: int) -> dict[str, list[Any]]:
     """Start a server for each task, as in `cluster(tf, ps=1, worker=2)["ps"][0]`."""
     free = iter(addresses(sum(jobs.values())))
     spec = {job: [next(free) for _ in range(count)] for job, count in jobs.items()}

@@ -74,7 +74,7 @@ def in_a_graph(rows: dict[tuple[int, int], Array]) -> tuple[list[Array], list[Ar
 
     The late replica pushes its gradient when the step is done: it is stale then.
     """
-    servers = cluster(tf, ps=1, worker=WORKERS)
+    servers = cluster(ps=1, worker=WORKERS)
     spec = servers["ps"][0].server_def.cluster
     targets = [server.target for server in servers["worker"]]
     options: dict[str, Any] = {"shape": [3], "loss": loss, "num_tokens": 0}

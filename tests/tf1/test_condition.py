@@ -20,7 +20,7 @@ def x() -> Any:
 
 
 def ran(fetches: Any, feeds: Any = None) -> Any:
-    with initialized(tf) as session:
+    with initialized() as session:
         return session.run(fetches, feeds)
 
 
@@ -35,7 +35,7 @@ def test_only_the_chosen_branch_assigns(x: Any) -> None:
     a, b = tf.Variable(1.0), tf.Variable(1.0)
     step = tf.cond(x > 0, lambda: tf.assign_add(a, x), lambda: tf.assign_sub(b, x))
 
-    with initialized(tf) as session:
+    with initialized() as session:
         after = []
         for item in (5.0, -3.0):
             session.run(step, {x: item})
@@ -52,7 +52,7 @@ def test_operations_and_control_dependencies_of_a_branch_run_with_it(x: Any) -> 
             return tf.group(other.assign_add(10))
 
     done = tf.cond(x > 0, counted, tf.no_op)
-    with initialized(tf) as session:
+    with initialized() as session:
         for item in (1.0, -1.0, 1.0):
             session.run(done, {x: item})
 
@@ -73,7 +73,7 @@ def test_what_a_branch_takes_from_outside_has_its_effects_in_any_case(x: Any) ->
     outside = tf.assign_add(count, 1.0)
     made = tf.cond(x > 0, lambda: tf.identity(outside), lambda: tf.constant(0.0))
 
-    with initialized(tf) as session:
+    with initialized() as session:
         session.run(made, {x: -1.0})
 
         assert session.run(count) == 1.0
@@ -171,7 +171,7 @@ def test_optimizer_steps_only_in_its_branch(x: Any) -> None:
     optimizer = tf.train.MomentumOptimizer(0.5, 0.0)
     made = tf.cond(x > 0, lambda: optimizer.minimize(w * 3.0), tf.no_op)
 
-    with initialized(tf) as session:
+    with initialized() as session:
         values = []
         for item in (-1.0, 1.0, -1.0):
             session.run(made, {x: item})
@@ -232,7 +232,7 @@ def test_error_of_a_branch_is_raised_only_if_it_is_taken(x: Any) -> None:
 
 @pytest.mark.slow
 def test_branches_reach_over_several_tasks() -> None:
-    servers = cluster(tf, local=2)["local"]
+    servers = cluster(local=2)["local"]
     choice = tf.placeholder("bool", [])
     with tf.device("/job:local/task:0"):
         w = tf.Variable([1.0, 2.0])
@@ -276,7 +276,7 @@ def test_case_runs_one_function_alone(x: Any) -> None:
     pairs = [(x < item + 1.0, count_of(counts[item])) for item in range(2)]
     made = tf.case(pairs, default=count_of(counts[2]))
 
-    with initialized(tf) as session:
+    with initialized() as session:
         for value in (0.0, 1.5, 1.5, 9.0):
             session.run(made, {x: value})
 

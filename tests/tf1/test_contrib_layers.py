@@ -10,7 +10,7 @@ import pytest
 
 from kit import tf1 as tf
 from tests.cases import for_each
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, op_names_of
 
 slim = tf.contrib.slim
 IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
@@ -18,7 +18,7 @@ IMAGES = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
 
 def names(variables: Any = None) -> list[str]:
     listed = tf.global_variables() if variables is None else variables
-    return [tensor.op.name for tensor in listed]
+    return op_names_of(listed)
 
 
 def test_a_network_has_the_variables_and_shapes_of_the_original() -> None:
@@ -56,7 +56,7 @@ def test_a_layer_is_its_formula_with_relu_by_default() -> None:
     again = tf.contrib.layers.fully_connected(
         rows, 2, None, scope="fully_connected", reuse=True
     )
-    with initialized(tf) as session:
+    with initialized() as session:
         result = session.run([y, again])
 
     np.testing.assert_allclose(result[0], np.maximum(rows @ weights, 0), rtol=1e-5)
@@ -65,7 +65,7 @@ def test_a_layer_is_its_formula_with_relu_by_default() -> None:
 
 def test_averages_are_updated_at_once_without_a_collection() -> None:
     y = slim.batch_norm(IMAGES, decay=0.5, updates_collections=None, scale=True)
-    with initialized(tf) as session:
+    with initialized() as session:
         result = session.run(y)
         moving = session.run(tf.global_variables()[2:])
     mean, variance = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))

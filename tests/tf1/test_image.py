@@ -14,7 +14,7 @@ IMAGES = np.random.default_rng(0).random(size=(4, 5, 6, 3)).astype(np.float32)
 
 
 def value(tensor: Any, feeds: Any = None) -> Any:
-    return run(tf, tensor, feeds)
+    return run(tensor, feeds)
 
 
 def interpolated(images: Any, size: tuple[int, int], corners: bool) -> Any:

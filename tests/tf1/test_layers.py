@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
+from tests.tf1.look import names_of, op_names_of
 
 ROWS = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32)
 
 
 def names() -> list[str]:
-    return [global_variable.name for global_variable in tf.global_variables()]
+    return names_of(tf.global_variables())
 
 
 def images(*shape: int) -> Any:
@@ -172,7 +173,7 @@ def test_batch_normalization_trains_with_the_batch_and_then_uses_averages(
     layer = "batch_normalization"
     variables = ["gamma", "beta", "moving_mean", "moving_variance"]
     assert names() == [f"{layer}/{name}:0" for name in variables]
-    assert [v.op.name for v in tf.trainable_variables()] == [
+    assert op_names_of(tf.trainable_variables()) == [
         f"{layer}/gamma",
         f"{layer}/beta",
     ]

@@ -21,7 +21,7 @@ SIGMOID = 1 / (1 + np.exp(-VALUES))
 
 
 def value(tensor: Any, feeds: Any = None) -> Any:
-    return run(tf, tensor, feeds)
+    return run(tensor, feeds)
 
 
 # The loss of each element, before weights.

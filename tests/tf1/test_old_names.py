@@ -17,6 +17,7 @@ from kit.graph.ops.state.checks import summary
 from kit.tf1.python.client import device_lib, timeline
 from kit.tf1.python.ops.control_flow_ops import with_dependencies
 from tests.cases import for_each
+from tests.tf1.look import names_of
 from tests.tf1.servers import cluster
 
 
@@ -41,7 +42,7 @@ def test_program_moves_variables_through_the_private_collections(graph: Any) -> 
     tf.Variable(1.0, name="v")
     kept = graph._collections[tf.GraphKeys.GLOBAL_VARIABLES]
 
-    assert [item.name for item in kept] == ["v:0"]
+    assert names_of(kept) == ["v:0"]
     del kept[0]
     assert tf.global_variables() == []
 
@@ -129,7 +130,7 @@ def test_gradients_flow_through_print(session: Any) -> None:
 def test_print_on_another_task_gives_its_value(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    servers = cluster(tf, ps=1, worker=1)
+    servers = cluster(ps=1, worker=1)
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         y = tf.Print(tf.constant([5]), [tf.constant([5])], "on the ps: ", summarize=-1)
         with tf.Session(servers["worker"][0].target) as session:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kit import tf1 as tf
+from tests.tf1.look import names_of
 
 
 def names(graph: Any) -> list[str]:
-    return [op.name for op in graph.get_operations()]
+    return names_of(graph.get_operations())
 
 
 def test_constants_are_named_like_the_arguments_they_are(graph: Any) -> None:
@@ -40,9 +41,7 @@ def test_scope_of_a_collection_is_a_pattern_for_the_beginning_of_names(
         tf.get_variable(name, [])
     tf.add_to_collection(tf.GraphKeys.TRAINABLE_VARIABLES, 3)  # without a name
 
-    assert [
-        trainable_variable.name for trainable_variable in tf.trainable_variables(scope)
-    ] == expected
+    assert names_of(tf.trainable_variables(scope)) == expected
 
 
 @pytest.mark.parametrize("size", [2**31, 2**33])
@@ -98,17 +97,6 @@ def test_a_default_may_be_fed_another_size_than_it_has(session: Any) -> None:
 
     assert session.run(total) == 3.0
     assert session.run(total, {x: [1.0, 2.0, 4.0]}) == 7.0
-
-
-def test_nothing_is_promoted() -> None:
-    whole, broken = tf.constant([1]), tf.constant([1.5])
-
-    with pytest.raises(TypeError, match="int32"):
-        tf.add(broken, whole)
-
-
-def test_a_range_of_floats_knows_how_long_it_is() -> None:
-    assert tf.range(0.0, 1.0, 0.25).shape.as_list() == [4]
 
 
 def test_a_function_of_python_may_return_several_tensors(session: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, names_of, op_names_of
 
 
 class SignDescent(tf.train.Optimizer):
@@ -37,7 +37,7 @@ class SignDescent(tf.train.Optimizer):
 
 def after(train: Any, fetches: Any, steps: int = 1) -> Any:
     """Run steps in a new session and return the values of the fetches."""
-    with initialized(tf) as session:
+    with initialized() as session:
         for _ in range(steps):
             session.run(train)
         return session.run(fetches)
@@ -66,7 +66,7 @@ def test_slots_of_a_rule_are_called_by_variable_and_optimizer() -> None:
     optimizer = SignDescent(0.5, name="Own")
     optimizer.minimize(tf.reduce_sum(variable))
 
-    assert [item.name for item in optimizer.variables()] == ["weights/Own:0"]
+    assert names_of(optimizer.variables()) == ["weights/Own:0"]
 
 
 def test_a_rule_that_says_nothing_of_updates_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_rate_that_is_a_variable_can_be_changed_between_steps() -> None:
     rate, variable = tf.Variable(1.0, trainable=False), tf.Variable(0.0)
     train = tf.train.MomentumOptimizer(rate, 0.0).minimize(-variable)
 
-    with initialized(tf) as session:
+    with initialized() as session:
         session.run(train)
         rate.load(10.0, session)
         session.run(train)
@@ -160,7 +160,7 @@ def test_ftrl_in_a_graph_makes_weights_that_matter_little_zero() -> None:
     linear = g - (np.sqrt(accum) - np.sqrt(0.1)) / 0.5 * start
     moved = (0.3 * np.sign(linear) - linear) / (np.sqrt(accum) / 0.5)
     expected = np.where(np.abs(linear) > 0.3, moved, 0)
-    assert [slot.op.name for slot in slots] == ["w/Ftrl", "w/Ftrl_1"]
+    assert op_names_of(slots) == ["w/Ftrl", "w/Ftrl_1"]
     assert expected[0] == 0 != expected[1]
     np.testing.assert_allclose(result, expected, rtol=1e-5)
     np.testing.assert_allclose([n, z], [accum, linear], rtol=1e-5)
@@ -180,7 +180,7 @@ def test_adadelta_moves_only_the_rows_that_have_a_gradient() -> None:
     change = np.sqrt(1e-2) / np.sqrt(0.1 * g**2 + 1e-2) * g
     np.testing.assert_allclose(result, [[1], [2], [3]] - change, rtol=1e-5)
     np.testing.assert_allclose(accum, 0.1 * g**2, rtol=1e-5)
-    assert [variable.op.name for variable in adadelta.variables()] == [
+    assert op_names_of(adadelta.variables()) == [
         "w/Adadelta",
         "w/Adadelta_1",
     ]

@@ -16,18 +16,6 @@ from kit.testing.task_process import until
 SOON_S = 5.0
 
 
-def test_looper_refuses_what_it_cannot_use() -> None:
-    nobody: Any = None
-
-    with pytest.raises(ValueError, match="Coordinator"):
-        tf.train.LooperThread(nobody, 1.0)
-    with pytest.raises(ValueError, match="target"):
-        tf.train.LooperThread(tf.train.Coordinator(), 1.0, args=(1,))
-
-
-# -- queue runners ---------------------------------------------------------------------
-
-
 @contextmanager
 def graph_and_session() -> Iterator[Any]:
     with tf.Graph().as_default(), tf.Session() as session:
@@ -109,19 +97,6 @@ def test_other_error_stops_the_coordinator_and_comes_out_of_join() -> None:
 
         with pytest.raises(tf.errors.OpError, match="division"):
             coord.join(stop_grace_period_secs=SOON_S)
-
-
-def test_error_without_a_coordinator_is_kept() -> None:
-    with graph_and_session() as session:
-        queue = tf.FIFOQueue(3, tf.int64, shapes=[()])
-        wrong = queue.enqueue(tf.py_func(lambda: 1 // 0, [], tf.int64))
-        runner = tf.train.QueueRunner(queue, [wrong])
-
-        for create_thread in runner.create_threads(session, start=True):
-            create_thread.join(SOON_S)
-
-        (error,) = runner.exceptions_raised
-        assert "division" in str(error)
 
 
 @pytest.mark.slow

@@ -43,13 +43,16 @@ class FakeGraph:
 FAKE = SimpleNamespace(Graph=FakeGraph, errors=SimpleNamespace(OpError=OpError))
 READ_BY_OLD_PYTHON = [
     *(gallery.HERE / "cases").glob("*.py"),
-    *(gallery.HERE / f"{name}.py" for name in ("gallery", "outcome", "record")),
+    *(
+        gallery.HERE / f"{name}.py"
+        for name in ("gallery", "look", "module", "outcome", "record")
+    ),
 ]
 Pair = namedtuple("Pair", "a b")
 
 
 def outcome(value: Any) -> Any:
-    def case(_: Any) -> Any:
+    def case() -> Any:
         if isinstance(value, Exception):
             raise value
         return value

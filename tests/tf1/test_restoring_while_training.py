@@ -40,7 +40,7 @@ class Training:
 
 @pytest.mark.slow
 def test_training_goes_on_from_what_another_session_restores(tmp_path: Path) -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     _, count = counting()
     saver, init = tf.train.Saver(), tf.global_variables_initializer()
     with tf.Session(servers["worker"][1].target) as session:
@@ -62,7 +62,7 @@ def test_training_goes_on_from_what_another_session_restores(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_restore_that_fails_takes_nothing_from_who_trains(tmp_path: Path) -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     _, count = counting()
     saver, init = tf.train.Saver(), tf.global_variables_initializer()
     with tf.Session(servers["worker"][1].target) as session:

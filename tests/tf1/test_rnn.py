@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kit import tf1 as tf
+from tests.tf1.look import op_names_of
 
 BATCH, TIMES, WIDTH, UNITS = 3, 4, 2, 5
 INPUTS = np.random.default_rng(1).normal(size=(BATCH, TIMES, WIDTH)).astype("float32")
@@ -37,7 +38,7 @@ def lstm(x: Any, c: Any, h: Any, kernel: Any, bias: Any, forget: float = 1.0) ->
 
 
 def names() -> list[str]:
-    return [global_variable.op.name for global_variable in tf.global_variables()]
+    return op_names_of(tf.global_variables())
 
 
 def test_a_basic_lstm_is_its_formula_at_each_time(session: Any) -> None:
@@ -55,27 +56,6 @@ def test_a_basic_lstm_is_its_formula_at_each_time(session: Any) -> None:
     np.testing.assert_allclose(result, np.stack(expected, 1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(last.c, c, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(last.h, h, rtol=1e-4, atol=1e-6)
-
-
-def test_a_gated_unit_and_a_basic_cell_are_their_formulas(session: Any) -> None:
-    x = INPUTS[:, 0]
-    state = np.random.default_rng(3).normal(size=(BATCH, UNITS)).astype("float32")
-    gru, _ = tf.nn.rnn_cell.GRUCell(UNITS)(x, tf.constant(state))
-    basic, _ = tf.nn.rnn_cell.BasicRNNCell(UNITS)(x, tf.constant(state))
-    inputs = values(session)
-
-    gates = np.hstack([x, state]) @ inputs["gru_cell/gates/kernel"]
-    r, u = np.split(sigmoid(gates + inputs["gru_cell/gates/bias"]), 2, axis=1)
-    candidate = np.tanh(
-        np.hstack([x, r * state]) @ inputs["gru_cell/candidate/kernel"]
-        + inputs["gru_cell/candidate/bias"]
-    )
-    plain = np.hstack([x, state]) @ inputs["basic_rnn_cell/kernel"]
-    result = session.run([gru, basic])
-    expected = u * state + (1 - u) * candidate
-    np.testing.assert_allclose(result[0], expected, rtol=1e-4, atol=1e-6)
-    expected = np.tanh(plain + inputs["basic_rnn_cell/bias"])
-    np.testing.assert_allclose(result[1], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_gates_of_a_gated_unit_begin_with_a_bias_of_one(session: Any) -> None:
@@ -182,28 +162,6 @@ def test_dropout_of_a_cell_drops_its_outputs_and_not_its_memory(session: Any) ->
     assert (result == 0).mean() == pytest.approx(0.5, abs=0.1)
     assert (h == 0).mean() == pytest.approx(0.5, abs=0.1)
     assert c.all()
-
-
-def test_both_directions_read_each_sequence_from_its_own_ends(session: Any) -> None:
-    ahead, back = tf.nn.rnn_cell.GRUCell(UNITS), tf.nn.rnn_cell.GRUCell(UNITS)
-    (first, second), (_, last) = tf.nn.bidirectional_dynamic_rnn(
-        ahead, back, tf.constant(INPUTS), sequence_length=LENGTHS, dtype=tf.float32
-    )
-    turned = np.zeros_like(INPUTS)
-    for example, length in enumerate(LENGTHS):
-        turned[example, :length] = INPUTS[example, :length][::-1]
-    wanted, state = tf.nn.dynamic_rnn(
-        back, tf.constant(turned), sequence_length=LENGTHS, dtype=tf.float32
-    )
-    values(session)
-    result = session.run([first, second, wanted, last, state])
-
-    assert names()[0] == "bidirectional_rnn/fw/gru_cell/gates/kernel"
-    for example, length in enumerate(LENGTHS):
-        expected = result[2][example, :length][::-1]
-        np.testing.assert_allclose(result[1][example, :length], expected)
-        assert not result[1][example, length:].any()
-    np.testing.assert_allclose(result[3], result[4])
 
 
 def test_the_gradient_of_a_network_is_its_finite_difference(session: Any) -> None:

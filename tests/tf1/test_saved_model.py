@@ -42,7 +42,7 @@ def saved(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Write the model; return the message of its graph, and what a run gives."""
     made = model()
     outputs = {name: made[name] for name in ("y", "class", "mean")}
-    with initialized(tf) as session:
+    with initialized() as session:
         tf.saved_model.simple_save(session, folder, {"x": made["x"]}, outputs)
         values = session.run(outputs, {made["x"]: X})
     data = (folder / "saved_model.pb").read_bytes()
@@ -94,7 +94,7 @@ def test_only_what_the_outputs_need_is_kept(tmp_path: Path) -> None:
 
 def test_constants_in_place_of_variables_are_written_as_a_graph(tmp_path: Path) -> None:
     model()
-    with initialized(tf) as session:
+    with initialized() as session:
         made = tf.graph_util.convert_variables_to_constants(
             session, session.graph.as_graph_def(), ["class"]
         )

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kit import tf1 as tf
@@ -21,7 +20,7 @@ def on(task: str) -> Any:
 @contextmanager
 def two_owners(**options: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Give a variable on each of two tasks, their saver, and a session with values."""
-    servers = cluster(tf, ps=2, worker=1)
+    servers = cluster(ps=2, worker=1)
     with tf.Graph().as_default():
         with on("ps/task:0"):
             v = tf.Variable([1.0, 2.0], name="v")
@@ -128,24 +127,6 @@ def test_a_save_that_fails_leaves_the_checkpoint_before_it(tmp_path: Path) -> No
             saver.save(sess, str(tmp_path / "m"))
 
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_partitioned_variable_is_one_tensor_in_the_files(tmp_path: Path) -> None:
-    whole = np.arange(10.0, dtype=np.float32).reshape(5, 2)
-    with tf.Graph().as_default(), tf.Session() as sess:
-        cut = tf.fixed_size_partitioner(3)
-        tf.get_variable("p", [5, 2], initializer=whole, partitioner=cut)
-        sess.run(tf.global_variables_initializer())
-        prefix = tf.train.Saver().save(sess, str(tmp_path / "m"))
-
-    assert tf.train.list_variables(prefix) == [("p", [5, 2])]
-    assert tf.train.load_variable(prefix, "p").tolist() == whole.tolist()
-    for count in (1, 2, 5):
-        with tf.Graph().as_default(), tf.Session() as sess:
-            parts = tf.fixed_size_partitioner(count)
-            p = tf.get_variable("p", [5, 2], partitioner=parts)
-            tf.train.Saver().restore(sess, prefix)
-            assert sess.run(tf.convert_to_tensor(p)).tolist() == whole.tolist()
 
 
 def test_slots_of_a_partitioned_variable_are_cut_as_it_is(

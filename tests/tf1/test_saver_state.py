@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,81 +10,25 @@ from kit import tf1 as tf
 from kit.tf1.train.checkpointing.saver import SavedCheckpointList
 
 
-def aged(
-    memory: SavedCheckpointList, ages: list[float], clock: list[float]
-) -> list[str]:
-    for number, at in enumerate(ages):
-        clock[0] = at
+def test_one_checkpoint_of_each_hour_stays_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr(
+        "kit.tf1.train.checkpointing.saver.remove_checkpoint",
+        lambda prefix, **_: removed.append(prefix),
+    )
+    now_s = 0.0
+    memory = SavedCheckpointList(2, 1.0, lambda: now_s)
+
+    for number in range(8):
+        now_s = number * 1800.0
         memory.add(f"m-{number}")
         memory.remove_old("meta")
-    return memory.prefixes
 
-
-@pytest.fixture
-def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    result: list[str] = []
-
-    def remove(prefix: str, **_: Any) -> None:
-        result.append(prefix)
-
-    monkeypatch.setattr("kit.tf1.train.checkpointing.saver.remove_checkpoint", remove)
-    return result
-
-
-def test_one_checkpoint_of_each_hour_stays_for_good(removed: list[str]) -> None:
-    clock = [0.0]
-    memory = SavedCheckpointList(2, 1.0, lambda: clock[0])
-    half_hours = [number * 1800.0 for number in range(8)]
-
-    newest = aged(memory, half_hours, clock)
-
-    assert newest == ["m-6", "m-7"]
+    assert memory.prefixes == ["m-6", "m-7"]
     # Those of 1.5 and 2.5 hours are the first ones after an hour each.
     assert removed == ["m-0", "m-1", "m-2", "m-4"]
-
-
-@pytest.mark.parametrize(("keep", "gone"), [(0, 0), (1, 3), (3, 1), (9, 0)])
-def test_the_newest_ones_stay(removed: list[str], keep: int, gone: int) -> None:
-    clock = [0.0]
-    memory = SavedCheckpointList(keep, 10000.0, lambda: clock[0])
-
-    aged(memory, [0.0, 1.0, 2.0, 3.0], clock)
-
-    assert removed == [f"m-{number}" for number in range(gone)]
-
-
-def test_paths_in_the_state_file_may_be_relative_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: Any
-) -> None:
-    v = tf.Variable(1.0, name="v")
-    session.run(v.initializer)
-    tf.train.Saver(save_relative_paths=True).save(
-        session, str(tmp_path / "old" / "m"), global_step=1
-    )
-    (tmp_path / "old").rename(tmp_path / "new")
-
-    assert tf.train.latest_checkpoint(str(tmp_path / "new")) == str(
-        tmp_path / "new" / "m-1"
-    )
-
-
-def test_state_file_with_quotes_and_lines_in_its_paths_reads_back(
-    tmp_path: Path,
-) -> None:
-    name = str(tmp_path / 'a "b"\\c')
-
-    tf.train.update_checkpoint_state(str(tmp_path), name, ["x", name])
-
-    state = tf.train.get_checkpoint_state(str(tmp_path))
-    assert state.model_checkpoint_path == name
-    assert list(state.all_model_checkpoint_paths) == [str(tmp_path / "x"), name]
-
-
-@pytest.mark.parametrize("text", ["model_checkpoint_path: 5", 'zz: "5"', "?"])
-def test_state_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "checkpoint").write_text(text)
-
-    assert tf.train.get_checkpoint_state(str(tmp_path)) is None
 
 
 def saved_in(folder: Path, value: float, step: int) -> str:

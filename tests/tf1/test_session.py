@@ -100,7 +100,7 @@ def test_what_may_not_be_fetched_may_not_in_a_dict_either() -> None:
 def test_open_session_may_be_collected_while_a_server_takes_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = cluster(tf, worker=1)["worker"][0]
+    server = cluster(worker=1)["worker"][0]
     seven = tf.constant(7)
     left = [tf.Session(server.target)]
     assert left[0].run(seven) == 7
@@ -154,7 +154,7 @@ def test_tensor_of_kit_is_refused() -> None:
 
 
 def test_only_an_interactive_session_here_overlooks_an_operation_nowhere() -> None:
-    server = cluster(tf, w=1)["w"][0]
+    server = cluster(w=1)["w"][0]
     seven = tf.constant(7)
     with tf.device("/job:moon"):
         tf.constant(8)
@@ -185,7 +185,7 @@ def test_operation_that_an_interactive_session_needs_later_is_placed_then() -> N
 
 
 def test_variable_is_read_for_another_task_after_what_its_reader_waits_for() -> None:
-    servers = cluster(tf, ps=1, worker=1)
+    servers = cluster(ps=1, worker=1)
     with tf.device("/job:ps"):
         variable = tf.Variable(0.0)
         change = variable.assign_add(1.0)

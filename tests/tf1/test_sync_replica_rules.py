@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 
 from kit import tf1 as tf
 from kit.testing.task_process import until
+from tests.cases import for_each
 from tests.tf1.replica_processes import chief_here, line, worker_process
 
 
@@ -79,46 +81,32 @@ def test_gradients_meet_where_their_variable_is_and_tokens_at_the_global_step() 
         assert tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS) == []
 
 
-def test_optimizer_refuses_what_it_cannot_synchronise() -> None:
-    v = tf.Variable(1.0)
-    step = tf.train.create_global_step()
-    plain = tf.train.GradientDescentOptimizer(1.0)
-    optimizer = tf.train.SyncReplicasOptimizer(plain, 2)
-
-    with pytest.raises(ValueError, match="Global step"):
-        optimizer.minimize(v * 2.0)
-    with pytest.raises(ValueError, match="at least one variable"):
-        optimizer.apply_gradients([], step)
-    with pytest.raises(ValueError, match="Unknown grad type"):
-        optimizer.apply_gradients([([1.0], v)], step)
+def optimizer() -> Any:
+    return tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), 2)
 
 
-def test_nothing_is_there_for_the_chief_before_gradients_are_applied() -> None:
-    optimizer = tf.train.SyncReplicasOptimizer(
-        tf.train.GradientDescentOptimizer(1.0), 2
-    )
+REFUSED: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda v, step: optimizer().minimize(v * 2.0), "Global step"),
+    (lambda v, step: optimizer().apply_gradients([], step), "at least one variable"),
+    (
+        lambda v, step: optimizer().apply_gradients([([1.0], v)], step),
+        "Unknown grad type",
+    ),
+    (lambda v, step: optimizer().get_chief_queue_runner(), "apply_gradient"),
+    (lambda v, step: optimizer().get_init_tokens_op(), "apply_gradient"),
+    (lambda v, step: optimizer().make_session_run_hook(True).begin(), "apply_grad"),
+    (lambda v, step: optimizer().make_session_run_hook(False).begin(), "apply_grad"),
+    (lambda v, step: made(5, 2)[0].get_init_tokens_op(2), "Too few tokens"),
+]
 
-    for call in (
-        optimizer.get_chief_queue_runner,
-        optimizer.get_init_tokens_op,
-        optimizer.make_session_run_hook(True).begin,
-        optimizer.make_session_run_hook(False).begin,
-    ):
-        with pytest.raises(ValueError, match="apply_gradient"):
-            call()
 
-
-def test_first_tokens_must_suffice_for_the_first_step() -> None:
+@for_each(("call", "words"), REFUSED)
+def test_optimizer_refuses_what_it_cannot_synchronise(call: Any, words: str) -> None:
     with tf.Graph().as_default():
-        optimizer, _, _ = made(5, 2)
+        v, step = tf.Variable(1.0), tf.Variable(0, name="step")
 
-        with pytest.raises(ValueError, match="Too few tokens"):
-            optimizer.get_init_tokens_op(2)
-        assert optimizer.get_init_tokens_op(3).type == "QueueEnqueueManyV2"
-    with tf.Graph().as_default():
-        optimizer, _, _ = made(2, 2)
-
-        assert optimizer.get_init_tokens_op(0).name == "no_init_tokens"
+        with pytest.raises(ValueError, match=words):
+            call(v, step)
 
 
 def test_hook_names_variables_that_nobody_has_initialised(session: Any) -> None:

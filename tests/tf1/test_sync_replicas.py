@@ -1,4 +1,4 @@
-"""Synchronous replicas: traces measured on the original, processes, failures."""
+"""Synchronous replicas: rows, slots, processes, failures; the traces are recorded."""
 
 from __future__ import annotations
 
@@ -20,56 +20,11 @@ from tests.tf1.servers import cluster
 @contextmanager
 def pair(n_required: int, **options: Any) -> Iterator[list[Replica]]:
     """Give two replicas on servers of this process."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     spec = servers["ps"][0].server_def.cluster
     targets = [server.target for server in servers["worker"]]
     with replicas(spec, targets, n_required, **options) as made:
         yield made
-
-
-# -- traces: who trains with which gradient, the tokens they get, the state then -------
-
-TRACES: dict[tuple[int, int], list[Any]] = {
-    (2, 2): [
-        ({0: 1.0, 1: 3.0}, [0, 0], (-2.0, 1, 2, [0, 0])),
-        ({0: 1.0, 1: 3.0}, [1, 1], (-2.0, 1, 0, [1, 1])),
-        ({0: 1.0, 1: 3.0}, [2, 2], (-4.0, 2, 0, [2, 2])),
-        ({0: 6.0, 1: 0.0}, [3, 3], (-7.0, 3, 0, [3, 3])),
-    ],
-    (1, 2): [
-        ({0: 1.0}, [0], (-1.0, 1, 2, [0, 0])),
-        ({1: 3.0}, [1], (-1.0, 1, 1, [0, 1])),
-        ({1: 5.0}, [1], (-6.0, 2, 2, [0, 1])),
-        ({0: 7.0}, [2], (-6.0, 2, 1, [2, 1])),
-        ({0: 9.0}, [2], (-15.0, 3, 2, [2, 1])),
-        ({0: 9.0}, [3], (-15.0, 3, 1, [3, 1])),
-        ({1: 11.0}, [3], (-15.0, 3, 0, [3, 3])),
-    ],
-    (4, 2): [
-        ({0: 1.0, 1: 3.0}, [0, 0], (0.0, 0, 2, [0, 0])),
-        ({0: 5.0, 1: 7.0}, [0, 0], (-4.0, 1, 4, [0, 0])),
-        ({0: 1.0, 1: 3.0}, [1, 1], (-4.0, 1, 2, [1, 1])),
-        ({0: 1.0, 1: 3.0}, [1, 1], (-4.0, 1, 0, [1, 1])),
-        ({0: 1.0, 1: 3.0}, [2, 2], (-6.0, 2, 2, [2, 2])),
-        ({0: 1.0, 1: 3.0}, [2, 2], (-6.0, 2, 0, [2, 2])),
-    ],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("counts", TRACES, ids="{0[0]} of {0[1]}".format)
-def test_replicas_leave_the_trace_that_the_original_left(
-    counts: tuple[int, int],
-) -> None:
-    n_required, _ = counts
-    with pair(n_required) as both:
-        assert state(both) == (0.0, 0, n_required, [0, 0])
-
-        for number, (fed, tokens, after) in enumerate(TRACES[counts]):
-            seen = all_train([(both[i], x) for i, x in fed.items()])
-
-            assert (number, seen) == (number, tokens)
-            assert (number, becomes(both, after)) == (number, after)
 
 
 @pytest.mark.slow

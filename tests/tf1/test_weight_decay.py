@@ -37,7 +37,7 @@ class Adam:
 
 
 def after(train: Any, variable: Any, steps: int) -> Any:
-    with initialized(tf) as session:
+    with initialized() as session:
         for _ in range(steps):
             session.run(train)
         return session.run(variable)

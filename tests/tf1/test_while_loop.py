@@ -17,7 +17,7 @@ from tests.tf1.look import initialized
 
 
 def ran(fetches: Any, feeds: Any = None) -> Any:
-    with initialized(tf) as session:
+    with initialized() as session:
         return session.run(fetches, feeds)
 
 

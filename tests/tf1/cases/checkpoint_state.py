@@ -8,6 +8,7 @@ from typing import Any
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 TEXT = """model_checkpoint_path: "m-2"
 all_model_checkpoint_paths: "m-1"
@@ -24,15 +25,15 @@ def contents(state: Any) -> Any:
 
 
 @makes_case
-def read(tf: Any, folder: Path, text: str) -> Any:
+def read(folder: Path, text: str) -> Any:
     """Return a case: a state of that text is read."""
     (folder / "checkpoint").write_text(text)
-    result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
-    latest = attempt(tf, tf.train.latest_checkpoint, str(folder))
+    result = attempt(tf.train.get_checkpoint_state, str(folder))
+    latest = attempt(tf.train.latest_checkpoint, str(folder))
     return [result if isinstance(result, str) else contents(result), latest]
 
 
-def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
+def case_a_file_of_another_name(folder: Path) -> Any:
     (folder / "state").write_text(TEXT)
     states = [
         tf.train.get_checkpoint_state(str(folder)),
@@ -43,7 +44,7 @@ def case_a_file_of_another_name(tf: Any, folder: Path) -> Any:
 
 
 @makes_case
-def updated(tf: Any, folder: Path, *arguments: Any, **named: Any) -> Any:
+def updated(folder: Path, *arguments: Any, **named: Any) -> Any:
     """Return a case: a state is written; tell its text and what is read."""
     paths = [_below(folder, argument) for argument in arguments]
     tf.train.update_checkpoint_state(str(folder), *paths, **named)
@@ -58,13 +59,13 @@ def _below(folder: Path, value: Any) -> Any:
     return [_below(folder, item) for item in value] if value is not None else None
 
 
-def case_written_into_a_missing_folder(tf: Any, folder: Path) -> Any:
+def case_written_into_a_missing_folder(folder: Path) -> Any:
     missing = folder / "missing"
-    result = attempt(tf, tf.train.update_checkpoint_state, str(missing), "m-1")
+    result = attempt(tf.train.update_checkpoint_state, str(missing), "m-1")
     return [result, files(folder)]
 
 
-def case_written_with_times(tf: Any, folder: Path) -> Any:
+def case_written_with_times(folder: Path) -> Any:
     tf.train.update_checkpoint_state(
         *(str(folder), "m-2", ["m-1", "m-2"]),
         all_model_checkpoint_timestamps=[1.0, 2.0],
@@ -77,10 +78,10 @@ def case_written_with_times(tf: Any, folder: Path) -> Any:
 
 
 @makes_case
-def seen(tf: Any, folder: Path, text: str) -> Any:
+def seen(folder: Path, text: str) -> Any:
     """Return a case: a state of that text is told_of."""
     (folder / "checkpoint").write_text(text, "utf-8")
-    result = attempt(tf, tf.train.get_checkpoint_state, str(folder))
+    result = attempt(tf.train.get_checkpoint_state, str(folder))
     if result is None or isinstance(result, str):
         return result
     paths = list(result.all_model_checkpoint_paths)

@@ -8,12 +8,13 @@ import numpy as np
 
 from tests.tf1.attempts import attempt
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 FEEDS: Any = ([1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [0.0, 0.0], [])
 
 
 @makes_case
-def pairs(tf: Any, name: str, **named: Any) -> Any:
+def pairs(name: str, **named: Any) -> Any:
     """Return a case: what comes of two vectors that are fed, and of known ones."""
     check = getattr(tf, name)
     x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
@@ -24,39 +25,39 @@ def pairs(tf: Any, name: str, **named: Any) -> Any:
     with tf.Session() as session:
         for item in FEEDS:
             feeds = {x: item, y: [1.0, 2.0][: len(item)]}
-            made.append(attempt(tf, session.run, passed, feeds))
-            made.append(attempt(tf, session.run, op, feeds))
+            made.append(attempt(session.run, passed, feeds))
+            made.append(attempt(session.run, op, feeds))
     expected: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
     for a, b in expected:
-        result = attempt(tf, check, a, b)
+        result = attempt(check, a, b)
         made.append(result if isinstance(result, str) else "made")
     return made
 
 
 @makes_case
-def signs(tf: Any, session: Any, name: str) -> Any:
+def signs(session: Any, name: str) -> Any:
     """Return a case: what an assertion of one vector lets pass."""
     x = tf.placeholder(tf.float32, [None])
     op = getattr(tf, name)(x, message="told")
-    return [attempt(tf, session.run, op, {x: item}) for item in FEEDS]
+    return [attempt(session.run, op, {x: item}) for item in FEEDS]
 
 
 @makes_case
-def ranks(tf: Any, name: str, shapes: Any, wanted: Any) -> Any:
+def ranks(name: str, shapes: Any, wanted: Any) -> Any:
     """Return a case: what an assertion of ranks says to known ones, and in a run."""
     check = getattr(tf, name)
     made = []
     for shape in shapes:
-        result = attempt(tf, check, tf.zeros(shape), wanted)
+        result = attempt(check, tf.zeros(shape), wanted)
         made.append(result if isinstance(result, str) else result.name)
     x = tf.placeholder(tf.float32)
     op = check(x, wanted)
     with tf.Session() as session:
-        made += [attempt(tf, session.run, op, {x: np.zeros(item)}) for item in shapes]
+        made += [attempt(session.run, op, {x: np.zeros(item)}) for item in shapes]
     return made
 
 
-def case_message(tf: Any) -> Any:
+def case_message() -> Any:
     x = tf.placeholder(tf.float32, [None])
     ops = [
         tf.assert_less(x, 1.0, message="too big:"),
@@ -74,7 +75,7 @@ def case_message(tf: Any) -> Any:
     return made
 
 
-def case_assertion_of_a_branch_that_is_not_taken(tf: Any, session: Any) -> Any:
+def case_assertion_of_a_branch_that_is_not_taken(session: Any) -> Any:
     choice, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
 
     def checked() -> Any:
@@ -83,13 +84,13 @@ def case_assertion_of_a_branch_that_is_not_taken(tf: Any, session: Any) -> Any:
 
     made = tf.cond(choice, checked, lambda: x - 1.0)
     return [
-        attempt(tf, session.run, made, {choice: item, x: number})
+        attempt(session.run, made, {choice: item, x: number})
         for item in (True, False)
         for number in (1.0, -1.0)
     ]
 
 
-def case_dtypes(tf: Any) -> Any:
+def case_dtypes() -> Any:
     x, n = tf.placeholder(tf.float32), tf.placeholder(tf.int64)
     calls = [
         *((tf.assert_type, x, tf.float32), (tf.assert_type, x, tf.int32)),
@@ -98,30 +99,30 @@ def case_dtypes(tf: Any) -> Any:
         *((tf.assert_proper_iterable, [1]), (tf.assert_proper_iterable, x)),
         *((tf.assert_proper_iterable, "a"), (tf.assert_proper_iterable, 1)),
     ]
-    made = [attempt(tf, *call) for call in calls]
+    made = [attempt(*call) for call in calls]
     return [
         item if item is None or isinstance(item, str) else item.name.split("/")[-1]
         for item in made
     ]
 
 
-def case_float_dtypes(tf: Any) -> Any:
+def case_float_dtypes() -> Any:
     x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float64)
     same = tf.assert_same_float_dtype
     calls = [
         *((same,), (same, [x]), (same, [x, x], tf.float32), (same, [y])),
         *((same, [x, y]), (same, [x], tf.float64), (same, None, tf.int32)),
     ]
-    made = [attempt(tf, *call) for call in calls]
+    made = [attempt(*call) for call in calls]
     return [item if isinstance(item, str) else item.name for item in made]
 
 
-def case_tensors_of_numbers(tf: Any) -> Any:
+def case_tensors_of_numbers() -> Any:
     tensor = [tf.constant(1), tf.constant(1.0), tf.constant("a"), tf.constant(True), 1]
     return [bool(tf.is_numeric_tensor(item)) for item in tensor]
 
 
-def case_near_by_other_tolerances(tf: Any, session: Any) -> Any:
+def case_near_by_other_tolerances(session: Any) -> Any:
     x = tf.placeholder(tf.float64, [])
     ops = [
         tf.assert_near(x, np.float64(1.0)),
@@ -129,54 +130,50 @@ def case_near_by_other_tolerances(tf: Any, session: Any) -> Any:
         tf.assert_near(x, np.float64(1.0), rtol=0.0, atol=0.01),
     ]
     return [
-        attempt(tf, session.run, op, {x: item})
+        attempt(session.run, op, {x: item})
         for op in ops
         for item in (1.0, 1.0 + 1e-15, 1.0 + 1e-14, 1.005, 1.05, 1.5)
     ]
 
 
-def case_shape_that_is_ensured(tf: Any) -> Any:
+def case_shape_that_is_ensured() -> Any:
     x = tf.placeholder(tf.float32)
     made = tf.ensure_shape(x, [None, 2], name="e")
     slope = tf.gradients(made * made, x)[0]
     with tf.Session() as session:
         runs = [
-            attempt(tf, session.run, [made, slope], {x: np.ones(shape)})
+            attempt(session.run, [made, slope], {x: np.ones(shape)})
             for shape in ((1, 2), (2, 1), (2,))
         ]
     partly = tf.ensure_shape(tf.placeholder(tf.float32, [3, None]), [None, 2])
     return [made.name, made.shape.as_list(), partly.shape.as_list(), runs]
 
 
-def case_numbers_that_are_checked(tf: Any) -> Any:
+def case_numbers_that_are_checked() -> Any:
     x = tf.placeholder(tf.float32, [None])
     made = tf.check_numerics(x, "mine", name="c")
     slope = tf.gradients(made * made, x)[0]
     both = [made, slope, tf.verify_tensor_all_finite(x, "other")]
     with tf.Session() as session:
         runs = [
-            attempt(tf, session.run, both, {x: item})
+            attempt(session.run, both, {x: item})
             for item in ([1.0], [np.nan], [1.0, np.inf])
         ]
     return [made.name, runs]
 
 
-def case_whole_numbers_that_are_checked(tf: Any) -> Any:
-    return tf.check_numerics(tf.constant(1), "mine")
-
-
-def case_all_numbers_of_a_graph(tf: Any, session: Any) -> Any:
+def case_all_numbers_of_a_graph(session: Any) -> Any:
     x = tf.placeholder(tf.float32, [])
     y, n = tf.log(x), tf.cast(x, tf.int32)
     checks = tf.add_check_numerics_ops()
     return [
-        attempt(tf, session.run, [y, n, checks][:count], {x: item})
+        attempt(session.run, [y, n, checks][:count], {x: item})
         for count in (2, 3)
         for item in (1.0, -1.0)
     ]
 
 
-def case_all_numbers_of_a_graph_with_a_branch(tf: Any) -> Any:
+def case_all_numbers_of_a_graph_with_a_branch() -> Any:
     x = tf.placeholder(tf.float32, [])
     tf.cond(x < 0.0, lambda: -x, lambda: x + 1.0)
     return tf.add_check_numerics_ops()
@@ -196,9 +193,10 @@ CASES = {
     "rank": ranks("assert_rank", [(), (2,), (2, 2)], 1),
     "rank_at_least": ranks("assert_rank_at_least", [(), (2,), (2, 2)], 1),
     "rank_in": ranks("assert_rank_in", [(), (2,), (2, 2)], [0, 2]),
-    "rank_that_is_a_vector": lambda tf: tf.assert_rank(tf.zeros([2]), [1]),
-    "rank_that_is_no_integer": lambda tf: tf.assert_rank(tf.zeros([2]), 1.0),
-    "data_that_is_no_list": lambda tf: tf.Assert(True, "said"),
-    "other_dtypes": lambda tf: tf.assert_equal(tf.placeholder(tf.float32), 1),
-    "shape_that_cannot_be": lambda tf: tf.ensure_shape(tf.zeros([2, 3]), [None, 2]),
+    "rank_that_is_a_vector": lambda: tf.assert_rank(tf.zeros([2]), [1]),
+    "rank_that_is_no_integer": lambda: tf.assert_rank(tf.zeros([2]), 1.0),
+    "data_that_is_no_list": lambda: tf.Assert(True, "said"),
+    "other_dtypes": lambda: tf.assert_equal(tf.placeholder(tf.float32), 1),
+    "shape_that_cannot_be": lambda: tf.ensure_shape(tf.zeros([2, 3]), [None, 2]),
+    "whole_numbers_that_are_checked": lambda: tf.check_numerics(tf.constant(1), "mine"),
 }

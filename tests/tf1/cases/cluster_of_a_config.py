@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import run
+from tests.tf1.look import names_of, run
+from tests.tf1.module import Case, tf
 
 
-def local(tf: Any, n: int) -> list[Any]:
+def local(n: int) -> list[Any]:
     """Return servers that know of no other task, and so none of the others."""
     return [tf.train.Server.create_local_server() for _ in range(n)]
 
@@ -17,12 +17,12 @@ def places(servers: list[Any]) -> list[str]:
     return [server.target[len("grpc://") :] for server in servers]
 
 
-def config(tf: Any, jobs: dict[str, Any], **options: Any) -> Any:
+def config(jobs: dict[str, Any], **options: Any) -> Any:
     spec = tf.train.ClusterSpec(jobs)
     return tf.ConfigProto(cluster_def=spec.as_cluster_def(), **options)
 
 
-def on(tf: Any, task: str, call: Callable[[], Any]) -> Any:
+def on(task: str, call: Case) -> Any:
     with tf.device(task):
         return call()
 
@@ -33,19 +33,18 @@ def cpus(session: Any) -> list[str]:
         for list_device in session.list_devices()
         if list_device.device_type == "CPU"
     ]
-    return [item.name for item in result]
+    return names_of(result)
 
 
-def case_a_target_that_is_in_it_twice_is_refused(tf: Any) -> Any:
-    servers = local(tf, 1)
-    options = config(tf, {"worker": places(servers) * 2})
-    return run(tf, tf.constant(1), target=servers[0].target, config=options)
+def case_a_target_that_is_in_it_twice_is_refused() -> Any:
+    servers = local(1)
+    options = config({"worker": places(servers) * 2})
+    return run(tf.constant(1), target=servers[0].target, config=options)
 
 
-def case_filters_leave_tasks_out(tf: Any) -> Any:
-    servers = local(tf, 2)
+def case_filters_leave_tasks_out() -> Any:
+    servers = local(2)
     options = config(
-        tf,
         {"worker": [*places(servers[:1]), "localhost:1"]},
         device_filters=["/job:worker/task:0"],
     )
@@ -53,11 +52,11 @@ def case_filters_leave_tasks_out(tf: Any) -> Any:
         return session.run(tf.constant(1)), cpus(session)
 
 
-def case_an_error_names_the_task(tf: Any) -> Any:
-    servers = local(tf, 2)
+def case_an_error_names_the_task() -> Any:
+    servers = local(2)
     zero = tf.placeholder(tf.int32, [])
-    quotient = on(tf, "/job:worker/task:1", lambda: 1 // zero)
-    options = config(tf, {"worker": places(servers)})
+    quotient = on("/job:worker/task:1", lambda: 1 // zero)
+    options = config({"worker": places(servers)})
     with tf.Session(servers[0].target, config=options) as session:
         try:
             session.run(quotient, {zero: 0})
@@ -65,10 +64,10 @@ def case_an_error_names_the_task(tf: Any) -> Any:
             return "/job:worker" in str(error), session.run(quotient, {zero: 1})
 
 
-def variables(tf: Any, is_shared: bool) -> Any:
-    servers = local(tf, 2)
-    count = on(tf, "/job:worker/task:1", lambda: tf.Variable(7))
-    options = config(tf, {"worker": places(servers)})
+def variables(is_shared: bool) -> Any:
+    servers = local(2)
+    count = on("/job:worker/task:1", lambda: tf.Variable(7))
+    options = config({"worker": places(servers)})
     if is_shared:
         options.experimental.share_session_state_in_clusterspec_propagation = True
     with tf.Session(servers[0].target, config=options) as item:
@@ -78,5 +77,6 @@ def variables(tf: Any, is_shared: bool) -> Any:
             return item.run(count), two.run(tf.is_variable_initialized(count))
 
 
-def case_a_session_has_variables_of_its_own(tf: Any) -> Any:
-    return variables(tf, is_shared=False)
+CASES = {
+    "a_session_has_variables_of_its_own": lambda: variables(is_shared=False),
+}

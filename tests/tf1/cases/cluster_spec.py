@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
-def definition(tf: Any) -> Any:
+def definition() -> Any:
     """A ClusterDef whose jobs stand in no order."""
     result = tf.train.ClusterDef()
     for name, task in (("worker", 3), ("ps", 0)):
@@ -20,63 +21,63 @@ def definition(tf: Any) -> Any:
     return result
 
 
-FORMS: dict[str, Callable[[Any], Any]] = {
-    "a_dict_of_lists": lambda tf: {"ps": ["p:1"], "worker": ["a:1", "b:1"]},
-    "a_dict_of_tuples": lambda tf: {"worker": ("a:1", "b:1")},
-    "a_dict_of_dicts": lambda tf: {"worker": {0: "a:1", 1: "b:1"}},
-    "a_sparse_job": lambda tf: {"worker": {3: "d:1", 1: "b:1"}},
-    "one_task_that_is_not_the_first": lambda tf: {"worker": {7: "h:1"}},
-    "a_dense_job_in_disorder": lambda tf: {"worker": {1: "b:1", 0: "a:1"}},
-    "both_forms_mixed": lambda tf: {"ps": {2: "p:1"}, "worker": ["a:1"]},
+FORMS: dict[str, Case] = {
+    "a_dict_of_lists": lambda: {"ps": ["p:1"], "worker": ["a:1", "b:1"]},
+    "a_dict_of_tuples": lambda: {"worker": ("a:1", "b:1")},
+    "a_dict_of_dicts": lambda: {"worker": {0: "a:1", 1: "b:1"}},
+    "a_sparse_job": lambda: {"worker": {3: "d:1", 1: "b:1"}},
+    "one_task_that_is_not_the_first": lambda: {"worker": {7: "h:1"}},
+    "a_dense_job_in_disorder": lambda: {"worker": {1: "b:1", 0: "a:1"}},
+    "both_forms_mixed": lambda: {"ps": {2: "p:1"}, "worker": ["a:1"]},
     "a_cluster_def": definition,
-    "an_empty_cluster_def": lambda tf: tf.train.ClusterDef(),
-    "a_spec": lambda tf: tf.train.ClusterSpec({"w": {5: "f:1"}, "ps": ["p:1"]}),
-    "an_empty_dict": lambda tf: {},
-    "an_ordered_dict": lambda tf: collections.OrderedDict(
+    "an_empty_cluster_def": lambda: tf.train.ClusterDef(),
+    "a_spec": lambda: tf.train.ClusterSpec({"w": {5: "f:1"}, "ps": ["p:1"]}),
+    "an_empty_dict": lambda: {},
+    "an_ordered_dict": lambda: collections.OrderedDict(
         [("z", ["a:1"]), ("b", ["b:1"])]
     ),
-    "bytes": lambda tf: {b"worker": [b"a:1"]},
-    "a_job_without_tasks": lambda tf: {"worker": [], "ps": ["p:1"]},
-    "empty_and_equal_addresses": lambda tf: {"worker": ["", "x", "x"]},
-    "an_address_without_a_port": lambda tf: {"worker": ["host"]},
-    "names_with_spaces_and_none": lambda tf: {"a job": ["x"], "": ["y"]},
-    "a_negative_task": lambda tf: {"worker": {-1: "a:1"}},
-    "letters_beyond_ascii": lambda tf: {"worker": ["höst:1"]},
-    "none": lambda tf: None,
-    "a_list": lambda tf: ["a:1"],
-    "a_text": lambda tf: "a:1",
-    "an_int": lambda tf: 2222,
-    "pairs": lambda tf: [("worker", ["a:1"])],
-    "a_mapping_that_is_no_dict": lambda tf: types.MappingProxyType({"w": ["a:1"]}),
-    "a_server_def": lambda tf: tf.train.ServerDef(),
-    "tasks_that_are_text": lambda tf: {"worker": "a:1"},
-    "tasks_that_are_a_set": lambda tf: {"worker": {"a:1"}},
-    "tasks_that_are_none": lambda tf: {"worker": None},
-    "tasks_that_are_an_int": lambda tf: {"worker": 1},
-    "tasks_that_are_a_generator": lambda tf: {"worker": (item for item in ["a:1"])},
-    "an_int_as_a_job": lambda tf: {1: ["a:1"]},
-    "none_as_a_job": lambda tf: {None: ["a:1"]},
-    "an_int_as_an_address": lambda tf: {"worker": [2222]},
-    "none_as_an_address": lambda tf: {"worker": [None]},
-    "none_as_an_address_in_a_dict": lambda tf: {"worker": {0: None}},
-    "a_list_as_an_address": lambda tf: {"worker": [["a:1"]]},
-    "digits_as_a_task": lambda tf: {"worker": {"1": "a:1"}},
-    "a_word_as_a_task": lambda tf: {"worker": {"x": "a:1"}},
-    "a_fraction_as_a_task": lambda tf: {"worker": {1.7: "a:1"}},
-    "none_as_a_task": lambda tf: {"worker": {None: "a:1"}},
+    "bytes": lambda: {b"worker": [b"a:1"]},
+    "a_job_without_tasks": lambda: {"worker": [], "ps": ["p:1"]},
+    "empty_and_equal_addresses": lambda: {"worker": ["", "x", "x"]},
+    "an_address_without_a_port": lambda: {"worker": ["host"]},
+    "names_with_spaces_and_none": lambda: {"a job": ["x"], "": ["y"]},
+    "a_negative_task": lambda: {"worker": {-1: "a:1"}},
+    "letters_beyond_ascii": lambda: {"worker": ["höst:1"]},
+    "none": lambda: None,
+    "a_list": lambda: ["a:1"],
+    "a_text": lambda: "a:1",
+    "an_int": lambda: 2222,
+    "pairs": lambda: [("worker", ["a:1"])],
+    "a_mapping_that_is_no_dict": lambda: types.MappingProxyType({"w": ["a:1"]}),
+    "a_server_def": lambda: tf.train.ServerDef(),
+    "tasks_that_are_text": lambda: {"worker": "a:1"},
+    "tasks_that_are_a_set": lambda: {"worker": {"a:1"}},
+    "tasks_that_are_none": lambda: {"worker": None},
+    "tasks_that_are_an_int": lambda: {"worker": 1},
+    "tasks_that_are_a_generator": lambda: {"worker": (item for item in ["a:1"])},
+    "an_int_as_a_job": lambda: {1: ["a:1"]},
+    "none_as_a_job": lambda: {None: ["a:1"]},
+    "an_int_as_an_address": lambda: {"worker": [2222]},
+    "none_as_an_address": lambda: {"worker": [None]},
+    "none_as_an_address_in_a_dict": lambda: {"worker": {0: None}},
+    "a_list_as_an_address": lambda: {"worker": [["a:1"]]},
+    "digits_as_a_task": lambda: {"worker": {"1": "a:1"}},
+    "a_word_as_a_task": lambda: {"worker": {"x": "a:1"}},
+    "a_fraction_as_a_task": lambda: {"worker": {1.7: "a:1"}},
+    "none_as_a_task": lambda: {"worker": {None: "a:1"}},
 }
 
 
 @makes_case
-def made(tf: Any, form: Callable[[Any], Any]) -> Any:
-    spec = tf.train.ClusterSpec(form(tf))
+def made(form: Case) -> Any:
+    spec = tf.train.ClusterSpec(form())
     return spec.as_dict(), bool(spec)
 
 
 SPARSE = {"worker": {3: "d:1", 0: "a:1"}, "ps": ["p:1", "q:1"], "idle": []}
 
 
-def spec_of(tf: Any) -> Any:
+def spec_of() -> Any:
     return tf.train.ClusterSpec(SPARSE)
 
 
@@ -112,22 +113,18 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def asked(question: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda tf: question(spec_of(tf))
+def asked(question: Callable[[Any], Any]) -> Case:
+    return lambda: question(spec_of())
 
 
-def case_jobs_of_a_def_stand_as_in_the_def(tf: Any) -> Any:
+def case_jobs_of_a_def_stand_as_in_the_def() -> Any:
     inputs = tf.train.ClusterDef()
     inputs.job.add(name="w")
     inputs.job.add(name="a")
     return tf.train.ClusterSpec(inputs).jobs
 
 
-def case_jobs_of_a_spec_of_a_spec_are_sorted(tf: Any) -> Any:
-    return tf.train.ClusterSpec(spec_of(tf)).jobs
-
-
-def case_job_tasks_with_a_negative_task(tf: Any) -> Any:
+def case_job_tasks_with_a_negative_task() -> Any:
     return tf.train.ClusterSpec({"worker": {-1: "a:1"}}).job_tasks("worker")
 
 
@@ -143,11 +140,11 @@ SPECS: dict[str, dict[Any, Any]] = {
 }
 
 
-def text_of(source: dict[Any, Any]) -> Callable[[Any], Any]:
-    return lambda tf: str(tf.train.ClusterSpec(source).as_cluster_def())
+def text_of(source: dict[Any, Any]) -> Case:
+    return lambda: str(tf.train.ClusterSpec(source).as_cluster_def())
 
 
-def case_the_text_of_nothing(tf: Any) -> Any:
+def case_the_text_of_nothing() -> Any:
     return [
         str(tf.train.ClusterSpec({}).as_cluster_def()),
         str(tf.train.ClusterDef()),
@@ -155,24 +152,24 @@ def case_the_text_of_nothing(tf: Any) -> Any:
     ]
 
 
-def case_a_def_from_a_spec_is_sorted(tf: Any) -> Any:
+def case_a_def_from_a_spec_is_sorted() -> Any:
     result = tf.train.ClusterSpec({"w": {3: "d", 1: "b"}, "a": ["x"]}).as_cluster_def()
     return [(job.name, sorted(job.tasks.items())) for job in result.job]
 
 
-def case_a_def_is_built_by_arguments(tf: Any) -> Any:
+def case_a_def_is_built_by_arguments() -> Any:
     job = tf.train.JobDef(name="worker", tasks={0: "a:1"})
     return str(tf.train.ClusterDef(job=[job]))
 
 
-def case_defs_are_compared_by_content(tf: Any) -> Any:
+def case_defs_are_compared_by_content() -> Any:
     def make(address: str) -> Any:
         return tf.train.ClusterSpec({"worker": [address]}).as_cluster_def()
 
     return make("a:1") == make("a:1"), make("a:1") == make("b:1")
 
 
-def case_a_server_def_is_built_by_arguments(tf: Any) -> Any:
+def case_a_server_def_is_built_by_arguments() -> Any:
     cluster = tf.train.ClusterSpec({"w": ["a:1", "b:1"]}).as_cluster_def()
     result = tf.train.ServerDef(
         cluster=cluster, job_name="w", task_index=1, protocol="grpc"
@@ -180,13 +177,13 @@ def case_a_server_def_is_built_by_arguments(tf: Any) -> Any:
     return result.job_name, result.task_index, result.protocol, str(result)
 
 
-def case_a_server_def_copies_its_cluster(tf: Any) -> Any:
+def case_a_server_def_copies_its_cluster() -> Any:
     cluster = tf.train.ClusterSpec({"w": ["a:1"]}).as_cluster_def()
     result = tf.train.ServerDef(cluster=cluster)
     return result.cluster is cluster, result.cluster == cluster
 
 
-def case_a_server_def_keeps_its_session_config(tf: Any) -> Any:
+def case_a_server_def_keeps_its_session_config() -> Any:
     config = tf.ConfigProto(allow_soft_placement=True)
     result = tf.train.ServerDef(default_session_config=config)
     return result.default_session_config.allow_soft_placement
@@ -196,5 +193,6 @@ CASES: dict[str, Any] = {
     **{f"a_spec_from_{name}": made(form) for name, form in FORMS.items()},
     **{name: asked(question) for name, question in ASKED.items()},
     **{f"the_text_of_{name}": text_of(source) for name, source in SPECS.items()},
-    "a_server_def_refuses_an_unknown_field": lambda tf: tf.train.ServerDef(host="a"),
+    "a_server_def_refuses_an_unknown_field": lambda: tf.train.ServerDef(host="a"),
+    "jobs_of_a_spec_of_a_spec_are_sorted": lambda: tf.train.ClusterSpec(spec_of()).jobs,
 }

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.folders import in_folder
-from tests.tf1.look import initialized, run, static
+from tests.tf1.look import initialized, names_of, run, static
+from tests.tf1.module import tf
 
 
-def case_outputs_of_layers_by_name(tf: Any) -> Any:
+def case_outputs_of_layers_by_name() -> Any:
     slim = tf.contrib.slim
     x = tf.ones([2, 8, 8, 3])
     with tf.variable_scope("net", values=[x]) as scope:
@@ -36,16 +36,16 @@ def case_outputs_of_layers_by_name(tf: Any) -> Any:
     ]
 
 
-def case_size_of_a_shape(tf: Any) -> Any:
+def case_size_of_a_shape() -> Any:
     shape = tf.TensorShape([None, 3, 4])
     return tf.contrib.slim.utils.last_dimension(shape, min_rank=3)
 
 
-def case_a_shape_with_too_few_axes(tf: Any) -> Any:
+def case_a_shape_with_too_few_axes() -> Any:
     return tf.contrib.slim.utils.last_dimension(tf.TensorShape([2]), min_rank=2)
 
 
-def case_losses_with_their_old_order(tf: Any) -> Any:
+def case_losses_with_their_old_order() -> Any:
     logits = np.array([[0.2, -1.0, 3.0], [1.0, 0.0, 0.5]], np.float32)
     labels = np.array([[0, 0, 1], [0, 1, 0]], np.float32)
     nn = tf.contrib.nn
@@ -54,10 +54,10 @@ def case_losses_with_their_old_order(tf: Any) -> Any:
         nn.deprecated_flipped_sparse_softmax_cross_entropy_with_logits(logits, [2, 1]),
         nn.deprecated_flipped_sigmoid_cross_entropy_with_logits(logits, labels),
     ]
-    return run(tf, made)
+    return run(made)
 
 
-def averages(tf: Any, **how: Any) -> Any:
+def averages(**how: Any) -> Any:
     try:
         from tensorflow.python.training import moving_averages
     except ImportError:
@@ -70,19 +70,19 @@ def averages(tf: Any, **how: Any) -> Any:
         [global_variable.op.name, global_variable.shape.as_list()]
         for global_variable in tf.global_variables()
     ]
-    with initialized(tf) as session:
+    with initialized() as session:
         values = [session.run(update, {x: [i, -2.0]}) for i in (1.0, 5.0, 2.0)]
     return [names, len(tf.trainable_variables()), values]
 
 
-def settings(tf: Any) -> Any:
+def settings() -> Any:
     return tf.contrib.training.HParams(
         rate=0.1, units=3, sizes=[1, 2], on=True, how="a"
     )
 
 
-def case_settings(tf: Any) -> Any:
-    made = settings(tf)
+def case_settings() -> Any:
+    made = settings()
     made.parse("rate=2,units=5, sizes=[7,8,9],on=false,how=b")
     made.add_hparam("more", 1.5)
     made.override_from_dict({"units": 6})
@@ -96,18 +96,14 @@ def case_settings(tf: Any) -> Any:
     ]
 
 
-def case_queue_runners_have_a_module(tf: Any) -> Any:
+def case_queue_runners_have_a_module() -> Any:
     queue = tf.FIFOQueue(3, tf.float32, shapes=[[]])
     runner = tf.train.queue_runner.QueueRunner(queue, [queue.enqueue(1.0)])
     tf.train.queue_runner.add_queue_runner(runner)
     return [len(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)), static(queue.size())]
 
 
-def case_settings_of_a_list_one_by_one(tf: Any) -> Any:
-    return settings(tf).parse("sizes[1]=4").values()
-
-
-def case_separable_convolutions(tf: Any) -> Any:
+def case_separable_convolutions() -> Any:
     slim = tf.contrib.slim
     x = tf.reshape(tf.range(96.0), [1, 4, 8, 3]) / 96
     start = tf.constant_initializer(0.5)
@@ -122,7 +118,7 @@ def case_separable_convolutions(tf: Any) -> Any:
             slim.separable_conv2d(x, 4, 3, padding="VALID", rate=1),
         ]
     kept = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-    with initialized(tf) as session:
+    with initialized() as session:
         return [
             [
                 [model_variable.op.name, model_variable.shape.as_list()]
@@ -134,7 +130,7 @@ def case_separable_convolutions(tf: Any) -> Any:
         ]
 
 
-def case_labels_as_rows(tf: Any) -> Any:
+def case_labels_as_rows() -> Any:
     make = tf.keras.utils.to_categorical
     return [
         make([0, 2, 1]),
@@ -144,7 +140,7 @@ def case_labels_as_rows(tf: Any) -> Any:
     ]
 
 
-def case_elements_that_wait_for_a_step(tf: Any, session: Any) -> Any:
+def case_elements_that_wait_for_a_step(session: Any) -> Any:
     make = tf.contrib.staging.StagingArea
     area = make([tf.float32, tf.int32], [[2], []])
     named = make([tf.float32], names=["x"])
@@ -163,25 +159,24 @@ def case_elements_that_wait_for_a_step(tf: Any, session: Any) -> Any:
     ]
 
 
-def case_metrics_by_name(tf: Any) -> Any:
+def case_metrics_by_name() -> Any:
     made = {"a": tf.metrics.mean([1.0, 2.0]), "b": tf.metrics.accuracy([1], [1])}
     values, updates = tf.contrib.metrics.aggregate_metric_map(made)
     pairs = tf.contrib.metrics.aggregate_metrics(*made.values())
     return [
         [[name, item.name] for name, item in values.items()],
         [[name, item.name] for name, item in updates.items()],
-        [[item.name for item in part] for part in pairs],
+        [names_of(part) for part in pairs],
     ]
 
 
-def case_scope_from_before_1_0(tf: Any) -> Any:
+def case_scope_from_before_1_0() -> Any:
     x = tf.ones([2])
     with tf.op_scope([x], None, "own") as scope:
         return [scope, tf.identity(x, name="y").name]
 
 
-@in_folder
-def case_files_by_other_names(tf: Any, folder: Path) -> Any:
+def case_files_by_other_names(folder: Path) -> Any:
     try:
         from tensorflow.python.lib.io import file_io
     except ImportError:
@@ -205,10 +200,11 @@ def case_files_by_other_names(tf: Any, folder: Path) -> Any:
 
 
 CASES = {
-    "moving_average": lambda tf: averages(tf, zero_debias=False),
-    "moving_average_that_did_not_begin_at_zero": lambda tf: averages(tf),
-    "setting_that_is_not_there": lambda tf: settings(tf).parse("depth=3").values(),
-    "setting_of_another_type": lambda tf: settings(tf).parse("units=much").values(),
-    "setting_twice": lambda tf: settings(tf).add_hparam("rate", 1),
-    "no_metrics": lambda tf: tf.contrib.metrics.aggregate_metrics(),
+    "moving_average": lambda: averages(zero_debias=False),
+    "moving_average_that_did_not_begin_at_zero": lambda: averages(),
+    "setting_that_is_not_there": lambda: settings().parse("depth=3").values(),
+    "setting_of_another_type": lambda: settings().parse("units=much").values(),
+    "setting_twice": lambda: settings().add_hparam("rate", 1),
+    "no_metrics": lambda: tf.contrib.metrics.aggregate_metrics(),
+    "settings_of_a_list_one_by_one": lambda: settings().parse("sizes[1]=4").values(),
 }

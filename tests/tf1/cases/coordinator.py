@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, name_of
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
 def hand_in(coord: Any, error: BaseException) -> None:
@@ -19,29 +20,29 @@ def hand_in(coord: Any, error: BaseException) -> None:
 
 
 @makes_case
-def fails_with(tf: Any, make: Callable[[Any], BaseException]) -> Any:
+def fails_with(make: Callable[[], BaseException]) -> Any:
     """Return a case: a thread hands an error in, and the end tells it."""
     coord = tf.train.Coordinator()
 
     def work() -> None:
-        hand_in(coord, make(tf))
+        hand_in(coord, make())
 
     thread = threading.Thread(target=work)
     thread.start()
-    result = attempt(tf, coord.join, [thread])
+    result = attempt(coord.join, [thread])
     return [result, coord.should_stop()]
 
 
-def case_the_request_is_cleared(tf: Any) -> Any:
+def case_the_request_is_cleared() -> Any:
     coord = tf.train.Coordinator()
     hand_in(coord, ValueError("a"))
     coord.clear_stop()
-    result = [coord.should_stop(), attempt(tf, coord.join, [])]
+    result = [coord.should_stop(), attempt(coord.join, [])]
     coord.request_stop()
-    return [*result, attempt(tf, coord.join, []), coord.should_stop()]
+    return [*result, attempt(coord.join, []), coord.should_stop()]
 
 
-def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
+def case_a_thread_that_goes_on_is_named() -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
@@ -49,45 +50,42 @@ def case_a_thread_that_goes_on_is_named(tf: Any) -> Any:
     try:
         coord.join([thread], stop_grace_period_secs=0.05)
     except RuntimeError as error:
-        result = [name_of(tf, error), thread.name in str(error)]
+        result = [name_of(error), thread.name in str(error)]
     end.set()
     thread.join()
     return result
 
 
-def case_a_thread_that_goes_on_is_ignored(tf: Any) -> Any:
+def case_a_thread_that_goes_on_is_ignored() -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
     coord.request_stop()
-    result = attempt(
-        *(tf, coord.join, [thread], 0.05),
-        ignore_live_threads=True,
-    )
+    result = attempt(coord.join, [thread], 0.05, ignore_live_threads=True)
     end.set()
     thread.join()
     return result
 
 
-def case_a_thread_that_goes_on_and_an_error(tf: Any) -> Any:
+def case_a_thread_that_goes_on_and_an_error() -> Any:
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
     hand_in(coord, KeyError("a"))
-    result = attempt(tf, coord.join, [thread], stop_grace_period_secs=0.05)
+    result = attempt(coord.join, [thread], stop_grace_period_secs=0.05)
     end.set()
     thread.join()
     return result
 
 
-def case_an_error_after_the_end(tf: Any) -> Any:
+def case_an_error_after_the_end() -> Any:
     coord = tf.train.Coordinator()
     coord.request_stop()
     coord.join()
-    return [attempt(tf, hand_in, coord, ValueError("late")), coord.joined]
+    return [attempt(hand_in, coord, ValueError("late")), coord.joined]
 
 
-def looper(tf: Any, **named: Any) -> Any:
+def looper(**named: Any) -> Any:
     """Tell how a thread that calls again and again comes to its end."""
     coord = tf.train.Coordinator()
     calls: list[int] = []
@@ -103,7 +101,7 @@ def looper(tf: Any, **named: Any) -> Any:
     return calls
 
 
-def case_a_looper_started_by_loop(tf: Any) -> Any:
+def case_a_looper_started_by_loop() -> Any:
     coord = tf.train.Coordinator()
     calls: list[Any] = []
 
@@ -117,21 +115,21 @@ def case_a_looper_started_by_loop(tf: Any) -> Any:
     return calls
 
 
-def case_a_looper_without_a_coordinator(tf: Any) -> Any:
-    return attempt(tf, tf.train.LooperThread, "no coordinator", None)
+def case_a_looper_without_a_coordinator() -> Any:
+    return attempt(tf.train.LooperThread, "no coordinator", None)
 
 
-ERRORS: dict[str, Callable[[Any], BaseException]] = {
-    "an_error_of_python": lambda tf: ValueError("a"),
-    "an_aborted_error": lambda tf: tf.errors.AbortedError(None, None, "a"),
-    "the_end_of_the_input": lambda tf: tf.errors.OutOfRangeError(None, None, "a"),
-    "a_cancelled_error": lambda tf: tf.errors.CancelledError(None, None, "a"),
-    "the_end_of_an_iteration": lambda tf: StopIteration(),
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "an_error_of_python": lambda: ValueError("a"),
+    "an_aborted_error": lambda: tf.errors.AbortedError(None, None, "a"),
+    "the_end_of_the_input": lambda: tf.errors.OutOfRangeError(None, None, "a"),
+    "a_cancelled_error": lambda: tf.errors.CancelledError(None, None, "a"),
+    "the_end_of_an_iteration": lambda: StopIteration(),
 }
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"a_thread_fails_with_{key}": fails_with(item) for key, item in ERRORS.items()},
-    "an_error_that_is_none": lambda tf: tf.train.Coordinator().request_stop("a"),
+    "an_error_that_is_none": lambda: tf.train.Coordinator().request_stop("a"),
     "a_looper": looper,
-    "a_looper_with_arguments": lambda tf: looper(tf, args=(1, 2), kwargs={"k": 3}),
+    "a_looper_with_arguments": lambda: looper(args=(1, 2), kwargs={"k": 3}),
 }

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tests.tf1.look import run
+from tests.tf1.module import Case, tf
 
 # From the outer scope to the inner one.
 NESTED: dict[str, list[Any]] = {
@@ -29,27 +30,27 @@ NESTED: dict[str, list[Any]] = {
 }
 
 
-def nested(tf: Any, scopes: list[Any]) -> str:
+def nested(scopes: list[Any]) -> str:
     with ExitStack() as stack:
         for scope in scopes:
             stack.enter_context(tf.device(scope))
         return str(tf.constant(1.0).device)
 
 
-def of_texts(scopes: list[Any]) -> Callable[[Any], Any]:
-    return lambda tf: nested(tf, scopes)
+def of_texts(scopes: list[Any]) -> Case:
+    return lambda: nested(scopes)
 
 
-def case_specs_merge_as_their_texts_do(tf: Any) -> Any:
+def case_specs_merge_as_their_texts_do() -> Any:
     make = tf.DeviceSpec.from_string
     return {
-        name: nested(tf, [scope if scope is None else make(scope) for scope in scopes])
+        name: nested([scope if scope is None else make(scope) for scope in scopes])
         for name, scopes in NESTED.items()
     }
 
 
-def with_functions(*scopes: Any) -> Callable[[Any], Any]:
-    return lambda tf: nested(tf, list(scopes))
+def with_functions(*scopes: Any) -> Case:
+    return lambda: nested(list(scopes))
 
 
 def giving(value: Any) -> Callable[[Any], Any]:
@@ -60,42 +61,38 @@ def raising(op: Any) -> Any:
     raise KeyError(op.name)
 
 
-def case_function_may_give_a_spec(tf: Any) -> Any:
+def case_function_may_give_a_spec() -> Any:
     spec = tf.DeviceSpec(job="fn", device_type="GPU", device_index=0)
-    return nested(tf, ["/job:ps/task:1", giving(spec)])
+    return nested(["/job:ps/task:1", giving(spec)])
 
 
 def groups(tensor: Any) -> list[Any]:
     return [sorted(tensor.op.colocation_groups()), tensor.device]
 
 
-def anchored(tf: Any) -> Any:
+def anchored() -> Any:
     with tf.device("/job:ps/task:1"):
         return tf.constant(1.0, name="anchor")
 
 
-def case_colocated_ignores_a_device_scope_inside(tf: Any) -> Any:
-    with tf.colocate_with(anchored(tf)), tf.device("/job:worker/gpu:1"):
+def case_colocated_ignores_a_device_scope_inside() -> Any:
+    with tf.colocate_with(anchored()), tf.device("/job:worker/gpu:1"):
         return groups(tf.constant(2.0))
 
 
-def case_colocated_by_the_graph(tf: Any) -> Any:
-    with tf.get_default_graph().colocate_with(anchored(tf)):
+def case_colocated_by_the_graph() -> Any:
+    with tf.get_default_graph().colocate_with(anchored()):
         return groups(tf.constant(2.0))
 
 
-def case_not_colocated_is_a_group_of_its_own(tf: Any) -> Any:
-    return groups(tf.constant(1.0, name="c"))
-
-
-def case_group_that_wants_this_task_runs(tf: Any) -> Any:
+def case_group_that_wants_this_task_runs() -> Any:
     free = tf.constant(1.0)
     with tf.colocate_with(free), tf.device("/cpu:0"):
         made = tf.identity(free)
-    return run(tf, made)
+    return run(made)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"scopes_{name}": of_texts(scopes) for name, scopes in NESTED.items()},
     "function_that_gives_none_is_refused": with_functions("/job:ps", giving(None)),
     "function_that_gives_a_number_is_refused": with_functions(giving(3)),
@@ -103,4 +100,5 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "function_may_give_nonsense": with_functions(giving("/zzz:0")),
     "scope_of_a_bad_text_is_refused": of_texts(["/job:ps", "/zzz:0"]),
     "scope_of_a_number_is_refused": of_texts([3]),
+    "not_colocated_is_a_group_of_its_own": lambda: groups(tf.constant(1.0, name="c")),
 }

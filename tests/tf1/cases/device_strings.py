@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 TEXTS: dict[str, Any] = {
     "nothing": "",
@@ -97,18 +97,18 @@ MERGES: dict[str, tuple[str, str]] = {
 
 
 @makes_case
-def parsed(tf: Any, text: Any) -> Any:
+def parsed(text: Any) -> Any:
     spec = tf.DeviceSpec.from_string(text)
     parts = [spec.job, spec.replica, spec.task, spec.device_type, spec.device_index]
     return [spec.to_string(), parts]
 
 
-def built(fields: dict[str, Any]) -> Callable[[Any], Any]:
-    return lambda tf: tf.DeviceSpec(**fields).to_string()
+def built(fields: dict[str, Any]) -> Case:
+    return lambda: tf.DeviceSpec(**fields).to_string()
 
 
 @makes_case
-def merged(tf: Any, left: str, right: str) -> Any:
+def merged(left: str, right: str) -> Any:
     spec = tf.DeviceSpec.from_string(left)
     other = tf.DeviceSpec.from_string(right)
     result = spec.make_merged_spec(other)
@@ -118,12 +118,12 @@ def merged(tf: Any, left: str, right: str) -> Any:
 
 
 @makes_case
-def in_a_scope(tf: Any, text: Any) -> Any:
+def in_a_scope(text: Any) -> Any:
     with tf.device(text):
         return tf.constant(1.0).device
 
 
-def case_replace_gives_another_spec(tf: Any) -> Any:
+def case_replace_gives_another_spec() -> Any:
     spec = tf.DeviceSpec(job="ps", task=1)
     other = spec.replace(task=2, device_type="gpu", device_index=0)
     return [spec.to_string(), other.to_string(), spec.replace(job=None).to_string()]
@@ -136,12 +136,12 @@ SCOPES = [
     *("no_slash_in_front", "job_in_capitals", "a_negative_task"),
 ]
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"from_string_of_{name}": parsed(text) for name, text in TEXTS.items()},
     **{f"constructor_of_{name}": built(fields) for name, fields in FIELDS.items()},
     **{f"merge_of_{name}": merged(*pair) for name, pair in MERGES.items()},
     **{f"scope_of_{name}": in_a_scope(TEXTS[name]) for name in SCOPES},
-    "replace_refuses_an_unknown_field": lambda tf: tf.DeviceSpec().replace(host="a"),
-    "a_spec_can_be_a_scope": lambda tf: in_a_scope(tf.DeviceSpec(job="ps", task=1))(tf),
-    "merge_with_text_is_refused": lambda tf: tf.DeviceSpec().merge_from("/cpu:0"),
+    "replace_refuses_an_unknown_field": lambda: tf.DeviceSpec().replace(host="a"),
+    "a_spec_can_be_a_scope": lambda: in_a_scope(tf.DeviceSpec(job="ps", task=1))(),
+    "merge_with_text_is_refused": lambda: tf.DeviceSpec().merge_from("/cpu:0"),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 from tests.tf1.servers import cluster
 
 CLASSES = (
@@ -20,7 +21,7 @@ CLASSES = (
 
 
 @makes_case
-def described(tf: Any, name: str) -> Any:
+def described(name: str) -> Any:
     """Return a case that makes an error of a class and reads it back."""
     error = getattr(tf.errors, name)(None, None, "what happened")
     return {
@@ -33,18 +34,12 @@ def described(tf: Any, name: str) -> Any:
     }
 
 
-CASES = {f"the_members_of_{name}": described(name) for name in CLASSES}
-
-
 @makes_case
-def raised(tf: Any, name: str) -> Any:
+def raised(name: str) -> Any:
     raise getattr(tf.errors, name)(None, None, "what happened")
 
 
-CASES.update({f"a_raised_{name}": raised(name) for name in CLASSES})
-
-
-def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
+def case_codes_and_classes_are_one_to_one() -> Any:
     to_class = tf.errors.exception_type_from_error_code
     to_code = tf.errors.error_code_from_exception_type
     classes = [to_class(code) for code in range(1, 17)]
@@ -52,65 +47,62 @@ def case_codes_and_classes_are_one_to_one(tf: Any) -> Any:
 
 
 @makes_case
-def run(tf: Any, session: Any, make: Callable[[Any], Any]) -> Any:
-    fetch, feeds = make(tf)
+def run(session: Any, make: Case) -> Any:
+    fetch, feeds = make()
     return session.run(fetch, feeds)
 
 
-def fed(tf: Any, make: Callable[..., Any], *values: Any) -> Any:
+def fed(make: Callable[..., Any], *values: Any) -> Any:
     """Return an operation on placeholders of no known shape, and the feeds."""
     arrays = [np.asarray(value) for value in values]
     holders = [tf.placeholder(tf.as_dtype(array.dtype.name)) for array in arrays]
     return make(*holders), dict(zip(holders, arrays))  # noqa: B905
 
 
-FAILURES: dict[str, Callable[[Any], Any]] = {
-    "an_int_divided_by_zero": lambda tf: fed(tf, lambda a, b: a // b, 1, 0),
-    "an_int_divided_by_a_constant_zero": lambda tf: (
+FAILURES: dict[str, Case] = {
+    "an_int_divided_by_zero": lambda: fed(lambda a, b: a // b, 1, 0),
+    "an_int_divided_by_a_constant_zero": lambda: (
         tf.constant([1]) // tf.constant([0]),
         None,
     ),
-    "a_remainder_by_zero": lambda tf: fed(tf, lambda a, b: a % b, 1, 0),
-    "shapes_that_clash_when_fed": lambda tf: fed(
-        tf, lambda a, b: a + b, [1.0, 2.0], [1.0, 2.0, 3.0]
+    "a_remainder_by_zero": lambda: fed(lambda a, b: a % b, 1, 0),
+    "shapes_that_clash_when_fed": lambda: fed(
+        lambda a, b: a + b, [1.0, 2.0], [1.0, 2.0, 3.0]
     ),
-    "matrices_that_clash_when_fed": lambda tf: fed(
-        tf, tf.matmul, np.ones((2, 3)), np.ones((2, 3))
+    "matrices_that_clash_when_fed": lambda: fed(
+        tf.matmul, np.ones((2, 3)), np.ones((2, 3))
     ),
-    "a_reshape_that_does_not_fit": lambda tf: fed(
-        tf, lambda a: tf.reshape(a, [2, 2]), [1.0, 2.0, 3.0]
+    "a_reshape_that_does_not_fit": lambda: fed(
+        lambda a: tf.reshape(a, [2, 2]), [1.0, 2.0, 3.0]
     ),
-    "parts_that_do_not_fit": lambda tf: fed(
-        tf, lambda a, b: tf.concat([a, b], 0), [[1.0]], [[1.0, 2.0]]
+    "parts_that_do_not_fit": lambda: fed(
+        lambda a, b: tf.concat([a, b], 0), [[1.0]], [[1.0, 2.0]]
     ),
-    "an_index_beyond_the_end": lambda tf: fed(
-        tf, lambda a, i: tf.gather(a, i), [1.0, 2.0], np.int32(5)
+    "an_index_beyond_the_end": lambda: fed(
+        lambda a, i: tf.gather(a, i), [1.0, 2.0], np.int32(5)
     ),
-    "a_slice_beyond_the_end": lambda tf: fed(
-        tf, lambda a: tf.slice(a, [1], [5]), [1.0, 2.0]
+    "a_slice_beyond_the_end": lambda: fed(lambda a: tf.slice(a, [1], [5]), [1.0, 2.0]),
+    "a_variable_without_value": lambda: (tf.Variable(1.0) + 1.0, None),
+    "an_axis_that_does_not_exist": lambda: fed(
+        lambda a, i: tf.reduce_sum(a, i), [1.0], np.int32(3)
     ),
-    "a_variable_without_value": lambda tf: (tf.Variable(1.0) + 1.0, None),
-    "an_axis_that_does_not_exist": lambda tf: fed(
-        tf, lambda a, i: tf.reduce_sum(a, i), [1.0], np.int32(3)
-    ),
-    "shapes_that_clash_when_built": lambda tf: (
+    "shapes_that_clash_when_built": lambda: (
         tf.constant([1.0, 2.0]) + tf.constant([1.0, 2.0, 3.0]),
         None,
     ),
-    "a_reshape_that_does_not_fit_when_built": lambda tf: (
+    "a_reshape_that_does_not_fit_when_built": lambda: (
         tf.reshape(tf.constant([1.0, 2.0, 3.0]), [2, 2]),
         None,
     ),
-    "dtypes_that_differ_when_built": lambda tf: (
+    "dtypes_that_differ_when_built": lambda: (
         tf.add(tf.constant(1.0), tf.constant(1)),
         None,
     ),
 }
-CASES.update({f"{name}_is_an_error": run(make) for name, make in FAILURES.items()})
 
 
-def on_another_task(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
+def on_another_task(make: Callable[[Any, Any], Any]) -> Any:
+    servers = cluster(ps=1, worker=1)
     with tf.device("/job:ps/task:0"):
         a, b = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
         fetch = make(a, b)
@@ -120,5 +112,12 @@ def on_another_task(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
         return session.run(fetch, {a: 1, b: 0})
 
 
-def case_an_error_on_another_task_keeps_its_class(tf: Any) -> Any:
-    return on_another_task(tf, lambda a, b: a // b)
+def case_an_error_on_another_task_keeps_its_class() -> Any:
+    return on_another_task(lambda a, b: a // b)
+
+
+CASES = {
+    **{f"the_members_of_{name}": described(name) for name in CLASSES},
+    **{f"a_raised_{name}": raised(name) for name in CLASSES},
+    **{f"{name}_is_an_error": run(make) for name, make in FAILURES.items()},
+}

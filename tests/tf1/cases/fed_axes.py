@@ -9,48 +9,49 @@ import numpy as np
 
 from tests.tf1.attempts import attempt
 from tests.tf1.look import makes_case, run, static
+from tests.tf1.module import tf
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
-    Made = Callable[[Any, Any, Any], Any]
+    Made = Callable[[Any, Any], Any]
 
 X = np.arange(24).reshape(2, 3, 4).astype("float32")
 
 MADE: dict[str, Made] = {
-    "joined": lambda tf, x, axis: tf.concat([x, x], axis),
-    "gathered": lambda tf, x, axis: tf.gather(x, [1, 0], axis=axis),
-    "taken_apart": lambda tf, x, axis: tf.split(x, 2, axis),
-    "turned": lambda tf, x, axis: tf.reverse(x, tf.reshape(axis, [1])),
+    "joined": lambda x, axis: tf.concat([x, x], axis),
+    "gathered": lambda x, axis: tf.gather(x, [1, 0], axis=axis),
+    "taken_apart": lambda x, axis: tf.split(x, 2, axis),
+    "turned": lambda x, axis: tf.reverse(x, tf.reshape(axis, [1])),
 }
 
 
 @makes_case
-def fed(tf: Any, make: Made) -> Any:
+def fed(make: Made) -> Any:
     """Tell shapes for a known and an unknown rank, and values for several axes."""
     axis, any_rank = tf.placeholder(tf.int32), tf.placeholder(tf.float32)
-    made = make(tf, tf.constant(X), axis)
+    made = make(tf.constant(X), axis)
     parts = made if isinstance(made, list) else [made]
-    others = make(tf, any_rank, axis)
-    result = [attempt(tf, run, tf, parts, {axis: item}) for item in (0, 2, -2, 3)]
+    others = make(any_rank, axis)
+    result = [attempt(run, parts, {axis: item}) for item in (0, 2, -2, 3)]
     others = others if isinstance(others, list) else [others]
     shapes = [static(item)["shape"] for item in (*parts, *others)]
     return [shapes, result]
 
 
-def case_two_axes_are_turned(tf: Any) -> Any:
+def case_two_axes_are_turned() -> Any:
     axes = tf.placeholder(tf.int32, [2])
     turned = tf.reverse(tf.constant(X), axes)
     return [
         static(turned)["shape"],
-        *[attempt(tf, run, tf, turned, {axes: item}) for item in ([0, 2], [1, -2])],
+        *[attempt(run, turned, {axes: item}) for item in ([0, 2], [1, -2])],
     ]
 
 
-def case_two_axes_for_one_join(tf: Any) -> Any:
+def case_two_axes_for_one_join() -> Any:
     axis = tf.placeholder(tf.int32)
-    return run(tf, tf.concat([X, X], axis), {axis: [0, 1]})
+    return run(tf.concat([X, X], axis), {axis: [0, 1]})
 
 
-def case_tensors_that_cannot_be_joined(tf: Any) -> Any:
+def case_tensors_that_cannot_be_joined() -> Any:
     return tf.concat([X, X[0]], tf.placeholder(tf.int32))
 
 

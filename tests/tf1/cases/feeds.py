@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import makes_case, run
+from tests.tf1.module import tf
 
 
 @makes_case
-def conversion(tf: Any, dtype: str, shape: Any, value: Any) -> Any:
+def conversion(dtype: str, shape: Any, value: Any) -> Any:
     """Return a case that feeds a placeholder and fetches what it feeds on."""
     fed = tf.placeholder(getattr(tf, dtype), shape)
-    return run(tf, tf.identity(fed), {fed: value})
+    return run(tf.identity(fed), {fed: value})
 
 
 CONVERSIONS = {
@@ -53,51 +54,54 @@ CONVERSIONS = {
     "an_object_is_refused": ("float32", None, object()),
 }
 
-CASES = {name: conversion(*options) for name, options in CONVERSIONS.items()}
-
 
 @makes_case
-def key(tf: Any, make: Callable[[Any, Any], Any], value: Any = 5) -> Any:
+def key(make: Callable[[Any], Any], value: Any = 5) -> Any:
     """Return a case that feeds under the key made of the placeholder `x:0`."""
     fed = tf.placeholder(tf.int32, [], name="x")
-    return run(tf, fed + 1, {make(tf, fed): value})
+    return run(fed + 1, {make(fed): value})
 
 
-def stranger(tf: Any) -> Any:
+def stranger() -> Any:
     with tf.Graph().as_default():
         return tf.placeholder(tf.int32, [], name="x")
 
 
-KEYS: dict[str, Callable[[Any, Any], Any]] = {
-    "a_tensor": lambda tf, fed: fed,
-    "the_name_of_a_tensor": lambda tf, fed: "x:0",
-    "the_name_of_an_operation": lambda tf, fed: "x",
-    "an_operation": lambda tf, fed: fed.op,
-    "an_unknown_name": lambda tf, fed: "moon:0",
-    "an_output_that_does_not_exist": lambda tf, fed: "x:1",
-    "an_int": lambda tf, fed: 3,
-    "none": lambda tf, fed: None,
-    "a_tensor_of_another_graph": lambda tf, fed: stranger(tf),
+KEYS: dict[str, Callable[[Any], Any]] = {
+    "a_tensor": lambda fed: fed,
+    "the_name_of_a_tensor": lambda fed: "x:0",
+    "the_name_of_an_operation": lambda fed: "x",
+    "an_operation": lambda fed: fed.op,
+    "an_unknown_name": lambda fed: "moon:0",
+    "an_output_that_does_not_exist": lambda fed: "x:1",
+    "an_int": lambda fed: 3,
+    "none": lambda fed: None,
+    "a_tensor_of_another_graph": lambda fed: stranger(),
 }
-CASES.update({f"feed_under_{name}": key(make) for name, make in KEYS.items()})
 
 
-def case_a_tuple_of_tensors_takes_a_tuple_of_values(tf: Any) -> Any:
+def case_a_tuple_of_tensors_takes_a_tuple_of_values() -> Any:
     a, b, c = (tf.placeholder(tf.int32, []) for _ in range(3))
-    return run(tf, a * 100 + b * 10 + c, {(a, (b, c)): (1, (2, 3))})
+    return run(a * 100 + b * 10 + c, {(a, (b, c)): (1, (2, 3))})
 
 
-def case_a_list_for_the_feeds_is_refused(tf: Any) -> Any:
+def case_a_list_for_the_feeds_is_refused() -> Any:
     fed = tf.placeholder(tf.int32, [])
-    return run(tf, fed, [(fed, 1)])
+    return run(fed, [(fed, 1)])
 
 
-def case_a_tensor_inside_a_list_of_values_is_refused(tf: Any) -> Any:
+def case_a_tensor_inside_a_list_of_values_is_refused() -> Any:
     fed = tf.placeholder(tf.int32, [1])
-    return run(tf, fed + 1, {fed: [tf.constant(3)]})
+    return run(fed + 1, {fed: [tf.constant(3)]})
 
 
-def case_a_sparse_placeholder_is_fed(tf: Any) -> Any:
+def case_a_sparse_placeholder_is_fed() -> Any:
     fed = tf.sparse_placeholder(tf.float32)
     value = tf.SparseTensorValue([[0, 1], [2, 0]], [5.0, 6.0], [3, 2])
-    return run(tf, fed, {fed: value})
+    return run(fed, {fed: value})
+
+
+CASES = {
+    **{name: conversion(*options) for name, options in CONVERSIONS.items()},
+    **{f"feed_under_{name}": key(make) for name, make in KEYS.items()},
+}

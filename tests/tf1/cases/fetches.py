@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.tf1.look import makes_case, run
+from tests.tf1.module import tf
 
 
 class Pair(NamedTuple):
@@ -20,7 +21,7 @@ class Row(list):  # type: ignore[type-arg]
     pass
 
 
-def nodes(tf: Any) -> tuple[Any, Any]:
+def nodes() -> tuple[Any, Any]:
     """Return the tensors `a:0` and `b:0`."""
     return tf.constant(3.0, name="a"), tf.constant([1, 2], name="b")
 
@@ -75,16 +76,16 @@ BAD: dict[str, Callable[[Any, Any], Fetch]] = {
 
 
 @makes_case
-def fetched(tf: Any, fetch: Callable[[Any, Any], Fetch]) -> Any:
-    a, b = nodes(tf)
-    return run(tf, fetch(a, b))
+def fetched(fetch: Callable[[Any, Any], Fetch]) -> Any:
+    a, b = nodes()
+    return run(fetch(a, b))
 
 
-def case_fetch_a_tensor_of_another_graph(tf: Any) -> Any:
-    nodes(tf)
+def case_fetch_a_tensor_of_another_graph() -> Any:
+    nodes()
     with tf.Graph().as_default():
         stranger = tf.constant(1)
-    return run(tf, stranger)
+    return run(stranger)
 
 
 CASES = {f"fetch_{name}": fetched(fetch) for name, fetch in {**GOOD, **BAD}.items()}

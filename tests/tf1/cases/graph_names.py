@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import makes_case
+from tests.tf1.look import makes_case, names_of
+from tests.tf1.module import Case, tf
 
 
-def named(name: Any) -> Callable[[Any], Any]:
-    return lambda tf: tf.constant(1, name=name).name
+def named(name: Any) -> Case:
+    return lambda: tf.constant(1, name=name).name
 
 
 NAMES = {
@@ -32,34 +33,30 @@ NAMES = {
 }
 
 
-def case_an_unknown_collection_is_empty(tf: Any) -> Any:
-    return tf.get_collection("moon")
-
-
-def case_a_collection_is_copied(tf: Any) -> Any:
+def case_a_collection_is_copied() -> Any:
     tf.add_to_collection("mine", 1)
     tf.get_collection("mine").append(2)
     return tf.get_collection("mine")
 
 
-def case_a_collection_by_reference_is_the_collection(tf: Any) -> Any:
+def case_a_collection_by_reference_is_the_collection() -> Any:
     tf.get_collection_ref("mine").append(2)
     return tf.get_collection("mine")
 
 
-def case_a_collection_is_cleared(tf: Any) -> Any:
+def case_a_collection_is_cleared() -> Any:
     tf.add_to_collection("mine", 1)
     tf.get_default_graph().clear_collection("mine")
     return tf.get_collection("mine")
 
 
-def case_each_graph_has_its_own_collections(tf: Any) -> Any:
+def case_each_graph_has_its_own_collections() -> Any:
     tf.add_to_collection("mine", 1)
     with tf.Graph().as_default():
         return tf.get_collection("mine")
 
 
-def case_an_operation_tells_of_itself(tf: Any) -> Any:
+def case_an_operation_tells_of_itself() -> Any:
     a, b = tf.constant(1.0, name="a"), tf.constant(2.0, name="b")
     with tf.control_dependencies([b]):
         total = tf.add(a, a, name="total")
@@ -67,16 +64,16 @@ def case_an_operation_tells_of_itself(tf: Any) -> Any:
     return {
         "name": op.name,
         "type": op.type,
-        "inputs": [item.name for item in op.inputs],
-        "outputs": [output.name for output in op.outputs],
-        "control_inputs": [control_input.name for control_input in op.control_inputs],
+        "inputs": names_of(op.inputs),
+        "outputs": names_of(op.outputs),
+        "control_inputs": names_of(op.control_inputs),
         "device": op.device,
         "is_own": op.graph is tf.get_default_graph(),
-        "consumers": [consumer.name for consumer in a.consumers()],
+        "consumers": names_of(a.consumers()),
     }
 
 
-def case_a_tensor_tells_of_itself(tf: Any) -> Any:
+def case_a_tensor_tells_of_itself() -> Any:
     tensor = tf.placeholder(tf.float32, [None, 3], name="x")
     return {
         "name": tensor.name,
@@ -90,81 +87,73 @@ def case_a_tensor_tells_of_itself(tf: Any) -> Any:
     }
 
 
-def case_a_tensor_of_unknown_shape_prints(tf: Any) -> Any:
+def case_a_tensor_of_unknown_shape_prints() -> Any:
     return str(tf.placeholder(tf.int64, name="x")), str(tf.constant("a", name="y"))
 
 
-def case_a_finalized_graph_takes_nothing_new(tf: Any) -> Any:
+def case_a_finalized_graph_takes_nothing_new() -> Any:
     tf.get_default_graph().finalize()
     return tf.constant(1)
 
 
-def case_the_inner_default_graph_counts(tf: Any) -> Any:
+def case_the_inner_default_graph_counts() -> Any:
     outer, inner = tf.get_default_graph(), tf.Graph()
     with inner.as_default():
         a = tf.constant(1)
     return a.graph is inner, tf.constant(1).graph is outer
 
 
-def case_tensors_of_two_graphs_cannot_meet(tf: Any) -> Any:
+def case_tensors_of_two_graphs_cannot_meet() -> Any:
     a = tf.constant(1)
     with tf.Graph().as_default():
         return a + tf.constant(2)
 
 
-def case_a_dependency_that_is_an_input_is_not_doubled(tf: Any) -> Any:
+def case_a_dependency_that_is_an_input_is_not_doubled() -> Any:
     a = tf.constant(1, name="a")
     with tf.control_dependencies([a]):
-        return [
-            control_input.name for control_input in tf.identity(a).op.control_inputs
-        ]
+        return names_of(tf.identity(a).op.control_inputs)
 
 
-def case_a_dependency_of_another_graph_is_refused(tf: Any) -> Any:
+def case_a_dependency_of_another_graph_is_refused() -> Any:
     with tf.Graph().as_default():
         stranger = tf.constant(1)
     with tf.control_dependencies([stranger]):
         return tf.no_op().name
 
 
-def case_a_group_of_nothing_is_an_operation(tf: Any, session: Any) -> Any:
+def case_a_group_of_nothing_is_an_operation(session: Any) -> Any:
     return tf.group().name, session.run(tf.group())
 
 
-CASES = {f"an_operation_called_{key}": named(name) for key, name in NAMES.items()}
-
-
 @makes_case
-def scoped(tf: Any, name: Any) -> Any:
+def scoped(name: Any) -> Any:
     with tf.name_scope(name) as scope:
         return scope, tf.constant(1, name="c").name
 
 
-CASES.update({f"a_scope_called_{key}": scoped(name) for key, name in NAMES.items()})
-
-
-def case_a_name_that_is_taken_gets_a_number(tf: Any) -> Any:
+def case_a_name_that_is_taken_gets_a_number() -> Any:
     return [tf.constant(1, name="a").name for _ in range(3)]
 
 
-def case_a_number_that_is_taken_is_left_out(tf: Any) -> Any:
+def case_a_number_that_is_taken_is_left_out() -> Any:
     return [tf.constant(1, name=name).name for name in ("a", "a_1", "a", "a_1")]
 
 
-def case_a_scope_and_an_operation_share_their_names(tf: Any) -> Any:
+def case_a_scope_and_an_operation_share_their_names() -> Any:
     tensor = tf.constant(1, name="x")
     with tf.name_scope("x") as scope:
         return tensor.name, scope, tf.constant(1, name="x").name
 
 
-def case_a_scope_is_entered_again_by_its_path(tf: Any) -> Any:
+def case_a_scope_is_entered_again_by_its_path() -> Any:
     with tf.name_scope("x") as scope:
         tf.constant(1, name="c")
     with tf.name_scope(scope) as again:
         return again, tf.constant(1, name="c").name, tf.constant(1, name="d").name
 
 
-def case_unique_name_reserves(tf: Any) -> Any:
+def case_unique_name_reserves() -> Any:
     graph = tf.get_default_graph()
     first = graph.unique_name("a", mark_as_used=False)
     return first, graph.unique_name("a"), graph.unique_name("a"), tf.no_op("a").name
@@ -197,10 +186,15 @@ LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @makes_case
-def looked_up(tf: Any, look: Callable[[Any, Any], Any]) -> Any:
+def looked_up(look: Callable[[Any, Any], Any]) -> Any:
     with tf.name_scope("x"):
         a = tf.constant(1, name="a")
     return look(tf.get_default_graph(), a)
 
 
-CASES.update({f"look_up_{name}": looked_up(look) for name, look in LOOKUPS.items()})
+CASES = {
+    **{f"an_operation_called_{key}": named(name) for key, name in NAMES.items()},
+    **{f"a_scope_called_{key}": scoped(name) for key, name in NAMES.items()},
+    **{f"look_up_{name}": looked_up(look) for name, look in LOOKUPS.items()},
+    "an_unknown_collection_is_empty": lambda: tf.get_collection("moon"),
+}

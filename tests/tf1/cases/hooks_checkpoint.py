@@ -9,11 +9,12 @@ from typing import Any
 from tests.tf1.attempts import attempt, raising
 from tests.tf1.folders import checkpoints, in_folder
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 STAGES = ("begin", "before_save", "after_save", "end")
 
 
-def listener(tf: Any, log: list[Any], name: str = "", **replies: Any) -> Any:
+def listener(log: list[Any], name: str = "", **replies: Any) -> Any:
     """Return a listener that notes its calls with the steps."""
 
     def method(stage: str) -> Any:
@@ -27,7 +28,7 @@ def listener(tf: Any, log: list[Any], name: str = "", **replies: Any) -> Any:
     return type("Noting", (tf.train.CheckpointSaverListener,), stages)()
 
 
-def trained(tf: Any, hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
+def trained(hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
     """Train so many steps with these hooks, or until one stops it."""
     train = tf.train.get_or_create_global_step().assign_add(by)
     result: list[Any] = []
@@ -38,19 +39,19 @@ def trained(tf: Any, hooks: list[Any], n_steps: int, by: int = 1) -> list[Any]:
 
 
 @makes_case
-def saved(tf: Any, folder: Path, n_steps: int, by: int = 1, **named: Any) -> Any:
+def saved(folder: Path, n_steps: int, by: int = 1, **named: Any) -> Any:
     """Return a case: which checkpoints there are after so many steps."""
     tf.train.get_or_create_global_step()
     hook = tf.train.CheckpointSaverHook(str(folder), **named)
-    runs = trained(tf, [hook], n_steps, by)
+    runs = trained([hook], n_steps, by)
     return [len(runs), checkpoints(folder)]
 
 
-def case_with_a_saver(tf: Any, folder: Path) -> Any:
+def case_with_a_saver(folder: Path) -> Any:
     tf.train.get_or_create_global_step()
     saver = tf.train.Saver(max_to_keep=1)
     hook = tf.train.CheckpointSaverHook(str(folder), save_steps=1, saver=saver)
-    trained(tf, [hook], 3)
+    trained([hook], 3)
     return [
         checkpoints(folder),
         [Path(last_checkpoint).name for last_checkpoint in saver.last_checkpoints],
@@ -60,15 +61,15 @@ def case_with_a_saver(tf: Any, folder: Path) -> Any:
 def listened(n_steps: int, n_listeners: int = 1, **replies: Any) -> Any:
     """Return a case: what listeners are told."""
 
-    def body(tf: Any, folder: Path) -> Any:
+    def body(folder: Path) -> Any:
         log: list[Any] = []
         tf.train.get_or_create_global_step()
         names = [str(index) for index in range(n_listeners)]
-        listeners = [listener(tf, log, name, **replies) for name in names]
+        listeners = [listener(log, name, **replies) for name in names]
         hook = tf.train.CheckpointSaverHook(
             str(folder), save_steps=2, listeners=listeners
         )
-        runs = attempt(tf, trained, tf, [hook], n_steps)
+        runs = attempt(trained, [hook], n_steps)
         return [runs, log, checkpoints(folder)]
 
     return in_folder(body)
@@ -79,7 +80,7 @@ def stopped_at(step: int) -> Callable[[Any, Any], bool]:
     return lambda session, value: bool(value == step)
 
 
-def case_what_a_listener_finds(tf: Any, folder: Path) -> Any:
+def case_what_a_listener_finds(folder: Path) -> Any:
     """A listener has the session; the file of the step is there after the save."""
     result: list[Any] = []
     v = tf.Variable(3.0)
@@ -90,13 +91,13 @@ def case_what_a_listener_finds(tf: Any, folder: Path) -> Any:
 
     hook = tf.train.CheckpointSaverHook(
         *(str(folder), None, 1),
-        listeners=[listener(tf, [], before_save=look, after_save=look)],
+        listeners=[listener([], before_save=look, after_save=look)],
     )
-    trained(tf, [hook], 1)
+    trained([hook], 1)
     return result
 
 
-def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
+def case_restored_by_the_next_program(folder: Path) -> Any:
     """What it has saved is restored by the next program."""
     result = []
     for _ in range(2):
@@ -110,18 +111,18 @@ def case_restored_by_the_next_program(tf: Any, folder: Path) -> Any:
 
 
 @makes_case
-def made(tf: Any, **named: Any) -> Any:
+def made(**named: Any) -> Any:
     return type(tf.train.CheckpointSaverHook("/nowhere", **named)).__name__
 
 
-def case_made_of_a_saver_and_a_scaffold(tf: Any) -> Any:
+def case_made_of_a_saver_and_a_scaffold() -> Any:
     tf.Variable(1.0)
     return tf.train.CheckpointSaverHook(
         *("/nowhere", None, 1), saver=tf.train.Saver(), scaffold=tf.train.Scaffold()
     )
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "every_two_steps": saved(5, save_steps=2),
     "every_step": saved(3, save_steps=1),
     "every_many_steps": saved(3, save_steps=100),

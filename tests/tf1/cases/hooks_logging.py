@@ -7,17 +7,16 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, noted
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
 @makes_case
-def logged(
-    tf: Any, make: Callable[[Any, Any], Any], n_runs: int = 5, **named: Any
-) -> Any:
+def logged(make: Callable[[Any], Any], n_runs: int = 5, **named: Any) -> Any:
     """Return a case: what a formatter was given, and at which run."""
     log: list[Any] = []
     v = tf.Variable(0, name="v")
     add = v.assign_add(1)
-    tensors = make(tf, v)
+    tensors = make(v)
 
     def formatter(values: Any) -> str:
         log.append([[str(getattr(k, "name", k)), values[k]] for k in values])
@@ -31,31 +30,31 @@ def logged(
     return log
 
 
-def values(tf: Any, v: Any) -> Any:
+def values(v: Any) -> Any:
     """Return what is not raced by the update: a constant."""
     return {"c": tf.constant(5.0, name="c")}
 
 
-def keys_of_a_dict(tf: Any, v: Any) -> Any:
+def keys_of_a_dict(v: Any) -> Any:
     return {"z": tf.constant(1), "a": tf.constant([1.0, 2.0]), "m": tf.constant("x")}
 
 
-def list_of_tensors(tf: Any, v: Any) -> Any:
+def list_of_tensors(v: Any) -> Any:
     return [tf.constant(1, name="z"), tf.constant(2, name="a")]
 
 
-def list_of_names(tf: Any, v: Any) -> Any:
+def list_of_names(v: Any) -> Any:
     tf.constant(1, name="z")
     tf.constant(2, name="a")
     return ["z:0", "a:0"]
 
 
-def names_in_a_dict(tf: Any, v: Any) -> Any:
+def names_in_a_dict(v: Any) -> Any:
     tf.constant(3, name="z")
     return {"key": "z:0"}
 
 
-def case_in_two_sessions(tf: Any) -> Any:
+def case_in_two_sessions() -> Any:
     """In a second session it counts from its first run again."""
     log: list[Any] = []
     c = tf.constant(1.0)
@@ -70,10 +69,10 @@ def case_in_two_sessions(tf: Any) -> Any:
     return log
 
 
-def lines(n_runs: int, **named: Any) -> Callable[[Any], Any]:
+def lines(n_runs: int, **named: Any) -> Case:
     """Return a case: the lines that are logged, without the seconds."""
 
-    def case(tf: Any) -> Any:
+    def case() -> Any:
         log: list[str] = []
         c, d = tf.constant(1.5), tf.constant(2)
         hook = tf.train.LoggingTensorHook(
@@ -93,18 +92,18 @@ def lines(n_runs: int, **named: Any) -> Callable[[Any], Any]:
 
 
 @makes_case
-def nan(tf: Any, value: float, **named: Any) -> Any:
+def nan(value: float, **named: Any) -> Any:
     """Return a case: a loss is watched for anything that is not a number."""
     holder = tf.placeholder(tf.float32, [])
     loss = holder * 1.0
     hook = tf.train.NanTensorHook(loss, **named)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         result = [session.run(loss, {holder: 1.0}), session.should_stop()]
-        result += [attempt(tf, session.run, loss, {holder: value})]
+        result += [attempt(session.run, loss, {holder: value})]
         return [*result, session.should_stop()]
 
 
-def case_a_loss_of_nan_by_name(tf: Any) -> Any:
+def case_a_loss_of_nan_by_name() -> Any:
     loss = tf.constant(float("nan"), name="loss")
     hook = tf.train.NanTensorHook("loss:0", fail_on_nan_loss=False)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
@@ -112,13 +111,11 @@ def case_a_loss_of_nan_by_name(tf: Any) -> Any:
         return session.should_stop()
 
 
-def made(**named: Any) -> Callable[[Any], Any]:
-    return lambda tf: (
-        type(tf.train.LoggingTensorHook([tf.constant(1)], **named)).__name__
-    )
+def made(**named: Any) -> Case:
+    return lambda: type(tf.train.LoggingTensorHook([tf.constant(1)], **named)).__name__
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "at_every_run": logged(values, every_n_iter=1),
     "at_runs_two_and_a_half_apart": logged(values, 8, every_n_iter=2.5),
     "at_every_third_run": logged(values, 8, every_n_iter=3),
@@ -132,10 +129,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "of_a_list": logged(list_of_tensors, 1, every_n_iter=1),
     "of_names": logged(list_of_names, 1, every_n_iter=1),
     "of_names_in_a_dict": logged(names_in_a_dict, 1, every_n_iter=1),
-    "of_a_missing_name": logged(lambda tf, v: ["nowhere:0"], 1, every_n_iter=1),
-    "of_a_number": logged(lambda tf, v: [7], 1, every_n_iter=1),
-    "of_an_operation": logged(lambda tf, v: [v.initializer], 1, every_n_iter=1),
-    "of_a_variable": logged(lambda tf, v: {"w": tf.Variable(4)}, 1, every_n_iter=1),
+    "of_a_missing_name": logged(lambda v: ["nowhere:0"], 1, every_n_iter=1),
+    "of_a_number": logged(lambda v: [7], 1, every_n_iter=1),
+    "of_an_operation": logged(lambda v: [v.initializer], 1, every_n_iter=1),
+    "of_a_variable": logged(lambda v: {"w": tf.Variable(4)}, 1, every_n_iter=1),
     "lines_of_two": lines(3, every_n_iter=2),
     "a_loss_of_nan": nan(float("nan")),
     "a_loss_of_nan_that_stops": nan(float("nan"), fail_on_nan_loss=False),

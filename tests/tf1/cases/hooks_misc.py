@@ -10,9 +10,10 @@ from typing import Any
 from tests.tf1.attempts import Later
 from tests.tf1.folders import files
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
-def counted(tf: Any, hooks: list[Any], n_runs: int) -> list[Any]:
+def counted(hooks: list[Any], n_runs: int) -> list[Any]:
     """Count the global step so many times with these hooks."""
     train = tf.train.get_or_create_global_step().assign_add(1)
     with tf.train.MonitoredSession(hooks=hooks) as session:
@@ -20,18 +21,18 @@ def counted(tf: Any, hooks: list[Any], n_runs: int) -> list[Any]:
 
 
 @makes_case
-def made(tf: Any, kind: str, *arguments: Any, **named: Any) -> Any:
+def made(kind: str, *arguments: Any, **named: Any) -> Any:
     """Return a case that tells whether such a hook can be made."""
     return type(getattr(tf.train, kind)(*arguments, **named)).__name__
 
 
 @makes_case
-def counter_runs(tf: Any, **named: Any) -> Any:
+def counter_runs(**named: Any) -> Any:
     tf.train.get_or_create_global_step()
-    return counted(tf, [tf.train.StepCounterHook(**named)], 5)
+    return counted([tf.train.StepCounterHook(**named)], 5)
 
 
-def case_a_counter_is_told(tf: Any) -> Any:
+def case_a_counter_is_told() -> Any:
     """A kind of it can do something else with what it has measured."""
     result: list[Any] = []
 
@@ -40,11 +41,11 @@ def case_a_counter_is_told(tf: Any) -> Any:
             result.append([int(steps), seconds > 0.0, int(step)])
 
     tf.train.get_or_create_global_step()
-    counted(tf, [Told(every_n_steps=2)], 7)
+    counted([Told(every_n_steps=2)], 7)
     return result
 
 
-def case_a_feeder_of_nothing(tf: Any) -> Any:
+def case_a_feeder_of_nothing() -> Any:
     v = tf.Variable(1.0)
     hook = tf.train.FeedFnHook(lambda: None)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
@@ -52,7 +53,7 @@ def case_a_feeder_of_nothing(tf: Any) -> Any:
 
 
 @makes_case
-def waits_not(tf: Any, wait_until: int) -> Any:
+def waits_not(wait_until: int) -> Any:
     step = tf.train.get_or_create_global_step()
     result = []
     hook = tf.train.GlobalStepWaiterHook(wait_until)
@@ -63,7 +64,7 @@ def waits_not(tf: Any, wait_until: int) -> Any:
     return result
 
 
-def case_a_waiter_waits_for_another(tf: Any) -> Any:
+def case_a_waiter_waits_for_another() -> Any:
     """The first run waits until others have counted."""
     server = tf.train.Server.create_local_server()
     with tf.Graph().as_default():
@@ -74,25 +75,25 @@ def case_a_waiter_waits_for_another(tf: Any) -> Any:
     creator = tf.train.WorkerSessionCreator(master=server.target)
     hook = tf.train.GlobalStepWaiterHook(2)
     with chief, tf.train.MonitoredSession(creator, hooks=[hook]) as worker:
-        later = Later(tf, worker.run, step)
+        later = Later(worker.run, step)
         result = [later.is_waiting()]
         return [*result, chief.run(train), chief.run(train), later.result()]
 
 
 @makes_case
-def profiled(tf: Any, folder: Path, n_runs: int, **named: Any) -> Any:
+def profiled(folder: Path, n_runs: int, **named: Any) -> Any:
     """Return a case: which files a profiler has written."""
     tf.train.get_or_create_global_step()
     hook = tf.train.ProfilerHook(output_dir=str(folder), **named)
-    runs = counted(tf, [hook], n_runs)
+    runs = counted([hook], n_runs)
     return [runs, [name for name in files(folder) if "timeline" in name]]
 
 
-def case_what_a_profiler_writes(tf: Any, folder: Path) -> Any:
+def case_what_a_profiler_writes(folder: Path) -> Any:
     """The file is what Chrome's tracing reads."""
     tf.train.get_or_create_global_step()
     hook = tf.train.ProfilerHook(save_steps=1, output_dir=str(folder))
-    counted(tf, [hook], 2)
+    counted([hook], 2)
     path = next(folder.glob("timeline-*.json"))
     events = json.loads(path.read_text())["traceEvents"]
     kinds = {event["ph"] for event in events}
@@ -100,16 +101,16 @@ def case_what_a_profiler_writes(tf: Any, folder: Path) -> Any:
     return [{"M", "X"} <= kinds, "process_name" in names, len(events) > 2]
 
 
-def summary(**named: Any) -> Callable[[Any], Any]:
+def summary(**named: Any) -> Case:
     return made("SummarySaverHook", **named)
 
 
 @makes_case
-def ended(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
+def ended(make: Callable[[Any], Any]) -> Any:
     """Return a case: what the hook has before, during and after a session."""
     v = tf.Variable(0, name="v")
     add = v.assign_add(1)
-    hook = make(tf, v)
+    hook = make(v)
     result = [hook.final_ops_values]
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         session.run(add)
@@ -118,7 +119,7 @@ def ended(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
     return [*result, hook.final_ops_values]
 
 
-def case_fed(tf: Any) -> Any:
+def case_fed() -> Any:
     x = tf.placeholder(tf.float32, [2])
     hook = tf.train.FinalOpsHook(x * 2.0, final_ops_feed_dict={x: [1.0, 2.0]})
     with tf.train.MonitoredSession(hooks=[hook]):
@@ -126,21 +127,21 @@ def case_fed(tf: Any) -> Any:
     return hook.final_ops_values
 
 
-MAKE: dict[str, Callable[[Any, Any], Any]] = {
-    "a_variable": lambda tf, v: tf.train.FinalOpsHook(v),
-    "a_tensor": lambda tf, v: tf.train.FinalOpsHook(v * 10),
-    "a_list": lambda tf, v: tf.train.FinalOpsHook([v, v * 10]),
-    "a_dict": lambda tf, v: tf.train.FinalOpsHook({"a": v, "b": [v * 2]}),
-    "a_name": lambda tf, v: tf.train.FinalOpsHook("v:0"),
-    "an_operation": lambda tf, v: tf.train.FinalOpsHook(v.initializer),
-    "an_update": lambda tf, v: tf.train.FinalOpsHook(v.assign_add(5)),
-    "nothing": lambda tf, v: tf.train.FinalOpsHook(None),
-    "an_empty_list": lambda tf, v: tf.train.FinalOpsHook([]),
-    "a_missing_name": lambda tf, v: tf.train.FinalOpsHook("nowhere:0"),
+MAKE: dict[str, Callable[[Any], Any]] = {
+    "a_variable": lambda v: tf.train.FinalOpsHook(v),
+    "a_tensor": lambda v: tf.train.FinalOpsHook(v * 10),
+    "a_list": lambda v: tf.train.FinalOpsHook([v, v * 10]),
+    "a_dict": lambda v: tf.train.FinalOpsHook({"a": v, "b": [v * 2]}),
+    "a_name": lambda v: tf.train.FinalOpsHook("v:0"),
+    "an_operation": lambda v: tf.train.FinalOpsHook(v.initializer),
+    "an_update": lambda v: tf.train.FinalOpsHook(v.assign_add(5)),
+    "nothing": lambda v: tf.train.FinalOpsHook(None),
+    "an_empty_list": lambda v: tf.train.FinalOpsHook([]),
+    "a_missing_name": lambda v: tf.train.FinalOpsHook("nowhere:0"),
 }
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "a_counter_of_steps": counter_runs(every_n_steps=2),
     "a_counter_of_seconds": counter_runs(every_n_secs=1000, every_n_steps=None),
     "a_counter_made_of_nothing": made("StepCounterHook"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
-def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
+def loop(hooks: list[Any], train: Any, **named: Any) -> list[Any]:
     """Run until it is told to stop, at most 20 times."""
     result: list[Any] = []
     with tf.train.MonitoredTrainingSession(
@@ -23,15 +23,15 @@ def loop(tf: Any, hooks: list[Any], train: Any, **named: Any) -> list[Any]:
 
 
 @makes_case
-def counted(tf: Any, by: int = 1, start: int = 0, **named: Any) -> Any:
+def counted(by: int = 1, start: int = 0, **named: Any) -> Any:
     """Return a case: training that counts by so many, from a start."""
     step = tf.Variable(start, name="global_step", trainable=False, dtype=tf.int64)
     tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
     hook = tf.train.StopAtStepHook(**named)
-    return loop(tf, [hook], step.assign_add(by))
+    return loop([hook], step.assign_add(by))
 
 
-def goes_on(tf: Any, folder: Path, **named: Any) -> Any:
+def goes_on(folder: Path, **named: Any) -> Any:
     """Two programs in one folder, with a hook that counts from where it begins."""
     result = []
     for _ in range(2):
@@ -40,23 +40,23 @@ def goes_on(tf: Any, folder: Path, **named: Any) -> Any:
             hook = tf.train.StopAtStepHook(**named)
             folder_name = str(folder)
             train = step.assign_add(1)
-            result.append(loop(tf, [hook], train, checkpoint_dir=folder_name))
+            result.append(loop([hook], train, checkpoint_dir=folder_name))
     return result
 
 
-def in_one_folder(**named: Any) -> Callable[[Any], Any]:
-    return in_folder(lambda tf, folder: goes_on(tf, folder, **named))
+def in_one_folder(**named: Any) -> Case:
+    return in_folder(lambda folder: goes_on(folder, **named))
 
 
-def case_a_run_after_it(tf: Any) -> Any:
+def case_a_run_after_it() -> Any:
     step = tf.train.get_or_create_global_step()
     train = step.assign_add(1)
     hook = tf.train.StopAtStepHook(last_step=1)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
-        return [session.run(train), attempt(tf, session.run, train)]
+        return [session.run(train), attempt(session.run, train)]
 
 
-def case_steps_of_two_workers(tf: Any) -> Any:
+def case_steps_of_two_workers() -> Any:
     """Steps are those of all workers together."""
     server = tf.train.Server.create_local_server()
     step = tf.train.get_or_create_global_step()
@@ -68,13 +68,13 @@ def case_steps_of_two_workers(tf: Any) -> Any:
     with kind(hooks=hooks[0], **named) as chief:
         worker = kind(hooks=hooks[1], is_chief=False, **named)
         for session in (chief, worker, chief, worker, chief):
-            result.append(attempt(tf, session.run, train))
+            result.append(attempt(session.run, train))
             result.append([chief.should_stop(), worker.should_stop()])
         worker.close()
     return result
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "at_the_third": counted(last_step=3),
     "after_three": counted(num_steps=3),
     "after_two_and_a_half": counted(num_steps=2.5),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import facts, run
+from tests.tf1.module import tf
 
 IMAGE = np.random.RandomState(0).uniform(size=(4, 5, 3)).astype(np.float32)
 BYTES = (IMAGE * 255).astype(np.uint8)
@@ -43,51 +44,41 @@ def png(pixels: Any) -> bytes:
     )
 
 
-def case_hue_and_saturation(tf: Any) -> Any:
+def case_hue_and_saturation() -> Any:
     image, whole = tf.constant(IMAGE), tf.constant(BYTES)
     return [
-        facts(tf, tf.image.rgb_to_hsv(image)),
-        facts(tf, tf.image.hsv_to_rgb(image)),
-        facts(
-            tf, tf.image.rgb_to_hsv(tf.constant([[[0.5, 0.5, 0.5], [0.0, 0.0, 0.0]]]))
-        ),
-        run(tf, tf.image.adjust_hue(image, 0.3)),
-        run(tf, tf.image.adjust_hue(image, -0.8)),
-        run(tf, tf.image.adjust_saturation(image, 0.3)),
-        run(tf, tf.image.adjust_saturation(image, 5.0)),
-        run(tf, tf.image.adjust_saturation(whole, 0.5)).dtype.name,
+        facts(tf.image.rgb_to_hsv(image)),
+        facts(tf.image.hsv_to_rgb(image)),
+        facts(tf.image.rgb_to_hsv(tf.constant([[[0.5, 0.5, 0.5], [0.0, 0.0, 0.0]]]))),
+        run(tf.image.adjust_hue(image, 0.3)),
+        run(tf.image.adjust_hue(image, -0.8)),
+        run(tf.image.adjust_saturation(image, 0.3)),
+        run(tf.image.adjust_saturation(image, 5.0)),
+        run(tf.image.adjust_saturation(whole, 0.5)).dtype.name,
     ]
 
 
-def case_gray(tf: Any) -> Any:
+def case_gray() -> Any:
     gray = tf.image.rgb_to_grayscale(tf.constant(IMAGE))
     return [
         gray.shape.as_list(),
-        run(tf, gray),
-        run(tf, tf.image.grayscale_to_rgb(gray)),
+        run(gray),
+        run(tf.image.grayscale_to_rgb(gray)),
     ]
 
 
-def case_random_hue_of_no_circle(tf: Any) -> Any:
-    return tf.image.random_hue(IMAGE, 0.7)
-
-
-def case_random_saturation_between_equal_bounds(tf: Any) -> Any:
+def case_random_saturation_between_equal_bounds() -> Any:
     return tf.image.random_saturation(IMAGE, 0.5, 0.5)
 
 
-def case_the_middle(tf: Any) -> Any:
+def case_the_middle() -> Any:
     x = tf.placeholder(tf.float32, [None, None, 3])
     fed = tf.image.central_crop(x, 0.5)
     batch = tf.image.central_crop(tf.constant(IMAGE[None]), 0.6)
-    return [batch.shape.as_list(), run(tf, batch), run(tf, fed, {x: IMAGE})]
+    return [batch.shape.as_list(), run(batch), run(fed, {x: IMAGE})]
 
 
-def case_the_middle_of_no_fraction(tf: Any) -> Any:
-    return tf.image.central_crop(IMAGE, 0.0)
-
-
-def case_sizes_that_a_run_tells(tf: Any) -> Any:
+def case_sizes_that_a_run_tells() -> Any:
     x = tf.placeholder(tf.float32, [None, None, 3])
     near = tf.image.ResizeMethod.NEAREST_NEIGHBOR
     made = [
@@ -96,17 +87,17 @@ def case_sizes_that_a_run_tells(tf: Any) -> Any:
         tf.image.resize_images(x, [3, 7], near),
         tf.image.resize_image_with_crop_or_pad(x, 2, 8),
     ]
-    return [[tensor.shape.as_list(), run(tf, tensor, {x: IMAGE})] for tensor in made]
+    return [[tensor.shape.as_list(), run(tensor, {x: IMAGE})] for tensor in made]
 
 
-def case_boxes(tf: Any) -> Any:
+def case_boxes() -> Any:
     draw, batch = tf.image.draw_bounding_boxes, tf.zeros([1, 8, 9, 3])
     drawn = draw(batch, BOXES)
     gray = draw(tf.zeros([1, 8, 9, 1]), [[[0.0, 0.0, 1.0, 1.0]]])
-    return [drawn.shape.as_list(), run(tf, drawn), run(tf, gray)]
+    return [drawn.shape.as_list(), run(drawn), run(gray)]
 
 
-def case_part_by_lot(tf: Any) -> Any:
+def case_part_by_lot() -> Any:
     make = tf.image.sample_distorted_bounding_box
     begin, size, box = make(
         *([40, 60, 3], [[[0.2, 0.2, 0.8, 0.8]]]),
@@ -134,41 +125,47 @@ def case_part_by_lot(tf: Any) -> Any:
     ]
 
 
-def case_part_that_does_not_exist(tf: Any) -> Any:
+def case_part_that_does_not_exist() -> Any:
     result = tf.image.sample_distorted_bounding_box(
         *([10, 20, 3], [[[0.0, 0.0, 1.0, 1.0]]]), min_object_covered=1.5, max_attempts=3
     )
-    return run(tf, result)
+    return run(result)
 
 
-def case_part_without_boxes(tf: Any) -> Any:
+def case_part_without_boxes() -> Any:
     make, none = tf.image.sample_distorted_bounding_box, np.zeros([1, 0, 4], np.float32)
-    return run(tf, make([10, 20, 3], none))
+    return run(make([10, 20, 3], none))
 
 
-def case_png(tf: Any) -> Any:
+def case_png() -> Any:
     decode = tf.image.decode_png
     both = np.concatenate([BYTES, BYTES[:, :, :1]], axis=2)
     return [
-        facts(tf, decode(tf.constant(png(BYTES)), channels=3)),
-        facts(tf, decode(png(BYTES[:, :, :1]))),
-        facts(tf, decode(png(both))),
-        facts(tf, decode(png(both), channels=3)),
-        run(tf, tf.image.decode_image(png(BYTES))),
-        run(tf, tf.image.decode_image(png(BYTES), dtype=tf.float32)),
-        facts(tf, tf.image.decode_jpeg(png(BYTES), channels=3)),
+        facts(decode(tf.constant(png(BYTES)), channels=3)),
+        facts(decode(png(BYTES[:, :, :1]))),
+        facts(decode(png(both))),
+        facts(decode(png(both), channels=3)),
+        run(tf.image.decode_image(png(BYTES))),
+        run(tf.image.decode_image(png(BYTES), dtype=tf.float32)),
+        facts(tf.image.decode_jpeg(png(BYTES), channels=3)),
     ]
 
 
-def case_jpeg(tf: Any) -> Any:
+def case_jpeg() -> Any:
     made = []
     for channels, color in ((0, [199, 30, 91]), (1, [88]), (3, [199, 30, 91])):
         pixels = tf.image.decode_jpeg(JPEG, channels=channels)
-        result = run(tf, pixels)
+        result = run(pixels)
         is_near = bool(np.abs(result - np.array(color, float)).max() <= 4)
         made.append([pixels.name, pixels.shape.as_list(), result.shape, is_near])
     return made
 
 
-def case_no_image(tf: Any) -> Any:
-    return run(tf, tf.image.decode_jpeg(b"no image"))
+def case_no_image() -> Any:
+    return run(tf.image.decode_jpeg(b"no image"))
+
+
+CASES = {
+    "random_hue_of_no_circle": lambda: tf.image.random_hue(IMAGE, 0.7),
+    "the_middle_of_no_fraction": lambda: tf.image.central_crop(IMAGE, 0.0),
+}

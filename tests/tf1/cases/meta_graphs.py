@@ -7,10 +7,11 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
-from tests.tf1.look import initialized
+from tests.tf1.look import initialized, names_of
+from tests.tf1.module import tf
 
 
-def build(tf: Any) -> None:
+def build() -> None:
     x = tf.placeholder(tf.float32, [None, 2], name="x")
     with tf.name_scope("layer"):
         w = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="w")
@@ -27,11 +28,11 @@ def build(tf: Any) -> None:
     tf.add_to_collection("texts", "one")
 
 
-def written(tf: Any, folder: Path) -> str:
+def written(folder: Path) -> str:
     prefix = str(folder / "m")
     with tf.Graph().as_default():
-        build(tf)
-        with initialized(tf) as session:
+        build()
+        with initialized() as session:
             session.run("train", {"x:0": [[1.0, 1.0]]})
             tf.train.Saver().save(session, prefix)
     return prefix
@@ -41,9 +42,9 @@ def names(items: Any) -> list[str]:
     return sorted(item.name for item in items)
 
 
-def case_goes_on(tf: Any, folder: Path) -> Any:
+def case_goes_on(folder: Path) -> Any:
     """What a file holds is run, trained and differentiated as the graph was."""
-    prefix = written(tf, folder)
+    prefix = written(folder)
     fed = {"x:0": [[1.0, 2.0]]}
     with tf.Graph().as_default() as graph:
         saver = tf.train.import_meta_graph(prefix + ".meta")
@@ -57,8 +58,8 @@ def case_goes_on(tf: Any, folder: Path) -> Any:
             return [before, after, session.run(slope, fed)]
 
 
-def case_collections(tf: Any, folder: Path) -> Any:
-    prefix = written(tf, folder)
+def case_collections(folder: Path) -> Any:
+    prefix = written(folder)
     with tf.Graph().as_default():
         tf.train.import_meta_graph(prefix + ".meta")
         return [
@@ -67,12 +68,12 @@ def case_collections(tf: Any, folder: Path) -> Any:
             names(tf.get_collection("outputs")),
             tf.get_collection("numbers"),
             len(tf.get_collection("texts")),
-            [item.name for item in tf.get_collection("train_op")],
+            names_of(tf.get_collection("train_op")),
         ]
 
 
-def case_scope(tf: Any, folder: Path) -> Any:
-    prefix = written(tf, folder)
+def case_scope(folder: Path) -> Any:
+    prefix = written(folder)
     with tf.Graph().as_default():
         saver = tf.train.import_meta_graph(prefix + ".meta", import_scope="old")
         again = tf.train.import_meta_graph(prefix + ".meta", import_scope="old")
@@ -87,11 +88,11 @@ def case_scope(tf: Any, folder: Path) -> Any:
             ]
 
 
-def case_part(tf: Any, folder: Path) -> Any:
+def case_part(folder: Path) -> Any:
     """What is below a scope, with another input."""
     path = str(folder / "part")
     with tf.Graph().as_default():
-        build(tf)
+        build()
         made = tf.train.export_meta_graph(path, export_scope="layer")
         kept = sorted(item.name for item in made.graph_def.node)
     with tf.Graph().as_default():
@@ -99,21 +100,21 @@ def case_part(tf: Any, folder: Path) -> Any:
         tf.train.import_meta_graph(
             path, import_scope="new", input_map={"$unbound_inputs_x": x}
         )
-        with initialized(tf) as session:
+        with initialized() as session:
             wanted = [text for text in kept if "/" not in text]
             return [wanted, names(tf.global_variables()), session.run("new/y:0")]
 
 
-def case_no_variables(tf: Any) -> Any:
+def case_no_variables() -> Any:
     with tf.Graph().as_default():
         tf.constant(1, name="c")
         made = tf.train.export_meta_graph()
     with tf.Graph().as_default() as graph:
         saver = tf.train.import_meta_graph(made, import_scope="a")
-        return [saver, [get_operation.name for get_operation in graph.get_operations()]]
+        return [saver, names_of(graph.get_operations())]
 
 
-def case_devices(tf: Any) -> Any:
+def case_devices() -> Any:
     with tf.Graph().as_default():
         with tf.device("/job:ps/task:3"):
             tf.constant(1, name="c")
@@ -126,7 +127,7 @@ def case_devices(tf: Any) -> Any:
     return result
 
 
-def case_queue_runners(tf: Any) -> Any:
+def case_queue_runners() -> Any:
     with tf.Graph().as_default():
         queue = tf.FIFOQueue(3, tf.int32, name="queue")
         runner = tf.train.QueueRunner(queue, [queue.enqueue(7)] * 2)
@@ -144,7 +145,7 @@ def case_queue_runners(tf: Any) -> Any:
             return [len(threads), taken]
 
 
-def imported(tf: Any, *args: Any, **options: Any) -> Any:
+def imported(*args: Any, **options: Any) -> Any:
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [2], name="x")
         tf.add(x, x, name="sum")
@@ -153,20 +154,20 @@ def imported(tf: Any, *args: Any, **options: Any) -> Any:
         other = tf.constant([3.0, 4.0], name="other")
         mapped = {name: other for name in options.pop("mapped", ())}
         result = tf.import_graph_def(made, mapped or None, *args, **options)
-        all_names = [get_operation.name for get_operation in graph.get_operations()]
+        all_names = names_of(graph.get_operations())
         shown = result and [getattr(item, "name", None) for item in result]
         if mapped and result:
             return [all_names, shown, tf.Session().run(result[0])]
         return [all_names, shown]
 
 
-def case_in_parts(tf: Any, folder: Path) -> Any:
+def case_in_parts(folder: Path) -> Any:
     prefix = str(folder / "m")
     with tf.Graph().as_default():
         with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
             w = tf.get_variable("w", [4], initializer=tf.ones_initializer())
         tf.add_to_collection("kept", w)
-        with initialized(tf) as session:
+        with initialized() as session:
             tf.train.Saver().save(session, prefix)
     with tf.Graph().as_default():
         saver = tf.train.import_meta_graph(prefix + ".meta")
@@ -177,13 +178,13 @@ def case_in_parts(tf: Any, folder: Path) -> Any:
 
 CASES = {
     "no_file": in_folder(
-        lambda tf, folder: attempt(tf, tf.train.import_meta_graph, str(folder / "none"))
+        lambda folder: attempt(tf.train.import_meta_graph, str(folder / "none"))
     ),
     "graph_def": imported,
-    "graph_def_under_its_own_names": lambda tf: imported(tf, name=""),
-    "graph_def_with_results": lambda tf: imported(tf, ["sum:0", "x"], name="a"),
-    "graph_def_with_another_input": lambda tf: imported(tf, ["sum:0"], mapped=["x"]),
-    "graph_def_of_unknown_results": lambda tf: imported(tf, ["none"]),
-    "graph_def_of_unknown_inputs": lambda tf: imported(tf, mapped=["none:0"]),
-    "graph_def_that_is_none": lambda tf: tf.import_graph_def(3),
+    "graph_def_under_its_own_names": lambda: imported(name=""),
+    "graph_def_with_results": lambda: imported(["sum:0", "x"], name="a"),
+    "graph_def_with_another_input": lambda: imported(["sum:0"], mapped=["x"]),
+    "graph_def_of_unknown_results": lambda: imported(["none"]),
+    "graph_def_of_unknown_inputs": lambda: imported(mapped=["none:0"]),
+    "graph_def_that_is_none": lambda: tf.import_graph_def(3),
 }

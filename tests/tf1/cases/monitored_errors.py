@@ -7,19 +7,20 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, noting
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
-ERRORS: dict[str, Callable[[Any], BaseException]] = {
-    "a_value_error": lambda tf: ValueError("a"),
-    "the_end_of_the_input": lambda tf: tf.errors.OutOfRangeError(None, None, "a"),
-    "the_end_of_an_iteration": lambda tf: StopIteration(),
-    "an_aborted_error": lambda tf: tf.errors.AbortedError(None, None, "a"),
-    "an_unavailable_error": lambda tf: tf.errors.UnavailableError(None, None, "a"),
-    "a_cancelled_error": lambda tf: tf.errors.CancelledError(None, None, "a"),
-    "an_interrupt": lambda tf: KeyboardInterrupt(),
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "a_value_error": lambda: ValueError("a"),
+    "the_end_of_the_input": lambda: tf.errors.OutOfRangeError(None, None, "a"),
+    "the_end_of_an_iteration": lambda: StopIteration(),
+    "an_aborted_error": lambda: tf.errors.AbortedError(None, None, "a"),
+    "an_unavailable_error": lambda: tf.errors.UnavailableError(None, None, "a"),
+    "a_cancelled_error": lambda: tf.errors.CancelledError(None, None, "a"),
+    "an_interrupt": lambda: KeyboardInterrupt(),
 }
 
 
-def outcome(tf: Any, call: Callable[[], Any]) -> Any:
+def outcome(call: Case) -> Any:
     """Call, and tell the value or the error's name, whatever its kind."""
     try:
         return call()
@@ -28,65 +29,64 @@ def outcome(tf: Any, call: Callable[[], Any]) -> Any:
 
 
 @makes_case
-def in_the_body(tf: Any, make: Callable[[Any], BaseException]) -> Any:
+def in_the_body(make: Callable[[], BaseException]) -> Any:
     """Return a case: the body of the `with` raises."""
     log: list[str] = []
     tf.Variable(1.0)
 
     def body() -> None:
-        with tf.train.MonitoredSession(hooks=[noting(tf, log)]):
-            raise make(tf)
+        with tf.train.MonitoredSession(hooks=[noting(log)]):
+            raise make()
 
-    return [outcome(tf, body), log]
+    return [outcome(body), log]
 
 
 @makes_case
 def in_a_hook(
-    tf: Any,
     stage: str,
-    make: Callable[[Any], BaseException],
+    make: Callable[[], BaseException],
     kind: str = "MonitoredSession",
 ) -> Any:
     """Return a case: a hook raises once, at its second call of this stage or first."""
     log: list[str] = []
     v = tf.Variable(0)
     add = v.assign_add(1)
-    left = [make(tf)]
+    left = [make()]
     result: list[Any] = []
 
     def fail(*arguments: Any) -> None:
         if left:
             raise left.pop()
 
-    hooks = [noting(tf, log, "a", **{stage: fail}), noting(tf, log, "b")]
+    hooks = [noting(log, "a", **{stage: fail}), noting(log, "b")]
 
     def body() -> None:
         with getattr(tf.train, kind)(hooks=hooks) as session:
             result.append(session.run(add))
             result.append(session.run(add))
 
-    return [outcome(tf, body), result, log]
+    return [outcome(body), result, log]
 
 
-def always_fails(stage: str) -> Callable[[Any], Any]:
+def always_fails(stage: str) -> Case:
     """Return a case: a hook raises an error at this stage."""
-    return in_a_hook(stage, lambda tf: ValueError("a"))
+    return in_a_hook(stage, lambda: ValueError("a"))
 
 
-def case_closed_twice_and_used(tf: Any) -> Any:
+def case_closed_twice_and_used() -> Any:
     v = tf.Variable(1.0)
     session = tf.train.MonitoredSession()
     session.close()
-    result = [attempt(tf, session.close), attempt(tf, session.run, v)]
+    result = [attempt(session.close), attempt(session.run, v)]
     return [*result, session.should_stop()]
 
 
-def case_no_hook(tf: Any) -> Any:
+def case_no_hook() -> Any:
     tf.Variable(1.0)
-    return attempt(tf, tf.train.MonitoredSession, hooks=["no hook"])
+    return attempt(tf.train.MonitoredSession, hooks=["no hook"])
 
 
-def case_a_worker_without_a_chief(tf: Any) -> Any:
+def case_a_worker_without_a_chief() -> Any:
     server = tf.train.Server.create_local_server()
     tf.Variable(1.0)
     return tf.train.MonitoredTrainingSession(
@@ -94,7 +94,7 @@ def case_a_worker_without_a_chief(tf: Any) -> Any:
     )
 
 
-def case_a_runner_that_fails(tf: Any) -> Any:
+def case_a_runner_that_fails() -> Any:
     """The error of a queue's thread comes out, not the one that follows from it."""
     queue = tf.FIFOQueue(3, tf.float32)
     holder = tf.placeholder(tf.float32, [])
@@ -106,10 +106,10 @@ def case_a_runner_that_fails(tf: Any) -> Any:
         with tf.train.MonitoredSession() as session:
             return session.run(take)
 
-    return attempt(tf, body)
+    return attempt(body)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"the_body_raises_{key}": in_the_body(make) for key, make in ERRORS.items()},
     **{
         f"after_run_raises_{key}": in_a_hook("after_run", make)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import checkpoints, files, in_folder
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
-def counter(tf: Any) -> Any:
+def counter() -> Any:
     """Make a global step; return it and what counts it."""
     step = tf.train.get_or_create_global_step()
     return step, step.assign_add(1)
 
 
-def session_of(kind: str, tf: Any) -> Any:
+def session_of(kind: str) -> Any:
     return {
         "training": tf.train.MonitoredTrainingSession,
         "monitored": tf.train.MonitoredSession,
@@ -25,44 +25,44 @@ def session_of(kind: str, tf: Any) -> Any:
 
 
 @makes_case
-def counted(tf: Any, kind: str) -> Any:
+def counted(kind: str) -> Any:
     """Return a case: the kind of session initialises, runs and ends."""
-    step, train = counter(tf)
+    step, train = counter()
     graph = tf.get_default_graph()
-    with session_of(kind, tf) as session:
+    with session_of(kind) as session:
         result = [session.should_stop(), graph.finalized, session.graph is graph]
         result += [session.run(train) for _ in range(3)]
         result += [session.run([step, {"s": step}])]
     return [*result, session.should_stop(), graph.finalized]
 
 
-def case_fed(tf: Any) -> Any:
+def case_fed() -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x * 2.0
     with tf.train.MonitoredTrainingSession() as session:
         return [session.run(y, {x: 4.0}), session.run(y, feed_dict={x: 5.0})]
 
 
-def saved(tf: Any, folder: Path, n_steps: int, **named: Any) -> Any:
+def saved(folder: Path, n_steps: int, **named: Any) -> Any:
     """Count so many steps in a graph of its own; tell them, and the checkpoints."""
     with tf.Graph().as_default():
-        _, train = counter(tf)
+        _, train = counter()
         session = tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder), **named)
         with session:
             result = [session.run(train) for _ in range(n_steps)]
     return [result, checkpoints(folder)]
 
 
-def saved_with(*runs: int, **named: Any) -> Callable[[Any], Any]:
+def saved_with(*runs: int, **named: Any) -> Case:
     """Return a case: train so many steps, again and again, in one folder."""
     named.setdefault("save_summaries_steps", None)
     named.setdefault("save_summaries_secs", None)
     named.setdefault("log_step_count_steps", None)
-    return in_folder(lambda tf, folder: [saved(tf, folder, n, **named) for n in runs])
+    return in_folder(lambda folder: [saved(folder, n, **named) for n in runs])
 
 
-def case_names_that_are_left(tf: Any, folder: Path) -> Any:
-    _, train = counter(tf)
+def case_names_that_are_left(folder: Path) -> Any:
+    _, train = counter()
     with tf.train.MonitoredTrainingSession(
         checkpoint_dir=str(folder), save_summaries_steps=None, save_summaries_secs=None
     ) as session:
@@ -70,11 +70,11 @@ def case_names_that_are_left(tf: Any, folder: Path) -> Any:
     return [name for name in files(folder) if "events" not in name]
 
 
-def case_values_come_back(tf: Any, folder: Path) -> Any:
+def case_values_come_back(folder: Path) -> Any:
     result = []
     for _ in range(2):
         with tf.Graph().as_default():
-            _, train = counter(tf)
+            _, train = counter()
             v = tf.Variable(1.0, name="v")
             double = tf.group(v.assign(v * 2.0), train)
             named = {"checkpoint_dir": str(folder), "log_step_count_steps": None}
@@ -85,31 +85,31 @@ def case_values_come_back(tf: Any, folder: Path) -> Any:
     return result
 
 
-def case_restored_by_name(tf: Any, folder: Path) -> Any:
-    saved(tf, folder, 3)
-    step, _ = counter(tf)
+def case_restored_by_name(folder: Path) -> Any:
+    saved(folder, 3)
+    step, _ = counter()
     path = str(folder / "model.ckpt-3")
     creator = tf.train.ChiefSessionCreator(checkpoint_filename_with_path=path)
     with tf.train.MonitoredSession(creator) as session:
         return session.run(step)
 
 
-def case_a_folder_without_a_global_step(tf: Any, folder: Path) -> Any:
+def case_a_folder_without_a_global_step(folder: Path) -> Any:
     tf.Variable(1.0)
     with tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder)) as session:
         return session.should_stop()
 
 
-def case_a_folder_that_is_made(tf: Any, folder: Path) -> Any:
+def case_a_folder_that_is_made(folder: Path) -> Any:
     deep = folder / "a" / "b"
-    result = saved(tf, deep, 2, log_step_count_steps=None)
+    result = saved(deep, 2, log_step_count_steps=None)
     return [result, sorted(path.name for path in folder.iterdir())]
 
 
-def case_a_worker_saves_nothing(tf: Any, folder: Path) -> Any:
+def case_a_worker_saves_nothing(folder: Path) -> Any:
     """A worker saves nothing."""
     server = tf.train.Server.create_local_server()
-    _, train = counter(tf)
+    _, train = counter()
     named = {"master": server.target, "log_step_count_steps": None}
     with tf.train.MonitoredTrainingSession(**named) as chief:
         chief.run(train)
@@ -121,7 +121,7 @@ def case_a_worker_saves_nothing(tf: Any, folder: Path) -> Any:
     return files(folder)
 
 
-def case_queue_runners_are_started(tf: Any) -> Any:
+def case_queue_runners_are_started() -> Any:
     queue = tf.FIFOQueue(3, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(7)]))
     take = queue.dequeue()
@@ -129,14 +129,14 @@ def case_queue_runners_are_started(tf: Any) -> Any:
         return [session.run(take) for _ in range(4)]
 
 
-def case_the_raw_session(tf: Any) -> Any:
-    step, train = counter(tf)
+def case_the_raw_session() -> Any:
+    step, train = counter()
     with tf.train.SingularMonitoredSession() as session:
         session.run(train)
         return [type(session.raw_session()).__name__, session.raw_session().run(step)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{
         f"{item}_counts": counted(item)
         for item in ("training", "monitored", "singular")

@@ -2,92 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tests.tf1.look import makes_case, run, static
+from tests.tf1.module import Case, tf
 
 X = np.arange(72, dtype=np.float32).reshape(1, 6, 6, 2) / 8.0
 W = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) / 8.0 - 1.0
 
 
-def with_gradients(tf: Any, y: Any, *xs: Any) -> Any:
+def with_gradients(y: Any, *xs: Any) -> Any:
     """Tell a result, its static shape, and its gradients, weighted by place."""
     shape = y.get_shape().as_list()
     weight = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    values = run(tf, [y, *tf.gradients(y * weight, list(xs))])
+    values = run([y, *tf.gradients(y * weight, list(xs))])
     return [static(y)["shape"], values]
 
 
 @makes_case
-def images(tf: Any, **how: Any) -> Any:
+def images(**how: Any) -> Any:
     x, w = tf.constant(X), tf.constant(W)
-    return with_gradients(tf, tf.nn.conv2d(x, w, **how), x, w)
+    return with_gradients(tf.nn.conv2d(x, w, **how), x, w)
 
 
-def forth(**how: Any) -> Callable[[Any], Any]:
+def forth(**how: Any) -> Case:
     """Without gradients: the original has none on a CPU where there are holes."""
-    return lambda tf: run(tf, tf.nn.conv2d(X, W, **how))
+    return lambda: run(tf.nn.conv2d(X, W, **how))
 
 
 @makes_case
-def back(tf: Any, by: str, **how: Any) -> Any:
+def back(by: str, **how: Any) -> Any:
     x, w = tf.constant(X), tf.constant(W)
     dy = tf.ones_like(tf.nn.conv2d(x, w, **how))
     if by == "images":
         made = tf.nn.conv2d_backprop_input(X.shape, w, dy, **how)
-        return with_gradients(tf, made, w, dy)
+        return with_gradients(made, w, dy)
     made = tf.nn.conv2d_backprop_filter(x, W.shape, dy, **how)
-    return with_gradients(tf, made, x, dy)
+    return with_gradients(made, x, dy)
 
 
 @makes_case
-def along(tf: Any, **how: Any) -> Any:
+def along(**how: Any) -> Any:
     x, w = tf.constant(X[0]), tf.constant(W[0])
-    return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
+    return with_gradients(tf.nn.convolution(x, w, **how), x, w)
 
 
 @makes_case
-def of_two(tf: Any, **how: Any) -> Any:
+def of_two(**how: Any) -> Any:
     x, w = tf.constant(X), tf.constant(W)
-    return with_gradients(tf, tf.nn.convolution(x, w, **how), x, w)
+    return with_gradients(tf.nn.convolution(x, w, **how), x, w)
 
 
 @makes_case
-def by_channel(tf: Any, **how: Any) -> Any:
+def by_channel(**how: Any) -> Any:
     x, w = tf.constant(X), tf.constant(W)
-    return with_gradients(tf, tf.nn.depthwise_conv2d(x, w, **how), x, w)
+    return with_gradients(tf.nn.depthwise_conv2d(x, w, **how), x, w)
 
 
-def case_filters_that_are_separable(tf: Any) -> Any:
+def case_filters_that_are_separable() -> Any:
     x, w = tf.constant(X), tf.constant(W)
     point = tf.constant(np.arange(12, dtype=np.float32).reshape(1, 1, 4, 3))
     y = tf.nn.separable_conv2d(x, w, point, [1, 1, 1, 1], "SAME")
-    return with_gradients(tf, y, x, w, point)
+    return with_gradients(y, x, w, point)
 
 
-def case_rows_by_conv1d(tf: Any) -> Any:
+def case_rows_by_conv1d() -> Any:
     x, w = tf.constant(X[0]), tf.constant(W[0])
-    return with_gradients(tf, tf.nn.conv1d(x, w, 2, "SAME"), x, w)
+    return with_gradients(tf.nn.conv1d(x, w, 2, "SAME"), x, w)
 
 
-def case_holes_by_rate(tf: Any) -> Any:
+def case_holes_by_rate() -> Any:
     x, w = tf.constant(X), tf.constant(W)
-    return with_gradients(tf, tf.nn.atrous_conv2d(x, w, 2, "SAME"), x, w)
+    return with_gradients(tf.nn.atrous_conv2d(x, w, 2, "SAME"), x, w)
 
 
-def case_holes_by_rate_turned_round(tf: Any) -> Any:
+def case_holes_by_rate_turned_round() -> Any:
     dy, w = tf.constant(X), tf.constant(W)
     y = tf.nn.atrous_conv2d_transpose(dy, w, [1, 6, 6, 2], 2, "SAME")
-    return with_gradients(tf, y, dy, w)
+    return with_gradients(y, dy, w)
 
 
 ONE = [1, 1, 1, 1]
 EDGES = [[0, 0], [1, 0], [2, 3], [0, 0]]
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "holes_inside": forth(strides=ONE, padding="VALID", dilations=[1, 2, 2, 1]),
     "holes_with_borders": forth(strides=ONE, padding="SAME", dilations=[1, 3, 1, 1]),
     "holes_by_two_numbers": forth(strides=1, padding="VALID", dilations=[1, 2]),

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, name_of
-from tests.tf1.look import initialized, makes_case, run
+from tests.tf1.look import initialized, kind_of, makes_case, run
+from tests.tf1.module import Case, tf
 
 
 class Mine(Exception):
@@ -16,18 +17,18 @@ class Mine(Exception):
 
 
 @makes_case
-def raised_in_a_function(tf: Any, error: Callable[[Any], BaseException]) -> Any:
+def raised_in_a_function(error: Callable[[], BaseException]) -> Any:
     """Return a case: a Python function in the graph raises."""
 
     def fail() -> Any:
-        raise error(tf)
+        raise error()
 
     value = tf.py_func(fail, [], tf.float32)
-    return run(tf, value)
+    return run(value)
 
 
 @makes_case
-def asked_to_stop(tf: Any, reason: Any, *, handling: bool) -> Any:
+def asked_to_stop(reason: Any, *, handling: bool) -> Any:
     """Return a case: something is given to a coordinator, while an error is handled."""
     coord = tf.train.Coordinator()
 
@@ -37,26 +38,26 @@ def asked_to_stop(tf: Any, reason: Any, *, handling: bool) -> Any:
         return coord.should_stop()
 
     if not handling:
-        return attempt(tf, both)
+        return attempt(both)
     try:
         raise KeyError("met")
     except KeyError:
-        return attempt(tf, both)
+        return attempt(both)
 
 
 @makes_case
-def watched(tf: Any, loss: Any) -> Any:
+def watched(loss: Any) -> Any:
     """Return a case: a loss of this form is watched for NaN."""
     x = tf.constant(loss)
     with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x)]) as session:
         try:
             return session.run(x)
         except Exception as error:
-            return name_of(tf, error)
+            return name_of(error)
 
 
 @makes_case
-def part_of(tf: Any, **named: Any) -> Any:
+def part_of(**named: Any) -> Any:
     """Return a case: what initializers of a variable in parts are told."""
     log: list[Any] = []
 
@@ -66,44 +67,40 @@ def part_of(tf: Any, **named: Any) -> Any:
         log.append([part.single_offset(shape), part.single_slice_dim(shape)])
         return tf.ones(shape, dtype)
 
-    tf.get_variable("w", initializer=initial, **named_for(tf, named))
+    tf.get_variable("w", initializer=initial, **named_for(named))
     return log
 
 
-def named_for(tf: Any, named: dict[str, Any]) -> dict[str, Any]:
+def named_for(named: dict[str, Any]) -> dict[str, Any]:
     partitioner = tf.fixed_size_partitioner(named["parts"], named.get("axis", 0))
     return {"shape": named["shape"], "partitioner": partitioner}
 
 
-def case_the_spread_of_parts(tf: Any) -> Any:
+def case_the_spread_of_parts() -> Any:
     """The spread of the values is that of the whole, whatever the parts."""
     tf.set_random_seed(3)
     partitioner = tf.fixed_size_partitioner(50)
     initializer = tf.variance_scaling_initializer(distribution="uniform")
     w = tf.get_variable("w", [300, 5], initializer=initializer, partitioner=partitioner)
-    with initialized(tf) as session:
+    with initialized() as session:
         most = np.abs(session.run(w.as_tensor())).max()
     return bool(0.09 < most <= 0.1)
 
 
-def made(expression: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda tf: type(expression(tf)).__name__
-
-
-ERRORS: dict[str, Callable[[Any], BaseException]] = {
-    "a_value_error": lambda tf: ValueError("a"),
-    "a_type_error": lambda tf: TypeError("a"),
-    "an_end_of_an_iteration": lambda tf: StopIteration(),
-    "a_lack_of_memory": lambda tf: MemoryError(),
-    "a_part_not_implemented": lambda tf: NotImplementedError("a"),
-    "a_key_error": lambda tf: KeyError("a"),
-    "an_index_error": lambda tf: IndexError("a"),
-    "a_division_by_zero": lambda tf: ZeroDivisionError(),
-    "an_error_of_the_system": lambda tf: OSError("a"),
-    "a_failed_assertion": lambda tf: AssertionError("a"),
-    "an_error_of_ones_own": lambda tf: Mine("a"),
-    "an_aborted_error": lambda tf: tf.errors.AbortedError(None, None, "a"),
-    "an_end_of_the_input": lambda tf: tf.errors.OutOfRangeError(None, None, "a"),
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "a_value_error": lambda: ValueError("a"),
+    "a_type_error": lambda: TypeError("a"),
+    "an_end_of_an_iteration": lambda: StopIteration(),
+    "a_lack_of_memory": lambda: MemoryError(),
+    "a_part_not_implemented": lambda: NotImplementedError("a"),
+    "a_key_error": lambda: KeyError("a"),
+    "an_index_error": lambda: IndexError("a"),
+    "a_division_by_zero": lambda: ZeroDivisionError(),
+    "an_error_of_the_system": lambda: OSError("a"),
+    "a_failed_assertion": lambda: AssertionError("a"),
+    "an_error_of_ones_own": lambda: Mine("a"),
+    "an_aborted_error": lambda: tf.errors.AbortedError(None, None, "a"),
+    "an_end_of_the_input": lambda: tf.errors.OutOfRangeError(None, None, "a"),
 }
 
 GIVEN: dict[str, Any] = {
@@ -113,7 +110,7 @@ GIVEN: dict[str, Any] = {
     "an_error_in_a_tuple": (ValueError, ValueError("a"), None),
 }
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{
         f"a_function_raises_{name}": raised_in_a_function(error)
         for name, error in ERRORS.items()
@@ -132,10 +129,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "parts_of_a_matrix": part_of(shape=[5, 2], parts=2),
     "parts_of_columns": part_of(shape=[2, 6], parts=3, axis=1),
     "one_part": part_of(shape=[4, 2], parts=1),
-    "a_reduction_that_is_none": made(
-        lambda tf: tf.ConditionalAccumulator(tf.float32, reduction_type=None)
+    "a_reduction_that_is_none": kind_of(
+        lambda: tf.ConditionalAccumulator(tf.float32, reduction_type=None)
     ),
-    "a_reader_of_none": made(lambda tf: tf.train.NewCheckpointReader(None)),
-    "a_checkpoint_that_is_none": made(lambda tf: tf.train.checkpoint_exists(None)),
-    "variables_of_none": made(lambda tf: tf.train.list_variables(None)),
+    "a_reader_of_none": kind_of(lambda: tf.train.NewCheckpointReader(None)),
+    "a_checkpoint_that_is_none": kind_of(lambda: tf.train.checkpoint_exists(None)),
+    "variables_of_none": kind_of(lambda: tf.train.list_variables(None)),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import facts, run
+from tests.tf1.module import Case, tf
 
 # Functions of one number, with an input that each is defined for.
 UNARY: dict[str, list[float]] = {
@@ -31,14 +32,14 @@ UNARY: dict[str, list[float]] = {
     "ones_like": [1.0, 2.0, 3.0],
 }
 
-INPUTS: dict[str, Callable[[Any, list[float]], Any]] = {
-    "a_list": lambda tf, values: values,
-    "a_float64_matrix": lambda tf, values: tf.constant([values], tf.float64),
-    "a_scalar": lambda tf, values: values[-1],
-    "integers": lambda tf, values: tf.constant([1, 4]),
-    "bools": lambda tf, values: tf.constant([True, False]),
-    "strings": lambda tf, values: tf.constant(["a"]),
-    "none": lambda tf, values: None,
+INPUTS: dict[str, Callable[[list[float]], Any]] = {
+    "a_list": lambda values: values,
+    "a_float64_matrix": lambda values: tf.constant([values], tf.float64),
+    "a_scalar": lambda values: values[-1],
+    "integers": lambda values: tf.constant([1, 4]),
+    "bools": lambda values: tf.constant([True, False]),
+    "strings": lambda values: tf.constant(["a"]),
+    "none": lambda values: None,
 }
 
 PAIRS: dict[str, tuple[Any, Any]] = {
@@ -55,79 +56,75 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 }
 
 # How the two values of PAIRS are handed over.
-MEETINGS: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
-    "lists": lambda tf, left, right: (left, right),
-    "a_tensor_and_a_number": lambda tf, left, right: (tf.constant(left), right[0]),
-    "a_row_and_a_column": lambda tf, left, right: (
+MEETINGS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "lists": lambda left, right: (left, right),
+    "a_tensor_and_a_number": lambda left, right: (tf.constant(left), right[0]),
+    "a_row_and_a_column": lambda left, right: (
         tf.constant([left]),
         tf.constant([[right[0]], [right[1]]]),
     ),
-    "integers": lambda tf, left, right: (tf.constant([7, -7]), tf.constant([2, 2])),
-    "shapes_that_clash": lambda tf, left, right: (left, [right[0]] * 3),
-    "two_dtypes": lambda tf, left, right: (
+    "integers": lambda left, right: (tf.constant([7, -7]), tf.constant([2, 2])),
+    "shapes_that_clash": lambda left, right: (left, [right[0]] * 3),
+    "two_dtypes": lambda left, right: (
         tf.constant(left),
         tf.constant([1, 2], tf.int64),
     ),
-    "a_size_that_is_fed": lambda tf, left, right: (
+    "a_size_that_is_fed": lambda left, right: (
         tf.placeholder_with_default(left, [None]),
         tf.constant([[right[0]], [right[1]]]),
     ),
 }
 
 
-def of_one(name: str, kind: str) -> Callable[[Any], Any]:
-    return lambda tf: facts(tf, getattr(tf, name)(INPUTS[kind](tf, UNARY[name])))
+def of_one(name: str, kind: str) -> Case:
+    return lambda: facts(getattr(tf, name)(INPUTS[kind](UNARY[name])))
 
 
-def of_two(name: str, kind: str) -> Callable[[Any], Any]:
-    return lambda tf: facts(tf, getattr(tf, name)(*MEETINGS[kind](tf, *PAIRS[name])))
+def of_two(name: str, kind: str) -> Case:
+    return lambda: facts(getattr(tf, name)(*MEETINGS[kind](*PAIRS[name])))
 
 
-def case_functions_take_a_name(tf: Any) -> Any:
+def case_functions_take_a_name() -> Any:
     result = {name: getattr(tf, name)(UNARY[name], name="chosen") for name in UNARY}
     result.update({name: getattr(tf, name)(*PAIRS[name], name="two") for name in PAIRS})
     return {name: result[name].name for name in sorted(result)}
 
 
-def case_add_n_sums(tf: Any) -> Any:
+def case_add_n_sums() -> Any:
     tensor = tf.constant([1.0, 2.0])
-    return facts(tf, tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
+    return facts(tf.add_n([tensor, tensor, tf.constant([10.0, 20.0])]))
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    f"{name}_of_{kind}": of_one(name, kind) for name in UNARY for kind in INPUTS
+CASES: dict[str, Case] = {
+    **{f"{name}_of_{kind}": of_one(name, kind) for name in UNARY for kind in INPUTS},
+    **{f"{name}_of_{kind}": of_two(name, kind) for name in PAIRS for kind in MEETINGS},
+    "logical_not_refuses_numbers": lambda: tf.logical_not([1]),
+    "add_n_of_nothing_is_refused": lambda: tf.add_n([]),
+    "add_n_refuses_other_shapes": lambda: tf.add_n([[1.0], [1.0, 2.0]]),
+    "add_n_refuses_other_dtypes": lambda: tf.add_n(
+        [tf.constant([1.0]), tf.constant([1])]
+    ),
+    "equal_of_a_number_and_none": lambda: tf.equal([1.0], None),
+    "sqrt_of_a_negative_is_nan": lambda: bool(np.isnan(run(tf.sqrt(-1.0)))),
+    "maximum_with_nan": lambda: bool(np.isnan(run(tf.maximum(float("nan"), 1.0)))),
 }
-CASES.update(
-    {f"{name}_of_{kind}": of_two(name, kind) for name in PAIRS for kind in MEETINGS}
-)
-CASES.update(
-    {
-        "logical_not_of_bools": lambda tf: facts(tf, tf.logical_not([True, False])),
-        "logical_not_refuses_numbers": lambda tf: tf.logical_not([1]),
-        "add_n_of_one_is_that_tensor": lambda tf: facts(tf, tf.add_n([[1.0, 2.0]])),
-        "add_n_of_nothing_is_refused": lambda tf: tf.add_n([]),
-        "add_n_refuses_other_shapes": lambda tf: tf.add_n([[1.0], [1.0, 2.0]]),
-        "add_n_refuses_other_dtypes": lambda tf: tf.add_n(
-            [tf.constant([1.0]), tf.constant([1])]
-        ),
-        "add_n_refuses_what_is_no_list": lambda tf: run(tf, tf.add_n(3.0)),
-        "equal_of_strings": lambda tf: facts(tf, tf.equal(["a", "b"], ["a", "c"])),
-        "equal_of_a_number_and_none": lambda tf: tf.equal([1.0], None),
-        "divide_of_numbers": lambda tf: run(tf, tf.divide(7, tf.constant(2))),
-        "squared_difference_of_rows": lambda tf: facts(
-            tf, tf.squared_difference([[1.0, 2.0]], [[3.0], [5.0]])
-        ),
-        "log_of_zero_is_minus_infinity": lambda tf: facts(tf, tf.log([0.0])),
-        "sqrt_of_a_negative_is_nan": lambda tf: bool(np.isnan(run(tf, tf.sqrt(-1.0)))),
-        "maximum_with_nan": lambda tf: bool(
-            np.isnan(run(tf, tf.maximum(float("nan"), 1.0)))
-        ),
-        "exp_of_a_big_number_is_infinite": lambda tf: facts(tf, tf.exp([1000.0])),
-        "sigmoid_of_float64_keeps_precision": lambda tf: facts(
-            tf, tf.sigmoid(tf.constant([-40.0, 40.0], tf.float64))
-        ),
-        "zeros_like_with_another_dtype": lambda tf: facts(
-            tf, tf.zeros_like([1.5, 2.5], dtype=tf.int32)
-        ),
-    }
-)
+
+FACTS = {
+    "logical_not_of_bools": lambda: tf.logical_not([True, False]),
+    "add_n_of_one_is_that_tensor": lambda: tf.add_n([[1.0, 2.0]]),
+    "equal_of_strings": lambda: tf.equal(["a", "b"], ["a", "c"]),
+    "squared_difference_of_rows": lambda: tf.squared_difference(
+        [[1.0, 2.0]], [[3.0], [5.0]]
+    ),
+    "log_of_zero_is_minus_infinity": lambda: tf.log([0.0]),
+    "exp_of_a_big_number_is_infinite": lambda: tf.exp([1000.0]),
+    "sigmoid_of_float64_keeps_precision": lambda: tf.sigmoid(
+        tf.constant([-40.0, 40.0], tf.float64)
+    ),
+    "zeros_like_with_another_dtype": lambda: tf.zeros_like([1.5, 2.5], dtype=tf.int32),
+}
+
+RUNS = {
+    "add_n_refuses_what_is_no_list": lambda: tf.add_n(3.0),
+    "divide_of_numbers": lambda: tf.divide(7, tf.constant(2)),
+}

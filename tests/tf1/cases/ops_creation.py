@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, makes_case, run, static
+from tests.tf1.look import facts, makes_case
+from tests.tf1.module import Case, tf
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
 
@@ -38,24 +38,24 @@ VALUES: dict[str, Any] = {
 }
 
 
-def constant_of(value: Any) -> Callable[[Any], Any]:
-    return lambda tf: facts(tf, tf.constant(value))
+def constant_of(value: Any) -> Case:
+    return lambda: facts(tf.constant(value))
 
 
 @makes_case
-def dtype_facts(tf: Any, name: str) -> Any:
+def dtype_facts(name: str) -> Any:
     dtype = tf.as_dtype(name)
     numbers = [dtype.is_floating, dtype.is_integer, dtype.is_bool, dtype.size]
     same = [dtype == getattr(tf, name), dtype is tf.as_dtype(getattr(tf, name))]
     return [dtype.name, repr(dtype), dtype.as_datatype_enum, numbers, same]
 
 
-def case_constant_names_are_unique(tf: Any) -> Any:
+def case_constant_names_are_unique() -> Any:
     names = [tf.constant(1.0).name, tf.constant(1.0, name="Const").name]
     return [*names, tf.constant(1.0, name="const").name, tf.zeros([2]).name]
 
 
-def case_constant_is_found_in_its_graph(tf: Any) -> Any:
+def case_constant_is_found_in_its_graph() -> Any:
     tensor = tf.constant(1.0, name="one")
     graph = tf.get_default_graph()
     result = graph.get_tensor_by_name("one:0")
@@ -66,75 +66,76 @@ def case_constant_is_found_in_its_graph(tf: Any) -> Any:
     ]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    f"constant_of_{kind}": constant_of(value) for kind, value in VALUES.items()
+CASES: dict[str, Case] = {
+    **{f"constant_of_{kind}": constant_of(value) for kind, value in VALUES.items()},
+    **{f"as_dtype_of_{name}": dtype_facts(name) for name in DTYPES.split()},
+    "as_dtype_of_a_numpy_type": lambda: tf.as_dtype(np.float64).name,
+    "as_dtype_of_a_python_type": lambda: tf.as_dtype(float).name,
+    "as_dtype_of_a_word": lambda: tf.as_dtype("word"),
+    "as_dtype_of_none": lambda: tf.as_dtype(None),
+    "dtype_as_numpy": lambda: tf.float32.as_numpy_dtype is np.float32,
+    "constant_refuses_a_fraction_as_int": lambda: tf.constant(1.5, tf.int32),
+    "constant_refuses_a_word_as_float": lambda: tf.constant("a", tf.float32),
+    "constant_refuses_a_tensor": lambda: tf.constant(tf.constant(1.0)),
+    "fill_refuses_a_vector": lambda: tf.fill([2], [1.0, 2.0]),
+    "convert_to_tensor_refuses_none": lambda: tf.convert_to_tensor(None),
+    "placeholder_of_no_dtype": lambda: tf.placeholder(None),
+    "placeholder_of_a_bad_shape": lambda: tf.placeholder(tf.float32, ["a"]),
+    "no_op_has_a_name": lambda: [tf.no_op().name, tf.no_op("rest").type],
+    "group_has_a_name": lambda: tf.group(tf.no_op(), name="all").name,
+    "group_refuses_numbers": lambda: tf.group(1.0),
 }
-CASES.update({f"as_dtype_of_{name}": dtype_facts(name) for name in DTYPES.split()})
-CASES.update(
-    {
-        "as_dtype_of_a_numpy_type": lambda tf: tf.as_dtype(np.float64).name,
-        "as_dtype_of_a_python_type": lambda tf: tf.as_dtype(float).name,
-        "as_dtype_of_a_word": lambda tf: tf.as_dtype("word"),
-        "as_dtype_of_none": lambda tf: tf.as_dtype(None),
-        "dtype_as_numpy": lambda tf: tf.float32.as_numpy_dtype is np.float32,
-        "constant_with_dtype": lambda tf: facts(tf, tf.constant([1, 2], tf.float64)),
-        "constant_with_shape": lambda tf: facts(tf, tf.constant(7.0, shape=[2, 2])),
-        "constant_with_dtype_as_text": lambda tf: facts(tf, tf.constant(1, "float64")),
-        "constant_refuses_a_fraction_as_int": lambda tf: tf.constant(1.5, tf.int32),
-        "constant_refuses_a_word_as_float": lambda tf: tf.constant("a", tf.float32),
-        "constant_refuses_a_tensor": lambda tf: tf.constant(tf.constant(1.0)),
-        "zeros_of_a_shape": lambda tf: facts(tf, tf.zeros([2, 3])),
-        "zeros_of_integers": lambda tf: facts(tf, tf.zeros([2], tf.int32, name="none")),
-        "zeros_of_a_scalar": lambda tf: facts(tf, tf.zeros([])),
-        "zeros_of_strings": lambda tf: facts(tf, tf.zeros([1], tf.string)),
-        "ones_of_a_shape": lambda tf: facts(tf, tf.ones([2, 1])),
-        "ones_of_bools": lambda tf: facts(tf, tf.ones([2], tf.bool)),
-        "ones_of_a_number": lambda tf: run(tf, tf.ones(3)),
-        "fill_repeats_a_value": lambda tf: facts(tf, tf.fill([2, 2], 9.0)),
-        "fill_with_an_int": lambda tf: facts(tf, tf.fill([3], 9, name="nines")),
-        "fill_refuses_a_vector": lambda tf: tf.fill([2], [1.0, 2.0]),
-        "fill_refuses_a_negative_size": lambda tf: run(tf, tf.fill([-1], 1.0)),
-        "eye_is_the_unit_matrix": lambda tf: facts(tf, tf.eye(2)),
-        "eye_with_columns": lambda tf: facts(tf, tf.eye(2, 3, dtype=tf.int32)),
-        "range_to_a_limit": lambda tf: facts(tf, tf.range(4)),
-        "range_between": lambda tf: facts(tf, tf.range(2, 8, 3)),
-        "range_of_floats": lambda tf: facts(tf, tf.range(0.0, 1.0, 0.25)),
-        "range_backwards": lambda tf: facts(tf, tf.range(3, 0, -1)),
-        "range_that_is_empty": lambda tf: facts(tf, tf.range(3, 3)),
-        "range_refuses_a_step_of_zero": lambda tf: run(tf, tf.range(0, 3, 0)),
-        "range_refuses_the_wrong_direction": lambda tf: run(tf, tf.range(3, 0, 1)),
-        "range_takes_a_dtype": lambda tf: facts(tf, tf.range(3, dtype=tf.float32)),
-        "linspace_meets_both_ends": lambda tf: facts(tf, tf.linspace(0.0, 1.0, 5)),
-        "linspace_of_one": lambda tf: facts(tf, tf.linspace(2.0, 5.0, 1)),
-        "linspace_of_integers": lambda tf: run(tf, tf.linspace(0, 4, 5)),
-        "linspace_of_no_numbers": lambda tf: run(tf, tf.linspace(0.0, 1.0, 0)),
-        "cast_to_int_cuts": lambda tf: facts(tf, tf.cast([1.7, -1.7], tf.int32)),
-        "cast_to_bool": lambda tf: facts(tf, tf.cast([0.0, 2.0], tf.bool)),
-        "cast_to_a_dtype_by_name": lambda tf: facts(tf, tf.cast([1, 2], "float64")),
-        "cast_of_a_string_is_refused": lambda tf: run(tf, tf.cast(["1"], tf.float32)),
-        "cast_takes_a_name": lambda tf: static(tf.cast([1], tf.int64, name="longer")),
-        "to_float_of_integers": lambda tf: facts(tf, tf.to_float([1, 2])),
-        "convert_to_tensor_with_dtype": lambda tf: facts(
-            tf, tf.convert_to_tensor([1, 2], dtype=tf.float32, name="made")
-        ),
-        "convert_to_tensor_with_preferred_dtype": lambda tf: facts(
-            tf, tf.convert_to_tensor([1], preferred_dtype=tf.float64)
-        ),
-        "convert_to_tensor_refuses_none": lambda tf: tf.convert_to_tensor(None),
-        "placeholder_of_unknown_rank": lambda tf: static(
-            tf.placeholder(tf.int32, name="fed")
-        ),
-        "placeholder_takes_a_dtype_by_name": lambda tf: static(
-            tf.placeholder("float64", shape=())
-        ),
-        "placeholder_of_no_dtype": lambda tf: tf.placeholder(None),
-        "placeholder_of_a_bad_shape": lambda tf: tf.placeholder(tf.float32, ["a"]),
-        "no_op_has_a_name": lambda tf: [tf.no_op().name, tf.no_op("rest").type],
-        "no_op_gives_none": lambda tf: run(tf, tf.no_op()),
-        "group_gives_none": lambda tf: run(tf, tf.group(tf.no_op(), tf.constant(1.0))),
-        "group_has_a_name": lambda tf: tf.group(tf.no_op(), name="all").name,
-        "group_of_nothing": lambda tf: run(tf, tf.group()),
-        "group_takes_a_list": lambda tf: run(tf, tf.group([tf.no_op(), tf.no_op()])),
-        "group_refuses_numbers": lambda tf: tf.group(1.0),
-    }
-)
+
+FACTS = {
+    "constant_with_dtype": lambda: tf.constant([1, 2], tf.float64),
+    "constant_with_shape": lambda: tf.constant(7.0, shape=[2, 2]),
+    "constant_with_dtype_as_text": lambda: tf.constant(1, "float64"),
+    "zeros_of_a_shape": lambda: tf.zeros([2, 3]),
+    "zeros_of_integers": lambda: tf.zeros([2], tf.int32, name="none"),
+    "zeros_of_a_scalar": lambda: tf.zeros([]),
+    "zeros_of_strings": lambda: tf.zeros([1], tf.string),
+    "ones_of_a_shape": lambda: tf.ones([2, 1]),
+    "ones_of_bools": lambda: tf.ones([2], tf.bool),
+    "fill_repeats_a_value": lambda: tf.fill([2, 2], 9.0),
+    "fill_with_an_int": lambda: tf.fill([3], 9, name="nines"),
+    "eye_is_the_unit_matrix": lambda: tf.eye(2),
+    "eye_with_columns": lambda: tf.eye(2, 3, dtype=tf.int32),
+    "range_to_a_limit": lambda: tf.range(4),
+    "range_between": lambda: tf.range(2, 8, 3),
+    "range_of_floats": lambda: tf.range(0.0, 1.0, 0.25),
+    "range_backwards": lambda: tf.range(3, 0, -1),
+    "range_that_is_empty": lambda: tf.range(3, 3),
+    "range_takes_a_dtype": lambda: tf.range(3, dtype=tf.float32),
+    "linspace_meets_both_ends": lambda: tf.linspace(0.0, 1.0, 5),
+    "linspace_of_one": lambda: tf.linspace(2.0, 5.0, 1),
+    "cast_to_int_cuts": lambda: tf.cast([1.7, -1.7], tf.int32),
+    "cast_to_bool": lambda: tf.cast([0.0, 2.0], tf.bool),
+    "cast_to_a_dtype_by_name": lambda: tf.cast([1, 2], "float64"),
+    "to_float_of_integers": lambda: tf.to_float([1, 2]),
+    "convert_to_tensor_with_dtype": lambda: tf.convert_to_tensor(
+        [1, 2], dtype=tf.float32, name="made"
+    ),
+    "convert_to_tensor_with_preferred_dtype": lambda: tf.convert_to_tensor(
+        [1], preferred_dtype=tf.float64
+    ),
+}
+
+RUNS = {
+    "ones_of_a_number": lambda: tf.ones(3),
+    "fill_refuses_a_negative_size": lambda: tf.fill([-1], 1.0),
+    "range_refuses_a_step_of_zero": lambda: tf.range(0, 3, 0),
+    "range_refuses_the_wrong_direction": lambda: tf.range(3, 0, 1),
+    "linspace_of_integers": lambda: tf.linspace(0, 4, 5),
+    "linspace_of_no_numbers": lambda: tf.linspace(0.0, 1.0, 0),
+    "cast_of_a_string_is_refused": lambda: tf.cast(["1"], tf.float32),
+    "no_op_gives_none": lambda: tf.no_op(),
+    "group_gives_none": lambda: tf.group(tf.no_op(), tf.constant(1.0)),
+    "group_of_nothing": lambda: tf.group(),
+    "group_takes_a_list": lambda: tf.group([tf.no_op(), tf.no_op()]),
+}
+
+STATICS = {
+    "cast_takes_a_name": lambda: tf.cast([1], tf.int64, name="longer"),
+    "placeholder_of_unknown_rank": lambda: tf.placeholder(tf.int32, name="fed"),
+    "placeholder_takes_a_dtype_by_name": lambda: tf.placeholder("float64", shape=()),
+}

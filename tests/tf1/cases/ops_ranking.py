@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tests.tf1.attempts import attempt
+from tests.tf1.module import Case, tf
 
 A = np.array([[3.0, 1.0, 3.0, 2.0], [0.5, -5.0, 0.25, 0.5]], np.float32)
 
 
-def run(tensor: Any, tf: Any, feeds: Any = None) -> Any:
+def run(tensor: Any, feeds: Any = None) -> Any:
     with tf.Session() as session:
         return session.run(tensor, feeds)
 
 
-def summed(x: Any, **named: Any) -> Callable[[Any], Any]:
+def summed(x: Any, **named: Any) -> Case:
     """Return a case: what `tf.cumsum` makes of a constant."""
-    return lambda tf: run(tf.cumsum(x, **named), tf)
+    return lambda: run(tf.cumsum(x, **named))
 
 
-def ranked(x: Any, **named: Any) -> Callable[[Any], Any]:
+def ranked(x: Any, **named: Any) -> Case:
     """Return a case: what `tf.nn.top_k` makes of a constant."""
-    return lambda tf: list(run(list(tf.nn.top_k(x, **named)), tf))
+    return lambda: list(run(list(tf.nn.top_k(x, **named))))
 
 
-def inverted(x: Any) -> Callable[[Any], Any]:
-    return lambda tf: run(tf.invert_permutation(x), tf)
+def inverted(x: Any) -> Case:
+    return lambda: run(tf.invert_permutation(x))
 
 
-def within(predictions: Any, targets: Any, k: Any) -> Callable[[Any], Any]:
-    return lambda tf: run(tf.nn.in_top_k(predictions, targets, k), tf)
+def within(predictions: Any, targets: Any, k: Any) -> Case:
+    return lambda: run(tf.nn.in_top_k(predictions, targets, k))
 
 
-def case_slope_of_sums(tf: Any) -> Any:
+def case_slope_of_sums() -> Any:
     x = tf.placeholder(tf.float32, [2, 4])
     weights = tf.constant(np.arange(8, dtype=np.float32).reshape(2, 4))
     result = []
@@ -43,10 +43,10 @@ def case_slope_of_sums(tf: Any) -> Any:
         for reverse in (False, True):
             y = tf.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse)
             result += tf.gradients(y * weights, x)
-    return run(result, tf, {x: A})
+    return run(result, {x: A})
 
 
-def case_names(tf: Any) -> Any:
+def case_names() -> Any:
     x = tf.placeholder(tf.float32, [2, 3])
     result = [
         *(tf.cumsum(x), tf.cumsum(x, name="c"), tf.cumsum([1, 2])),
@@ -58,7 +58,7 @@ def case_names(tf: Any) -> Any:
     ]
 
 
-def case_shapes_of_top_k(tf: Any) -> Any:
+def case_shapes_of_top_k() -> Any:
     k = tf.placeholder(tf.int32, [])
     unknown = tf.placeholder(tf.float32)
     partly = tf.placeholder(tf.float32, [None, None, 3])
@@ -67,26 +67,25 @@ def case_shapes_of_top_k(tf: Any) -> Any:
     return [None if shape.ndims is None else shape.as_list() for shape in shapes]
 
 
-def case_as_many_as_are_fed(tf: Any, session: Any) -> Any:
+def case_as_many_as_are_fed(session: Any) -> Any:
     k = tf.placeholder(tf.int32, [])
     result = tf.nn.top_k(A, k)
     return [
-        attempt(tf, session.run, result.values, {k: count})
-        for count in (0, 1, 4, 5, -1)
+        attempt(session.run, result.values, {k: count}) for count in (0, 1, 4, 5, -1)
     ]
 
 
-def case_slope_of_top_k(tf: Any) -> Any:
+def case_slope_of_top_k() -> Any:
     x = tf.placeholder(tf.float32, [2, 4])
     values, _ = tf.nn.top_k(x, 3)
     weights = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    return run(tf.gradients(values * weights, x), tf, {x: A})
+    return run(tf.gradients(values * weights, x), {x: A})
 
 
 NAN, INF = float("nan"), float("inf")
 P = [[0.1, 0.5, 0.5], [1.0, NAN, 0.0], [0.1, 0.2, 0.3], [3.0, 2.0, INF]]
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "sums": summed(A),
     "sums_along_the_last_axis": summed(A, axis=-1),
     "sums_without_the_element_itself": summed(A, axis=1, exclusive=True),

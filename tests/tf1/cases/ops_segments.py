@@ -2,93 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tests.tf1.look import initialized, makes_case, run, static
+from tests.tf1.module import Case, tf
 
 X = np.array([[1, 2], [3, 4], [0, 6], [7, -8]], np.float32)
 
 
-def with_gradient(tf: Any, x: Any, y: Any) -> Any:
+def with_gradient(x: Any, y: Any) -> Any:
     weight = tf.cast(tf.reshape(tf.range(tf.size(y)), tf.shape(y)), y.dtype) + 1
     (slope,) = tf.gradients(y * weight, x)
-    return [static(y)["shape"], run(tf, [y, tf.convert_to_tensor(slope)])]
+    return [static(y)["shape"], run([y, tf.convert_to_tensor(slope)])]
 
 
 @makes_case
-def reduced(tf: Any, name: str, *more: Any, x: Any = X) -> Any:
+def reduced(name: str, *more: Any, x: Any = X) -> Any:
     tensor = tf.constant(x)
-    return with_gradient(tf, tensor, getattr(tf, name)(tensor, *more))
+    return with_gradient(tensor, getattr(tf, name)(tensor, *more))
 
 
 @makes_case
-def whole(tf: Any, name: str, *more: Any) -> Any:
-    return run(tf, getattr(tf, name)(X.astype(np.int32), *more))
+def whole(name: str, *more: Any) -> Any:
+    return run(getattr(tf, name)(X.astype(np.int32), *more))
 
 
 @makes_case
-def changed(tf: Any, name: str, *more: Any, x: Any = X) -> Any:
+def changed(name: str, *more: Any, x: Any = X) -> Any:
     variable = tf.Variable(x)
     made = getattr(tf, name)(variable, *more)
-    with initialized(tf) as session:
+    with initialized() as session:
         return [static(made), session.run(made), session.run(variable)]
 
 
 @makes_case
-def copied(tf: Any, name: str) -> Any:
+def copied(name: str) -> Any:
     x, updates = tf.constant(X), tf.constant([[5.0, 5.0], [6.0, 6.0]])
     y = getattr(tf, name)(x, [[1], [3]], updates)
     slopes = tf.gradients(y * X, [x, updates])
-    return [static(y), run(tf, [y, *slopes])]
+    return [static(y), run([y, *slopes])]
 
 
 @makes_case
-def gathered(tf: Any, axis: Any, batch_dims: int) -> Any:
+def gathered(axis: Any, batch_dims: int) -> Any:
     x = tf.constant(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5))
     rows = [[[0, 2], [1, 1], [2, 0]], [[1, 0], [0, 0], [2, 2]]]
     y = tf.gather(x, rows, axis=axis, batch_dims=batch_dims)
-    return with_gradient(tf, x, y)
+    return with_gradient(x, y)
 
 
-def case_rows_of_one_batch_each(tf: Any) -> Any:
+def case_rows_of_one_batch_each() -> Any:
     x = tf.constant(X)
-    return with_gradient(tf, x, tf.batch_gather(x, [[1], [0], [0], [1]]))
+    return with_gradient(x, tf.batch_gather(x, [[1], [0], [0], [1]]))
 
 
-def case_rows_at_coordinates_have_a_gradient_by_rows(tf: Any) -> Any:
+def case_rows_at_coordinates_have_a_gradient_by_rows() -> Any:
     x = tf.constant(X)
     (slope,) = tf.gradients(tf.gather_nd(x, [[1], [3], [1]]), x)
-    return run(tf, [slope.values, slope.indices, slope.dense_shape])
+    return run([slope.values, slope.indices, slope.dense_shape])
 
 
-def insertions(side: str, rows: Any, values: Any) -> Callable[[Any], Any]:
-    return lambda tf: run(tf, tf.searchsorted(rows, values, side=side))
+def insertions(side: str, rows: Any, values: Any) -> Case:
+    return lambda: run(tf.searchsorted(rows, values, side=side))
 
 
-def repeated(repeats: Any, axis: Any) -> Callable[[Any], Any]:
-    return lambda tf: run(tf, tf.repeat(X, repeats, axis))
+def repeated(repeats: Any, axis: Any) -> Case:
+    return lambda: run(tf.repeat(X, repeats, axis))
 
 
 @makes_case
-def part(tf: Any, key: Any, value: Any) -> Any:
+def part(key: Any, value: Any) -> Any:
     """Set a part of a variable, in both ways."""
     first, second = tf.Variable(X), tf.Variable(X)
     made = [first[key].assign(value), tf.assign(second[key], value)]
-    with initialized(tf) as session:
+    with initialized() as session:
         return session.run(made)
 
 
-def case_a_mask_in_brackets(tf: Any) -> Any:
+def case_a_mask_in_brackets() -> Any:
     x = tf.constant(X)
-    return run(tf, [x[x > 2], x[np.array([True, False, False, True])]])
+    return run([x[x > 2], x[np.array([True, False, False, True])]])
 
 
-def case_a_mask_made_of_the_first_axis(tf: Any) -> Any:
+def case_a_mask_made_of_the_first_axis() -> Any:
     x = tf.constant(X)
-    return run(tf, x[tf.greater(x[:, 0], 1.0)])
+    return run(x[tf.greater(x[:, 0], 1.0)])
 
 
 NAMES = ("sum", "mean", "prod", "min", "max")
@@ -98,13 +98,13 @@ SCORES = [0.9, 0.8, 0.4, 0.1, 0.55]
 TRUE = [1, 0, 1, 0, 1]
 
 
-def dense(*args: Any, **named: Any) -> Callable[[Any], Any]:
+def dense(*args: Any, **named: Any) -> Case:
     """Return a case: what `tf.sparse_to_dense` makes of its arguments."""
-    return lambda tf: run(tf, tf.sparse_to_dense(*args, **named))
+    return lambda: run(tf.sparse_to_dense(*args, **named))
 
 
 @makes_case
-def looked_up(tf: Any, combiner: str, weights: Any = None, **named: Any) -> Any:
+def looked_up(combiner: str, weights: Any = None, **named: Any) -> Any:
     """Return a case: sums of the rows of a table, and the table's gradient."""
     table = tf.placeholder(tf.float32, [4, 3])
     ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
@@ -112,12 +112,12 @@ def looked_up(tf: Any, combiner: str, weights: Any = None, **named: Any) -> Any:
     made = tf.nn.embedding_lookup_sparse(table, ids, tensor, combiner=combiner, **named)
     weighted = made * [[1.0, 2.0, 3.0]]
     slope = tf.convert_to_tensor(tf.gradients(weighted, table)[0])
-    result = run(tf, [made, slope], {table: TABLE})
+    result = run([made, slope], {table: TABLE})
     return [item.round(4) for item in result]
 
 
 @makes_case
-def area(tf: Any, labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
+def area(labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
     """Return a case: the area under a curve after a batch, and after it comes again."""
     x = tf.placeholder(tf.float32, [len(scores)])
     value, update = tf.metrics.auc(labels, x, **named)
@@ -132,25 +132,25 @@ def area(tf: Any, labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any
     return [[round(float(number), 4) for number in (first, second, last)], names]
 
 
-def case_dense_of_a_sparse_tensor(tf: Any) -> Any:
+def case_dense_of_a_sparse_tensor() -> Any:
     tensor = tf.SparseTensor(PLACES, [1.0, 2.0, 3.0], [3, 2])
-    return run(tf, tf.sparse_tensor_to_dense(tensor, default_value=-1.0))
+    return run(tf.sparse_tensor_to_dense(tensor, default_value=-1.0))
 
 
-def case_combiner_that_is_unknown(tf: Any) -> Any:
+def case_combiner_that_is_unknown() -> Any:
     ids = tf.SparseTensor(PLACES, tf.constant([1, 3, 0], tf.int64), [3, 2])
     return tf.nn.embedding_lookup_sparse(TABLE, ids, None, combiner="max")
 
 
-def case_classes_that_are_drawn(tf: Any) -> Any:
+def case_classes_that_are_drawn() -> Any:
     logits = tf.placeholder(tf.float32, [None, 3])
     of_one = [[-1e9, 0.0, -1e9], [0.0, -1e9, -1e9]]
     made = tf.multinomial(logits, 4), tf.random.categorical(logits, 2, tf.int32)
-    result = run(tf, made, {logits: of_one})
+    result = run(made, {logits: of_one})
     return [[tensor.dtype.name, tensor.shape.as_list()] for tensor in made], result
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{
         f"ascending_{name}": reduced(f"segment_{name}", [0, 0, 2, 2])
         for name in NAMES
@@ -211,7 +211,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "each_row_as_often_as_it_says": repeated([0, 1, 2, 3], 0),
     "each_column_twice": repeated([1, 2], 1),
     "each_element_twice": repeated(2, None),
-    "a_part_of_what_is_no_variable": lambda tf: tf.constant(X)[1:].assign(1.0),
+    "a_part_of_what_is_no_variable": lambda: tf.constant(X)[1:].assign(1.0),
     "dense_of_one_place": dense(1, [3], 7.0),
     "dense_of_a_vector": dense([0, 2], [4], [5, 6], 9),
     "dense_of_rows": dense([[0, 1], [1, 2]], [2, 3], [5, 6], -1),

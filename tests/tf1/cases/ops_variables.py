@@ -7,99 +7,100 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, started, static
+from tests.tf1.look import makes_case, names_of, run, started, static
+from tests.tf1.module import Case, tf
 
 # One change of a variable that starts as [1, 2, 3]; the value after it is told too.
-CHANGES: dict[str, Callable[[Any, Any], Any]] = {
-    "assign": lambda tf, v: tf.assign(v, [7.0, 8.0, 9.0]),
-    "assign_add": lambda tf, v: tf.assign_add(v, [1.0, 1.0, 1.0]),
-    "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 0.5, 0.0]),
-    "assign_by_method": lambda tf, v: v.assign([7.0, 8.0, 9.0]),
-    "assign_add_by_method": lambda tf, v: v.assign_add([1.0, 1.0, 1.0]),
-    "assign_sub_by_method": lambda tf, v: v.assign_sub([1.0, 0.5, 0.0]),
-    "assign_of_a_number": lambda tf, v: tf.assign(v, 1.0),
-    "assign_add_of_a_number": lambda tf, v: tf.assign_add(v, 1.0),
-    "assign_of_another_shape": lambda tf, v: tf.assign(v, [1.0]),
-    "assign_of_another_shape_unchecked": lambda tf, v: tf.assign(
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "assign": lambda v: tf.assign(v, [7.0, 8.0, 9.0]),
+    "assign_add": lambda v: tf.assign_add(v, [1.0, 1.0, 1.0]),
+    "assign_sub": lambda v: tf.assign_sub(v, [1.0, 0.5, 0.0]),
+    "assign_by_method": lambda v: v.assign([7.0, 8.0, 9.0]),
+    "assign_add_by_method": lambda v: v.assign_add([1.0, 1.0, 1.0]),
+    "assign_sub_by_method": lambda v: v.assign_sub([1.0, 0.5, 0.0]),
+    "assign_of_a_number": lambda v: tf.assign(v, 1.0),
+    "assign_add_of_a_number": lambda v: tf.assign_add(v, 1.0),
+    "assign_of_another_shape": lambda v: tf.assign(v, [1.0]),
+    "assign_of_another_shape_unchecked": lambda v: tf.assign(
         v, [1.0], validate_shape=False
     ),
-    "assign_of_another_dtype": lambda tf, v: tf.assign(v, tf.constant([1, 2, 3])),
-    "assign_of_ints": lambda tf, v: tf.assign(v, [4, 5, 6]),
-    "assign_of_words": lambda tf, v: tf.assign(v, ["a", "b", "c"]),
-    "assign_of_none": lambda tf, v: tf.assign(v, None),
-    "scatter_add": lambda tf, v: tf.scatter_add(v, [0, 2, 0], [1.0, 10.0, 100.0]),
-    "scatter_add_at_one_place": lambda tf, v: tf.scatter_add(v, 1, 5.0),
-    "scatter_update": lambda tf, v: tf.scatter_update(v, [2, 0], [30.0, 10.0]),
-    "assign_add_to_an_assign": lambda tf, v: tf.assign_add(
+    "assign_of_another_dtype": lambda v: tf.assign(v, tf.constant([1, 2, 3])),
+    "assign_of_ints": lambda v: tf.assign(v, [4, 5, 6]),
+    "assign_of_words": lambda v: tf.assign(v, ["a", "b", "c"]),
+    "assign_of_none": lambda v: tf.assign(v, None),
+    "scatter_add": lambda v: tf.scatter_add(v, [0, 2, 0], [1.0, 10.0, 100.0]),
+    "scatter_add_at_one_place": lambda v: tf.scatter_add(v, 1, 5.0),
+    "scatter_update": lambda v: tf.scatter_update(v, [2, 0], [30.0, 10.0]),
+    "assign_add_to_an_assign": lambda v: tf.assign_add(
         tf.assign(v, [7.0, 8.0, 9.0]), [1.0, 1.0, 1.0]
     ),
-    "scatter_add_to_an_assign_sub": lambda tf, v: tf.scatter_add(
+    "scatter_add_to_an_assign_sub": lambda v: tf.scatter_add(
         tf.assign_sub(v, [1.0, 0.5, 0.0]), [0, 2], [1.0, 10.0]
     ),
-    "scatter_add_out_of_range": lambda tf, v: tf.scatter_add(v, [3], [1.0]),
-    "scatter_update_out_of_range": lambda tf, v: tf.scatter_update(v, [-1], [1.0]),
-    "scatter_add_of_other_sizes": lambda tf, v: tf.scatter_add(v, [0, 1], [1.0] * 3),
-    "scatter_add_at_fractions": lambda tf, v: tf.scatter_add(v, [0.0], [1.0]),
-    "scatter_update_of_another_dtype": lambda tf, v: tf.scatter_update(
+    "scatter_add_out_of_range": lambda v: tf.scatter_add(v, [3], [1.0]),
+    "scatter_update_out_of_range": lambda v: tf.scatter_update(v, [-1], [1.0]),
+    "scatter_add_of_other_sizes": lambda v: tf.scatter_add(v, [0, 1], [1.0] * 3),
+    "scatter_add_at_fractions": lambda v: tf.scatter_add(v, [0.0], [1.0]),
+    "scatter_update_of_another_dtype": lambda v: tf.scatter_update(
         v, [0], tf.constant([1])
     ),
-    "scatter_update_of_nothing": lambda tf, v: tf.scatter_update(
+    "scatter_update_of_nothing": lambda v: tf.scatter_update(
         v, np.zeros([0], np.int32), np.zeros([0], np.float32)
     ),
 }
 
 # Uses that need a value; each is tried on a variable that has none.
-USES: dict[str, Callable[[Any, Any], Any]] = {
-    "read": lambda tf, v: v,
-    "read_by_method": lambda tf, v: v.read_value(),
-    "arithmetic": lambda tf, v: v + 1.0,
-    "assign": lambda tf, v: v.assign([4.0, 5.0, 6.0]),
-    "assign_add": lambda tf, v: tf.assign_add(v, [1.0, 1.0, 1.0]),
-    "assign_sub": lambda tf, v: tf.assign_sub(v, [1.0, 1.0, 1.0]),
-    "scatter_add": lambda tf, v: tf.scatter_add(v, [0], [1.0]),
-    "is_variable_initialized": lambda tf, v: tf.is_variable_initialized(v),
-    "assign_add_to_an_assign": lambda tf, v: tf.assign_add(
+USES: dict[str, Callable[[Any], Any]] = {
+    "read": lambda v: v,
+    "read_by_method": lambda v: v.read_value(),
+    "arithmetic": lambda v: v + 1.0,
+    "assign": lambda v: v.assign([4.0, 5.0, 6.0]),
+    "assign_add": lambda v: tf.assign_add(v, [1.0, 1.0, 1.0]),
+    "assign_sub": lambda v: tf.assign_sub(v, [1.0, 1.0, 1.0]),
+    "scatter_add": lambda v: tf.scatter_add(v, [0], [1.0]),
+    "is_variable_initialized": lambda v: tf.is_variable_initialized(v),
+    "assign_add_to_an_assign": lambda v: tf.assign_add(
         tf.assign(v, [4.0, 5.0, 6.0]), [1.0, 1.0, 1.0]
     ),
-    "is_variable_initialized_of_an_assign": lambda tf, v: tf.is_variable_initialized(
+    "is_variable_initialized_of_an_assign": lambda v: tf.is_variable_initialized(
         tf.assign(v, [4.0, 5.0, 6.0])
     ),
-    "report_uninitialized_variables": lambda tf, v: tf.report_uninitialized_variables(),
+    "report_uninitialized_variables": lambda v: tf.report_uninitialized_variables(),
 }
 
-INITIALIZERS: dict[str, Callable[[Any], Any]] = {
-    "zeros": lambda tf: tf.zeros_initializer(),
-    "ones": lambda tf: tf.ones_initializer(),
-    "a_constant": lambda tf: tf.constant_initializer(2.5),
-    "constants": lambda tf: tf.constant_initializer([1.0, 2.0, 3.0, 4.0]),
-    "too_few_constants": lambda tf: tf.constant_initializer([1.0, 2.0]),
-    "too_many_constants": lambda tf: tf.constant_initializer([1.0] * 9),
-    "no_initializer_but_a_function": lambda tf: (
+INITIALIZERS: dict[str, Case] = {
+    "zeros": lambda: tf.zeros_initializer(),
+    "ones": lambda: tf.ones_initializer(),
+    "a_constant": lambda: tf.constant_initializer(2.5),
+    "constants": lambda: tf.constant_initializer([1.0, 2.0, 3.0, 4.0]),
+    "too_few_constants": lambda: tf.constant_initializer([1.0, 2.0]),
+    "too_many_constants": lambda: tf.constant_initializer([1.0] * 9),
+    "no_initializer_but_a_function": lambda: (
         lambda shape, dtype=None, partition_info=None: tf.ones(shape) * 3.0
     ),
 }
 
 
 @makes_case
-def changed(tf: Any, session: Any, change: Callable[[Any, Any], Any]) -> Any:
+def changed(session: Any, change: Callable[[Any], Any]) -> Any:
     variable = tf.Variable([1.0, 2.0, 3.0], name="v")
-    result = change(tf, variable)
+    result = change(variable)
     session.run(variable.initializer)
     return [static(result), session.run(result), session.run(variable)]
 
 
-def used_too_early(use: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    return lambda tf: run(tf, use(tf, tf.Variable([1.0, 2.0, 3.0], name="v")))
+def used_too_early(use: Callable[[Any], Any]) -> Case:
+    return lambda: run(use(tf.Variable([1.0, 2.0, 3.0], name="v")))
 
 
 @makes_case
-def initialised(tf: Any, make: Callable[[Any], Any], dtype: str) -> Any:
-    options = {"initializer": make(tf), "dtype": getattr(tf, dtype)}
+def initialised(make: Case, dtype: str) -> Any:
+    options = {"initializer": make(), "dtype": getattr(tf, dtype)}
     variable = tf.get_variable("v", [2, 2], **options)
-    return [static(variable), started(tf, variable)]
+    return [static(variable), started(variable)]
 
 
-def case_report_uninitialized_variables_names_them(tf: Any) -> Any:
+def case_report_uninitialized_variables_names_them() -> Any:
     tensor = tf.Variable(1.0, name="one")
     tf.Variable(1.0, name="two")
     tf.Variable(1.0, name="near", collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -117,65 +118,65 @@ def case_report_uninitialized_variables_names_them(tf: Any) -> Any:
     return seen
 
 
-def case_variables_are_in_their_collections(tf: Any) -> Any:
+def case_variables_are_in_their_collections() -> Any:
     tf.Variable(1.0, name="a")
     tf.Variable(1.0, name="b", trainable=False)
     tf.Variable(1, name="c")
     tf.get_variable("d", [], trainable=False)
     tf.get_variable("e", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
     lists = [tf.global_variables(), tf.trainable_variables(), tf.local_variables()]
-    return [[variable.name for variable in variables] for variables in lists]
+    return [names_of(variables) for variables in lists]
 
 
-def case_initialized_value_makes_an_order(tf: Any) -> Any:
+def case_initialized_value_makes_an_order() -> Any:
     first = tf.Variable([1.0, 2.0], name="one")
     other = tf.Variable(first.initialized_value() * 2.0, name="other")
-    return started(tf, [first, other])
+    return started([first, other])
 
 
-def case_load_puts_a_value(tf: Any, session: Any) -> Any:
+def case_load_puts_a_value(session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     variable.load([5.0, 6.0], session)
     return [session.run(variable), variable.eval(session)]
 
 
-def case_feeding_a_variable_leaves_its_value(tf: Any, session: Any) -> Any:
+def case_feeding_a_variable_leaves_its_value(session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     double = variable * 2.0
     session.run(variable.initializer)
     return session.run(double, {variable: [5.0, 6.0]}), session.run(double)
 
 
-def case_assign_add_counts(tf: Any, session: Any) -> Any:
+def case_assign_add_counts(session: Any) -> Any:
     count = tf.Variable(0, name="count")
     step = tf.assign_add(count, 1, use_locking=True, name="next")
     session.run(count.initializer)
     return [session.run(step) for _ in range(3)] + [step.name]
 
 
-def case_variable_tells_its_parts(tf: Any) -> Any:
+def case_variable_tells_its_parts() -> Any:
     variable = tf.Variable([[1.0, 2.0]], name="weights")
     parts = [variable.initializer, variable.initial_value, variable.value()]
     return [
         static(variable),
         variable.op.name,
-        [part.name for part in parts],
+        names_of(parts),
         variable.shape.as_list(),
         variable.trainable,
     ]
 
 
 @makes_case
-def temporary(tf: Any, use: Callable[[Any, Any], Any]) -> Any:
+def temporary(use: Callable[[Any], Any]) -> Any:
     """Return a case of the module that makes variables of one run."""
     try:
         from tensorflow.python.ops import gen_state_ops
     except ImportError:
         from kit.tf1.python.ops import gen_state_ops
-    return use(tf, gen_state_ops)
+    return use(gen_state_ops)
 
 
-def temporary_in_two_runs(tf: Any, ops: Any) -> Any:
+def temporary_in_two_runs(ops: Any) -> Any:
     first = ops.temporary_variable([1, 2], tf.float32, var_name="t")
     made = tf.assign_add(tf.assign(first, [[4.0, 5.0]]), [[6.0, 7.0]])
     last = ops.destroy_temporary_variable(made, var_name="t")
@@ -184,63 +185,61 @@ def temporary_in_two_runs(tf: Any, ops: Any) -> Any:
         return [*parts, session.run(last), session.run(last)]
 
 
-def temporary_twice(tf: Any, ops: Any) -> Any:
+def temporary_twice(ops: Any) -> Any:
     made = [ops.temporary_variable([2], tf.float32, var_name="t") for _ in range(2)]
-    return run(tf, tf.add(*[tf.assign(item, [1.0, 2.0]) for item in made]))
+    return run(tf.add(*[tf.assign(item, [1.0, 2.0]) for item in made]))
 
 
-def temporary_destroyed_twice(tf: Any, ops: Any) -> Any:
+def temporary_destroyed_twice(ops: Any) -> Any:
     made = ops.temporary_variable([2], tf.float32, var_name="t")
     first, second = (ops.destroy_temporary_variable(made, "t") for _ in range(2))
-    return run(tf, first + second)
+    return run(first + second)
 
 
-def temporary_named_by_its_operation(tf: Any, ops: Any) -> Any:
+def temporary_named_by_its_operation(ops: Any) -> Any:
     made = tf.assign(ops.temporary_variable([2], tf.int32, name="t"), [1, 2])
-    return run(tf, ops.destroy_temporary_variable(made, "t", name="last"))
+    return run(ops.destroy_temporary_variable(made, "t", name="last"))
 
 
-def temporary_of_another_name(tf: Any, ops: Any) -> Any:
+def temporary_of_another_name(ops: Any) -> Any:
     made = ops.temporary_variable([2], tf.float32, var_name="t")
-    return run(tf, ops.destroy_temporary_variable(made, "u"))
+    return run(ops.destroy_temporary_variable(made, "u"))
 
 
-def temporary_that_stays(tf: Any, ops: Any) -> Any:
+def temporary_that_stays(ops: Any) -> Any:
     both = [ops.temporary_variable([1, 2], tf.float32, name) for name in "tu"]
     with tf.Session() as session:
         return [session.run(tf.add(*both)).shape for _ in range(2)]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    f"{name}_changes_a_variable": changed(change) for name, change in CHANGES.items()
-}
-CASES.update(
-    {f"{name}_before_initialisation": used_too_early(use) for name, use in USES.items()}
-)
-CASES.update(
-    {
+CASES: dict[str, Case] = {
+    **{
+        f"{name}_changes_a_variable": changed(change)
+        for name, change in CHANGES.items()
+    },
+    **{
+        f"{name}_before_initialisation": used_too_early(use)
+        for name, use in USES.items()
+    },
+    **{
         f"initializer_of_{name}_as_{dtype}": initialised(make, dtype)
         for name, make in INITIALIZERS.items()
         for dtype in ("float32", "float64")
-    }
-)
-CASES.update(
-    {
-        "variable_of_no_value": lambda tf: tf.Variable(),
-        "variable_of_none": lambda tf: tf.Variable(None),
-        "initializers_have_names": lambda tf: [
-            (tf.Variable(1.0), tf.global_variables_initializer())[1].name,
-            tf.local_variables_initializer().name,
-            tf.variables_initializer(tf.global_variables(), name="start").name,
-        ],
-        "assign_refuses_a_tensor": lambda tf: tf.assign(tf.constant(1.0), 2.0),
-        "a_temporary_variable_lasts_for_a_run": temporary(temporary_in_two_runs),
-        "two_temporary_variables_of_one_name": temporary(temporary_twice),
-        "a_temporary_variable_ends_once": temporary(temporary_destroyed_twice),
-        "a_temporary_variable_is_named_by_its_operation": temporary(
-            temporary_named_by_its_operation
-        ),
-        "a_temporary_variable_of_another_name": temporary(temporary_of_another_name),
-        "temporary_variables_may_stay": temporary(temporary_that_stays),
-    }
-)
+    },
+    "variable_of_no_value": lambda: tf.Variable(),
+    "variable_of_none": lambda: tf.Variable(None),
+    "initializers_have_names": lambda: [
+        (tf.Variable(1.0), tf.global_variables_initializer())[1].name,
+        tf.local_variables_initializer().name,
+        tf.variables_initializer(tf.global_variables(), name="start").name,
+    ],
+    "assign_refuses_a_tensor": lambda: tf.assign(tf.constant(1.0), 2.0),
+    "a_temporary_variable_lasts_for_a_run": temporary(temporary_in_two_runs),
+    "two_temporary_variables_of_one_name": temporary(temporary_twice),
+    "a_temporary_variable_ends_once": temporary(temporary_destroyed_twice),
+    "a_temporary_variable_is_named_by_its_operation": temporary(
+        temporary_named_by_its_operation
+    ),
+    "a_temporary_variable_of_another_name": temporary(temporary_of_another_name),
+    "temporary_variables_may_stay": temporary(temporary_that_stays),
+}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.cases.optimizer_steps import OPTIMIZERS
-from tests.tf1.look import initialized, makes_case
+from tests.tf1.look import initialized, makes_case, names_of
+from tests.tf1.module import Case, tf
 
-NAMED: dict[str, Callable[[Any], Any]] = {
+NAMED: dict[str, Case] = {
     name: OPTIMIZERS[name]
     for name in (
         *("gradient_descent", "momentum", "adagrad"),
@@ -18,8 +18,8 @@ NAMED: dict[str, Callable[[Any], Any]] = {
 
 
 @makes_case
-def slot_names(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer = make(tf)
+def slot_names(make: Case) -> Any:
+    optimizer = make()
     before = optimizer.get_slot_names()
     variable = tf.Variable([1.0, 2.0], name="v")
     optimizer.minimize(tf.reduce_sum(variable * 2.0))
@@ -28,8 +28,8 @@ def slot_names(tf: Any, make: Callable[[Any], Any]) -> Any:
     return [
         before,
         [[name, slot.name] for name, slot in sorted(pair(names, slots))],
-        [item.name for item in optimizer.variables()],
-        [trainable_variable.name for trainable_variable in tf.trainable_variables()],
+        names_of(optimizer.variables()),
+        names_of(tf.trainable_variables()),
         sorted(global_variable.name for global_variable in tf.global_variables()),
     ]
 
@@ -39,17 +39,17 @@ def pair(names: list[str], slots: list[Any]) -> list[tuple[str, Any]]:
 
 
 @makes_case
-def initial_slots(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer = make(tf)
+def initial_slots(make: Case) -> Any:
+    optimizer = make()
     variable = tf.Variable([[1.0, 2.0]], name="v")
     optimizer.minimize(tf.reduce_sum(variable * 2.0))
-    with initialized(tf) as session:
+    with initialized() as session:
         return {var.name: session.run(var) for var in optimizer.variables()}
 
 
 @makes_case
-def devices(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer = make(tf)
+def devices(make: Case) -> Any:
+    optimizer = make()
     with tf.device("/job:ps/task:1"):
         late = tf.Variable([1.0], name="z")
     with tf.device("/job:ps/task:0"):
@@ -59,7 +59,7 @@ def devices(tf: Any, make: Callable[[Any], Any]) -> Any:
     return {variable.name: variable.device for variable in optimizer.variables()}
 
 
-def case_train_ops_have_names(tf: Any) -> Any:
+def case_train_ops_have_names() -> Any:
     variable = tf.Variable([1.0])
     step = tf.train.create_global_step()
     loss = tf.reduce_sum(variable * 2.0)
@@ -75,22 +75,22 @@ def case_train_ops_have_names(tf: Any) -> Any:
     return [[item.name, item.type] for item in made]
 
 
-def case_train_op_is_in_its_collection(tf: Any) -> Any:
+def case_train_op_is_in_its_collection() -> Any:
     variable = tf.Variable([1.0])
     train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(variable))
     return [item is train for item in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
 
 
-def case_minimize_touches_only_its_variables(tf: Any) -> Any:
+def case_minimize_touches_only_its_variables() -> Any:
     first, other = tf.Variable([1.0]), tf.Variable([2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     train = optimizer.minimize(tf.reduce_sum(first * other), var_list=[other])
-    with initialized(tf) as session:
+    with initialized() as session:
         session.run(train)
         return session.run([first, other])
 
 
-def case_minimize_takes_weights_of_the_loss(tf: Any, session: Any) -> Any:
+def case_minimize_takes_weights_of_the_loss(session: Any) -> Any:
     variable = tf.Variable([1.0, 2.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     train = optimizer.minimize(variable * 3.0, grad_loss=tf.constant([1.0, 10.0]))
@@ -99,7 +99,7 @@ def case_minimize_takes_weights_of_the_loss(tf: Any, session: Any) -> Any:
     return session.run(variable)
 
 
-def case_minimize_takes_every_gate(tf: Any) -> Any:
+def case_minimize_takes_every_gate() -> Any:
     results = []
     for gate in ("GATE_NONE", "GATE_OP", "GATE_GRAPH"):
         variable = tf.Variable([1.0, 2.0])
@@ -107,19 +107,19 @@ def case_minimize_takes_every_gate(tf: Any) -> Any:
         train = optimizer.minimize(
             tf.reduce_sum(tf.square(variable)), gate_gradients=getattr(optimizer, gate)
         )
-        with initialized(tf) as session:
+        with initialized() as session:
             session.run(train)
             results.append([getattr(optimizer, gate), session.run(variable)])
     return results
 
 
-def case_optimizer_tells_its_name(tf: Any) -> Any:
+def case_optimizer_tells_its_name() -> Any:
     optimizer = tf.train.AdamOptimizer(name="Own")
     kinds = [isinstance(optimizer, tf.train.Optimizer), optimizer.get_name()]
     return [*kinds, len(optimizer.variables())]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"{name}_names_its_slots": slot_names(NAMED[name]) for name in NAMED},
     **{f"{name}_starts_its_slots": initial_slots(NAMED[name]) for name in NAMED},
     **{f"{name}_puts_slots_beside_variables": devices(NAMED[name]) for name in NAMED},

@@ -8,35 +8,36 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import initialized, makes_case
+from tests.tf1.module import Case, tf
 
 START = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
 STEPS = 4
 
-OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
-    "gradient_descent": lambda tf: tf.train.GradientDescentOptimizer(0.1),
-    "momentum": lambda tf: tf.train.MomentumOptimizer(0.1, 0.9),
-    "nesterov": lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
-    "adagrad": lambda tf: tf.train.AdagradOptimizer(0.1),
-    "adagrad_from_one": lambda tf: tf.train.AdagradOptimizer(
+OPTIMIZERS: dict[str, Case] = {
+    "gradient_descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adagrad_from_one": lambda: tf.train.AdagradOptimizer(
         0.1, initial_accumulator_value=1.0
     ),
-    "adam": lambda tf: tf.train.AdamOptimizer(),
-    "adam_with_other_constants": lambda tf: tf.train.AdamOptimizer(
+    "adam": lambda: tf.train.AdamOptimizer(),
+    "adam_with_other_constants": lambda: tf.train.AdamOptimizer(
         0.1, beta1=0.5, beta2=0.75, epsilon=0.1
     ),
-    "rmsprop": lambda tf: tf.train.RMSPropOptimizer(0.1),
-    "rmsprop_with_momentum": lambda tf: tf.train.RMSPropOptimizer(
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.1),
+    "rmsprop_with_momentum": lambda: tf.train.RMSPropOptimizer(
         0.1, decay=0.8, momentum=0.5, epsilon=0.01
     ),
-    "rmsprop_centered": lambda tf: tf.train.RMSPropOptimizer(
+    "rmsprop_centered": lambda: tf.train.RMSPropOptimizer(
         0.1, decay=0.8, momentum=0.5, centered=True
     ),
-    "proximal": lambda tf: tf.train.ProximalGradientDescentOptimizer(0.1),
-    "proximal_that_shrinks": lambda tf: tf.train.ProximalGradientDescentOptimizer(
+    "proximal": lambda: tf.train.ProximalGradientDescentOptimizer(0.1),
+    "proximal_that_shrinks": lambda: tf.train.ProximalGradientDescentOptimizer(
         0.1, l1_regularization_strength=0.5, l2_regularization_strength=0.2
     ),
-    "proximal_adagrad": lambda tf: tf.train.ProximalAdagradOptimizer(0.1),
-    "proximal_adagrad_that_shrinks": lambda tf: tf.train.ProximalAdagradOptimizer(
+    "proximal_adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1),
+    "proximal_adagrad_that_shrinks": lambda: tf.train.ProximalAdagradOptimizer(
         0.1, 0.3, l1_regularization_strength=0.5, l2_regularization_strength=0.2
     ),
 }
@@ -47,9 +48,9 @@ def slots(optimizer: Any, variable: Any) -> list[Any]:
     return [optimizer.get_slot(variable, name) for name in names]
 
 
-def trajectory(tf: Any, optimizer: Any, variable: Any, train: Any, feed: Any) -> Any:
+def trajectory(optimizer: Any, variable: Any, train: Any, feed: Any) -> Any:
     """Run the steps; tell the variable after each, and all slots at the end."""
-    with initialized(tf) as session:
+    with initialized() as session:
         seen = []
         for step in range(STEPS):
             session.run(train, feed(step))
@@ -58,47 +59,45 @@ def trajectory(tf: Any, optimizer: Any, variable: Any, train: Any, feed: Any) ->
 
 
 @makes_case
-def dense(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer, variable = make(tf), tf.Variable(START)
+def dense(make: Case) -> Any:
+    optimizer, variable = make(), tf.Variable(START)
     x = tf.placeholder(tf.float32, [2])
     train = optimizer.minimize(tf.reduce_sum(tf.square(variable) * x))
-    return trajectory(
-        tf, optimizer, variable, train, lambda step: {x: [1.0 + step, 0.5]}
-    )
+    return trajectory(optimizer, variable, train, lambda step: {x: [1.0 + step, 0.5]})
 
 
 @makes_case
-def sparse(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer, variable = make(tf), tf.Variable(START)
+def sparse(make: Case) -> Any:
+    optimizer, variable = make(), tf.Variable(START)
     rows = tf.placeholder(tf.int32, [3])
     taken = tf.gather(variable, rows)
     train = optimizer.minimize(tf.reduce_sum(tf.square(taken) * [[1.0, 2.0]]))
     which = [[0, 2, 0], [2, 2, 2], [0, 0, 2], [2, 0, 0]]
-    return trajectory(tf, optimizer, variable, train, lambda step: {rows: which[step]})
+    return trajectory(optimizer, variable, train, lambda step: {rows: which[step]})
 
 
 @makes_case
-def float64(tf: Any, make: Callable[[Any], Any]) -> Any:
-    optimizer = make(tf)
+def float64(make: Case) -> Any:
+    optimizer = make()
     variable = tf.Variable(START.astype(np.float64))
     train = optimizer.minimize(tf.reduce_sum(tf.square(variable)))
-    return trajectory(tf, optimizer, variable, train, lambda step: None)
+    return trajectory(optimizer, variable, train, lambda step: None)
 
 
 @makes_case
-def two_variables(tf: Any, make: Callable[[Any], Any]) -> Any:
+def two_variables(make: Case) -> Any:
     weights = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0]]))
     bias = tf.get_variable("b", initializer=tf.constant([0.5]))
     x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
     error = tf.matmul(x, weights) + bias - [[1.0], [0.0], [2.0]]
-    train = make(tf).minimize(tf.reduce_mean(tf.square(error)))
-    with initialized(tf) as session:
+    train = make().minimize(tf.reduce_mean(tf.square(error)))
+    with initialized() as session:
         for _ in range(STEPS):
             session.run(train)
         return session.run([weights, bias])
 
 
-def case_updates_may_lock(tf: Any, session: Any) -> Any:
+def case_updates_may_lock(session: Any) -> Any:
     variable = tf.Variable([0.0])
     optimizer = tf.train.GradientDescentOptimizer(1.0, use_locking=True)
     train = optimizer.minimize(tf.reduce_sum(variable))
@@ -127,7 +126,7 @@ UPDATES: dict[str, tuple[int, Callable[[Any], list[Any]]]] = {
 
 
 @makes_case
-def update(tf: Any, name: str) -> Any:
+def update(name: str) -> Any:
     n_variables, arguments = UPDATES[name]
     if tf.__name__.startswith("tensorflow"):
         from tensorflow.python.training import training_ops
@@ -136,36 +135,36 @@ def update(tf: Any, name: str) -> Any:
     slots = [np.full_like(START, item) for item in (0.25, 2.0, 0.5)]
     variables = [tf.Variable(item) for item in [START, *slots][:n_variables]]
     made = getattr(training_ops, name)(*variables, *arguments(START / 2))
-    with initialized(tf) as session:
+    with initialized() as session:
         return [made.op.type, session.run(made), *session.run(variables)]
 
 
-def descent(tf: Any) -> Any:
+def descent() -> Any:
     return tf.train.GradientDescentOptimizer(0.1)
 
 
-def case_minimize_of_an_unconnected_loss(tf: Any) -> Any:
+def case_minimize_of_an_unconnected_loss() -> Any:
     tf.Variable([1.0])
-    return descent(tf).minimize(tf.constant(1.0))
+    return descent().minimize(tf.constant(1.0))
 
 
 @makes_case
-def applied(tf: Any, make: Callable[[Any, Any], Any]) -> Any:
+def applied(make: Callable[[Any], Any]) -> Any:
     variable = tf.Variable([1.0, 2.0])
-    return descent(tf).apply_gradients(make(tf, variable)).name
+    return descent().apply_gradients(make(variable)).name
 
 
-def case_minimize_with_a_bad_gate(tf: Any) -> Any:
+def case_minimize_with_a_bad_gate() -> Any:
     variable = tf.Variable([1.0])
-    return descent(tf).minimize(tf.reduce_sum(variable), gate_gradients=7)
+    return descent().minimize(tf.reduce_sum(variable), gate_gradients=7)
 
 
-def case_compute_gradients_by_a_constant(tf: Any) -> Any:
+def case_compute_gradients_by_a_constant() -> Any:
     value = tf.constant([1.0])
-    return len(descent(tf).compute_gradients(tf.reduce_sum(value), [value]))
+    return len(descent().compute_gradients(tf.reduce_sum(value), [value]))
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"{name}_with_dense_gradients": dense(OPTIMIZERS[name]) for name in OPTIMIZERS},
     **{
         f"{name}_with_sparse_gradients": sparse(OPTIMIZERS[name]) for name in OPTIMIZERS
@@ -176,25 +175,25 @@ CASES: dict[str, Callable[[Any], Any]] = {
         for name in OPTIMIZERS
     },
     **{name: update(name) for name in UPDATES},
-    "apply_gradients_of_nothing": applied(lambda tf, v: []),
-    "apply_gradients_of_none_alone": applied(lambda tf, v: [(None, v)]),
-    "apply_gradients_of_a_list": applied(lambda tf, v: [([1.0, 2.0], v)]),
-    "apply_gradients_of_an_array": applied(lambda tf, v: [(np.ones(2, np.float32), v)]),
-    "apply_gradients_of_a_word": applied(lambda tf, v: [("word", v)]),
+    "apply_gradients_of_nothing": applied(lambda v: []),
+    "apply_gradients_of_none_alone": applied(lambda v: [(None, v)]),
+    "apply_gradients_of_a_list": applied(lambda v: [([1.0, 2.0], v)]),
+    "apply_gradients_of_an_array": applied(lambda v: [(np.ones(2, np.float32), v)]),
+    "apply_gradients_of_a_word": applied(lambda v: [("word", v)]),
     "apply_gradients_of_another_shape": applied(
-        lambda tf, v: [(tf.constant([1.0, 2.0, 3.0]), v)]
+        lambda v: [(tf.constant([1.0, 2.0, 3.0]), v)]
     ),
     "apply_gradients_to_a_tensor": applied(
-        lambda tf, v: [(tf.constant([1.0]), tf.constant([1.0]))]
+        lambda v: [(tf.constant([1.0]), tf.constant([1.0]))]
     ),
-    "apply_gradients_of_an_object": applied(lambda tf, v: [(object(), v)]),
-    "optimizer_with_an_empty_name": lambda tf: tf.train.Optimizer(False, ""),
-    "descent_with_an_empty_name": lambda tf: tf.train.GradientDescentOptimizer(
+    "apply_gradients_of_an_object": applied(lambda v: [(object(), v)]),
+    "optimizer_with_an_empty_name": lambda: tf.train.Optimizer(False, ""),
+    "descent_with_an_empty_name": lambda: tf.train.GradientDescentOptimizer(
         0.1, name=""
     ),
-    "adagrad_from_below_zero": lambda tf: tf.train.AdagradOptimizer(
+    "adagrad_from_below_zero": lambda: tf.train.AdagradOptimizer(
         0.1, initial_accumulator_value=-1.0
     ),
-    "momentum_without_a_momentum": lambda tf: tf.train.MomentumOptimizer(0.1),
-    "minimize_without_variables": lambda tf: descent(tf).minimize(tf.constant(1.0)),
+    "momentum_without_a_momentum": lambda: tf.train.MomentumOptimizer(0.1),
+    "minimize_without_variables": lambda: descent().minimize(tf.constant(1.0)),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Use = Callable[[Any, "Parts"], Any]
@@ -20,7 +21,7 @@ class Parts(NamedTuple):
     product: Any
 
 
-def parts(tf: Any) -> Parts:
+def parts() -> Parts:
     """Return two placeholders, their sum, and that times another of them."""
     a = tf.placeholder(tf.float32, [], name="a")
     b = tf.placeholder(tf.float32, [], name="b")
@@ -29,8 +30,8 @@ def parts(tf: Any) -> Parts:
 
 
 @makes_case
-def use(tf: Any, session: Any, steps: Use) -> Any:
-    made = parts(tf)
+def use(session: Any, steps: Use) -> Any:
+    made = parts()
     return steps(session, made)
 
 
@@ -133,7 +134,6 @@ STEPS: dict[str, Use] = {
         declared(session, p), p.total.op, {p.a: 1.0}
     ),
 }
-CASES = {name: use(steps) for name, steps in STEPS.items()}
 
 
 def fetched_twice(session: Any, p: Parts) -> Any:
@@ -154,12 +154,10 @@ CALLABLES: dict[str, Use] = {
     ),
     "a_callable_of_none_is_refused": lambda session, p: session.make_callable(None),
 }
-CASES.update({name: use(make) for name, make in CALLABLES.items()})
 
 
 @makes_case
 def of_options(
-    tf: Any,
     session: Any,
     values: Any = (2.0,),
     connected: Any = (),
@@ -171,7 +169,7 @@ def of_options(
         from tensorflow.core.protobuf import config_pb2
     except ImportError:
         from kit.tf1.core.protobuf import config_pb2
-    parts(tf)
+    parts()
     count = tf.Variable(0, name="count")
     more = tf.assign_add(count, 1, name="more")
     options = config_pb2.CallableOptions(
@@ -208,4 +206,10 @@ OPTIONS = {
     "options_with_too_many_values": of_options((1.0, 2.0)),
     "options_of_a_closed_session": of_options(closed=True),
 }
-CASES.update({f"a_callable_of_{name}": case for name, case in OPTIONS.items()})
+
+
+CASES = {
+    **{name: use(steps) for name, steps in STEPS.items()},
+    **{name: use(make) for name, make in CALLABLES.items()},
+    **{f"a_callable_of_{name}": case for name, case in OPTIONS.items()},
+}

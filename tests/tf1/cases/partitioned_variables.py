@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case, started
+from tests.tf1.look import initialized, makes_case, names_of, started
+from tests.tf1.module import tf
 
 VALUE = np.arange(10, dtype=np.float32).reshape(5, 2)
 
 
-def get(tf: Any, name: str = "v", n: int = 3, axis: int = 0, **how: Any) -> Any:
+def get(name: str = "v", n: int = 3, axis: int = 0, **how: Any) -> Any:
     """Return a variable of VALUE in n parts."""
     partitioner = tf.fixed_size_partitioner(n, axis)
     how = {"initializer": tf.constant(VALUE), **how}
@@ -26,12 +27,12 @@ def described(variable: Any) -> Any:
     return variable.name, variable.get_shape().as_list(), shapes
 
 
-def case_an_initial_array_with_a_shape(tf: Any) -> Any:
-    result = get(tf, initializer=VALUE, shape=[5, 2])
-    return described(result), started(tf, result.as_tensor())
+def case_an_initial_array_with_a_shape() -> Any:
+    result = get(initializer=VALUE, shape=[5, 2])
+    return described(result), started(result.as_tensor())
 
 
-def case_it_is_the_same_object_again(tf: Any) -> Any:
+def case_it_is_the_same_object_again() -> Any:
     with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
         first = tf.get_variable("v", [4])
     with tf.variable_scope(
@@ -44,64 +45,64 @@ def case_it_is_the_same_object_again(tf: Any) -> Any:
     return [first is item for item in (second, third, fourth)]
 
 
-def case_it_exists_already(tf: Any) -> Any:
-    get(tf)
-    return get(tf)
+def case_it_exists_already() -> Any:
+    get()
+    return get()
 
 
-def case_it_does_not_exist(tf: Any) -> Any:
+def case_it_does_not_exist() -> Any:
     with tf.variable_scope("a", reuse=True):
-        return get(tf)
+        return get()
 
 
-def case_again_with_another_dtype(tf: Any) -> Any:
+def case_again_with_another_dtype() -> Any:
     with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
         tf.get_variable("v", [4])
     with tf.variable_scope("a", reuse=True):
         return tf.get_variable("v", [4], tf.int32)
 
 
-def case_again_with_other_parts(tf: Any) -> Any:
-    get(tf)
+def case_again_with_other_parts() -> Any:
+    get()
     with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-        return get(tf, n=2)
+        return get(n=2)
 
 
-def case_again_as_a_whole(tf: Any) -> Any:
-    get(tf)
+def case_again_as_a_whole() -> Any:
+    get()
     with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
         return described(tf.get_variable("v", [5, 2]))
 
 
-def case_a_whole_one_again_in_parts(tf: Any) -> Any:
+def case_a_whole_one_again_in_parts() -> Any:
     tf.get_variable("v", [5, 2])
     with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-        return get(tf)
+        return get()
 
 
-def case_a_partitioner_that_is_no_function(tf: Any) -> Any:
+def case_a_partitioner_that_is_no_function() -> Any:
     return tf.get_variable("v", [4], partitioner=3)
 
 
-def case_a_partitioner_of_one_part(tf: Any) -> Any:
-    result = get(tf, n=1)
+def case_a_partitioner_of_one_part() -> Any:
+    result = get(n=1)
     return described(result), result.as_tensor().name, result.as_tensor().op.type
 
 
 @makes_case
-def partitioner_that_gives(tf: Any, *counts: Any) -> Any:
+def partitioner_that_gives(*counts: Any) -> Any:
     parts = list(counts)
     return described(tf.get_variable("v", [4, 6], partitioner=lambda **_: parts))
 
 
-def case_assigned_as_a_whole(tf: Any) -> Any:
-    result = get(tf)
+def case_assigned_as_a_whole() -> Any:
+    result = get()
     changes = (
         result.assign(VALUE * 2),
         result.assign_add(VALUE),
         result.assign_sub(VALUE),
     )
-    with initialized(tf) as session:
+    with initialized() as session:
         seen = []
         for change in changes:
             session.run(change)
@@ -109,25 +110,21 @@ def case_assigned_as_a_whole(tf: Any) -> Any:
         return seen, [type(item).__name__ for item in changes]
 
 
-def case_with_a_dtype_that_it_does_not_have(tf: Any) -> Any:
-    return tf.convert_to_tensor(get(tf), tf.int32)
-
-
-def case_trained(tf: Any) -> Any:
-    result = get(tf)
+def case_trained() -> Any:
+    result = get()
     loss = tf.reduce_sum(tf.square(result))
     step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
-    with initialized(tf) as session:
+    with initialized() as session:
         session.run(step)
         session.run(step)
-        names = [global_variable.name for global_variable in tf.global_variables()]
+        names = names_of(tf.global_variables())
         return session.run(result.as_tensor()), names
 
 
-def case_saved_in_parts_and_restored_as_a_whole(tf: Any) -> Any:
+def case_saved_in_parts_and_restored_as_a_whole() -> Any:
     where = f"{tempfile.mkdtemp()}/model"
     with tf.Graph().as_default(), tf.Session() as session:
-        get(tf, "a/v")
+        get("a/v")
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, where)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -136,12 +133,12 @@ def case_saved_in_parts_and_restored_as_a_whole(tf: Any) -> Any:
         other.restore(session, path)
         first = session.run(whole)
     with tf.Graph().as_default(), tf.Session() as session:
-        cut = get(tf, "a/v", n=2, axis=1)
+        cut = get("a/v", n=2, axis=1)
         tf.train.Saver([cut]).restore(session, path)
         return first, session.run(list(cut)), tf.train.list_variables(path)
 
 
-def case_axis_sizes_and_bounds(tf: Any) -> Any:
+def case_axis_sizes_and_bounds() -> Any:
     axis_size = tf.variable_axis_size_partitioner(8)
     bounds = tf.min_max_variable_partitioner(max_partitions=3, min_slice_size=8)
     return [
@@ -151,15 +148,15 @@ def case_axis_sizes_and_bounds(tf: Any) -> Any:
     ]
 
 
-def case_regularized_part_by_part(tf: Any) -> Any:
-    get(tf, regularizer=tf.reduce_sum)
+def case_regularized_part_by_part() -> Any:
+    get(regularizer=tf.reduce_sum)
     losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-    return started(tf, losses)
+    return started(losses)
 
 
-def case_iterated_and_measured(tf: Any) -> Any:
-    result = get(tf)
-    return len(result), [item.name for item in result], result.dtype.name
+def case_iterated_and_measured() -> Any:
+    result = get()
+    return len(result), names_of(result), result.dtype.name
 
 
 CASES = {
@@ -169,5 +166,6 @@ CASES = {
     "a_partitioner_of_a_fraction": partitioner_that_gives(1.5, 1),
     "a_partitioner_of_more_parts_than_rows": partitioner_that_gives(5, 1),
     "a_partitioner_along_the_second_axis": partitioner_that_gives(1, 4),
-    "a_shape_that_is_not_known": lambda tf: get(tf, initializer=None, shape=[None, 2]),
+    "a_shape_that_is_not_known": lambda: get(initializer=None, shape=[None, 2]),
+    "with_a_dtype_that_it_does_not_have": lambda: tf.convert_to_tensor(get(), tf.int32),
 }

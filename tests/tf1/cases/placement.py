@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run
+from tests.tf1.look import makes_case, names_of, run
+from tests.tf1.module import tf
 from tests.tf1.servers import cluster
 
 REFUSED: dict[str, str] = {
@@ -19,7 +20,7 @@ REFUSED: dict[str, str] = {
 }
 
 
-def ran_at(tf: Any, session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
+def ran_at(session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
     """Run and tell for each fetched tensor, by the name of its op, where it ran."""
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
@@ -34,8 +35,8 @@ def ran_at(tf: Any, session: Any, fetches: Any, feeds: Any) -> dict[str, str]:
 
 
 @makes_case
-def placed(tf: Any, target: tuple[str, int], **requests: str) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
+def placed(target: tuple[str, int], **requests: str) -> Any:
+    servers = cluster(ps=1, worker=2)
     x = tf.placeholder(tf.float32, [])
     fetches: list[Any] = []
     for name, request in requests.items():
@@ -43,37 +44,37 @@ def placed(tf: Any, target: tuple[str, int], **requests: str) -> Any:
             fetches.append(tf.multiply(x, len(fetches) + 2.0, name=name))
     job, task = target
     with tf.Session(servers[job][task].target) as session:
-        result = ran_at(tf, session, fetches, {x: 1.0})
+        result = ran_at(session, fetches, {x: 1.0})
     return sorted(result.items())
 
 
 @makes_case
-def tried(tf: Any, request: str, soft: bool) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
+def tried(request: str, soft: bool) -> Any:
+    servers = cluster(ps=1, worker=1)
     x = tf.placeholder(tf.float32, [])
     with tf.device(request):
         y = tf.multiply(x, 2.0, name="y")
     config = tf.ConfigProto(allow_soft_placement=soft)
     with tf.Session(servers["ps"][0].target, config=config) as session:
-        return sorted(ran_at(tf, session, [y], {x: 1.0}).items())
+        return sorted(ran_at(session, [y], {x: 1.0}).items())
 
 
 @makes_case
-def filtered(tf: Any, *filters: str) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
+def filtered(*filters: str) -> Any:
+    servers = cluster(ps=1, worker=2)
     x = tf.placeholder(tf.float32, [])
     with tf.device("/job:worker/task:1"):
         y = tf.multiply(x, 2.0, name="y")
     config = tf.ConfigProto(device_filters=list(filters))
-    return run(tf, y, {x: 1.0}, target=servers["worker"][0].target, config=config)
+    return run(y, {x: 1.0}, target=servers["worker"][0].target, config=config)
 
 
 @makes_case
-def devices_left(tf: Any, *filters: str) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
+def devices_left(*filters: str) -> Any:
+    servers = cluster(ps=1, worker=2)
     config = tf.ConfigProto(device_filters=list(filters))
     with tf.Session(servers["worker"][0].target, config=config) as session:
-        names = [device.name for device in session.list_devices()]
+        names = names_of(session.list_devices())
     return sorted(name for name in names if "XLA" not in name)
 
 
@@ -102,21 +103,21 @@ VALUES: dict[str, Any] = {
 
 
 @makes_case
-def there_and_back(tf: Any, value: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
+def there_and_back(value: Any) -> Any:
+    servers = cluster(ps=1, worker=1)
     dtype = tf.string if value.dtype == object else value.dtype
     x = tf.placeholder(dtype, value.shape)
     with tf.device("/job:ps"):
         there = tf.stack([x, x])
     with tf.device("/job:worker"):
         back = there[1]
-    return run(tf, back, {x: value}, target=servers["worker"][0].target)
+    return run(back, {x: value}, target=servers["worker"][0].target)
 
 
 @makes_case
-def moved(tf: Any, consumers: int, tasks: int) -> Any:
+def moved(consumers: int, tasks: int) -> Any:
     """Count what the workers receive of one tensor on the ps."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     with tf.device("/job:ps"):
         variable = tf.Variable([1.0, 2.0], name="v")
         source = tf.multiply(variable, 3.0, name="source")
@@ -138,8 +139,8 @@ def moved(tf: Any, consumers: int, tasks: int) -> Any:
     ]
 
 
-def case_control_dependency_reaches_across_tasks(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
+def case_control_dependency_reaches_across_tasks() -> Any:
+    servers = cluster(ps=1, worker=1)
     with tf.device("/job:ps"):
         variable = tf.Variable(1.0, name="v")
         change = tf.assign(variable, 5.0)
@@ -170,22 +171,22 @@ REQUESTS: dict[str, str] = {
 
 
 @makes_case
-def placed_here(tf: Any, request: str, soft: bool) -> Any:
+def placed_here(request: str, soft: bool) -> Any:
     x = tf.placeholder(tf.float32, [])
     with tf.device(request):
         y = tf.multiply(x, 2.0, name="y")
     config = tf.ConfigProto(allow_soft_placement=soft)
-    return run(tf, y, {x: 3.0}, config=config)
+    return run(y, {x: 3.0}, config=config)
 
 
-def case_nonsense_from_a_function_fails_when_run(tf: Any) -> Any:
+def case_nonsense_from_a_function_fails_when_run() -> Any:
     with tf.device(lambda op: "/zzz:0"):
         value = tf.constant(1.0)
-    return run(tf, value)
+    return run(value)
 
 
 @makes_case
-def variable_on_no_gpu(tf: Any, soft: bool) -> Any:
+def variable_on_no_gpu(soft: bool) -> Any:
     with tf.device("/gpu:0"):
         variable = tf.Variable([1.0, 2.0])
     config = tf.ConfigProto(allow_soft_placement=soft)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.tf1.module import tf
 from tests.tf1.servers import cluster
 
 
-def case_hello(tf: Any) -> Any:
+def case_hello() -> Any:
     greeting = tf.constant("Hello, distributed TensorFlow!")
     server = tf.train.Server.create_local_server()
     session = tf.Session(server.target)
@@ -18,9 +19,9 @@ def case_hello(tf: Any) -> Any:
     return result
 
 
-def case_two_tasks_of_one_job(tf: Any) -> Any:
+def case_two_tasks_of_one_job() -> Any:
     """Either task is a target, and what is pinned to the other runs there."""
-    servers = cluster(tf, local=2)["local"]
+    servers = cluster(local=2)["local"]
     result = []
     for here in (0, 1):
         with tf.Graph().as_default():
@@ -32,7 +33,7 @@ def case_two_tasks_of_one_job(tf: Any) -> Any:
     return result
 
 
-def two_layers(tf: Any) -> Any:
+def two_layers() -> Any:
     """Variables on two parameter servers, and the loss of one worker."""
     with tf.device("/job:ps/task:0"):
         w1 = tf.Variable([[0.5, -0.5], [0.25, 1.0]], name="w1")
@@ -56,9 +57,9 @@ BATCH = (
 )
 
 
-def case_variables_on_two_servers_and_work_on_a_worker(tf: Any) -> Any:
-    servers = cluster(tf, ps=2, worker=2)
-    x, y, loss, train, variables = two_layers(tf)
+def case_variables_on_two_servers_and_work_on_a_worker() -> Any:
+    servers = cluster(ps=2, worker=2)
+    x, y, loss, train, variables = two_layers()
     feeds = {x: BATCH[0], y: BATCH[1]}
     with tf.Session(servers["worker"][1].target) as session:
         session.run(tf.global_variables_initializer())
@@ -69,12 +70,12 @@ def case_variables_on_two_servers_and_work_on_a_worker(tf: Any) -> Any:
         return losses, session.run(variables)
 
 
-def case_the_devices_of_that_program(tf: Any) -> Any:
-    *_, loss, train, variables = two_layers(tf)
+def case_the_devices_of_that_program() -> Any:
+    *_, loss, train, variables = two_layers()
     return [thing.device for thing in [loss, train, *variables]]
 
 
-def case_the_members_of_a_cluster_spec(tf: Any) -> Any:
+def case_the_members_of_a_cluster_spec() -> Any:
     spec = tf.train.ClusterSpec(
         {"ps": ["ps0:2222", "ps1:2222"], "worker": ["w0:2222", "w1:2222", "w2:2222"]}
     )
@@ -89,9 +90,9 @@ def case_the_members_of_a_cluster_spec(tf: Any) -> Any:
     ]
 
 
-def case_servers_of_one_process_exchange_constants(tf: Any) -> Any:
+def case_servers_of_one_process_exchange_constants() -> Any:
     """The name `a` is bound anew, so what was built with the old one stays as it is."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     sessions = [
         tf.Session(server.target) for server in servers["ps"] + servers["worker"]
     ]
@@ -111,8 +112,8 @@ def case_servers_of_one_process_exchange_constants(tf: Any) -> Any:
     return result
 
 
-def case_workers_change_what_all_of_them_read(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=2)
+def case_workers_change_what_all_of_them_read() -> Any:
+    servers = cluster(ps=1, worker=2)
     with tf.device("/job:ps/task:0"):
         a = tf.Variable(3.0, name="a")
         b = tf.Variable(4.0, name="b")
@@ -126,9 +127,9 @@ def case_workers_change_what_all_of_them_read(tf: Any) -> Any:
             return item.run(total), two.run(change), item.run(total), two.run(a)
 
 
-def case_networks_in_parallel_are_updated_together(tf: Any) -> Any:
+def case_networks_in_parallel_are_updated_together() -> Any:
     """Each worker tries its own variant of the weights; the best one is taken up."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     x = np.array([[1.0, 2.0], [3.0, -1.0]], np.float32)
     y = np.array([[1.0], [2.0]], np.float32)
     variants = np.array([[[0.1], [0.0]], [[0.0], [0.1]]], np.float32)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case
+from tests.tf1.look import initialized, makes_case, names_of
+from tests.tf1.module import Case, tf
 
 IMAGE = np.arange(18, dtype=np.float32).reshape(1, 3, 3, 2)
 FILTERS = np.arange(36, dtype=np.float32).reshape(3, 3, 2, 2) / 9
@@ -16,54 +17,52 @@ TARGETS = np.array([[0, 1, 2], [3, 2, 1]], np.int32)
 WEIGHTS = np.array([[1, 1, 0], [0.5, 0, 0]], np.float32)
 
 
-def run(tf: Any, fetch: Any, feeds: Any = None) -> Any:
-    with initialized(tf) as session:
+def run(fetch: Any, feeds: Any = None) -> Any:
+    with initialized() as session:
         session.run(tf.local_variables_initializer())
         return session.run(fetch, feeds)
 
 
 @makes_case
-def transposed(
-    tf: Any, shape: list[int], strides: Any, padding: str, **more: Any
-) -> Any:
+def transposed(shape: list[int], strides: Any, padding: str, **more: Any) -> Any:
     x, w = tf.constant(IMAGE), tf.constant(FILTERS)
     y = tf.nn.conv2d_transpose(x, w, shape, strides, padding, **more)
     slopes = tf.gradients(tf.reduce_sum(y * y), [x, w])
-    return y.name, y.shape.as_list(), run(tf, [y, slopes])
+    return y.name, y.shape.as_list(), run([y, slopes])
 
 
-def layers(tf: Any) -> Any:
+def layers() -> Any:
     """Return `tf.layers`, which later releases of the original do not have whole."""
     return tf.layers if hasattr(tf.layers, "conv2d_transpose") else tf.contrib.layers
 
 
 @makes_case
-def layer(tf: Any, **how: Any) -> Any:
+def layer(**how: Any) -> Any:
     x = tf.placeholder(tf.float32, [None, 3, 3, 2])
     ones = tf.ones_initializer()
-    y = layers(tf).conv2d_transpose(x, 4, kernel_initializer=ones, **how)
+    y = layers().conv2d_transpose(x, 4, kernel_initializer=ones, **how)
     names = [
         (global_variable.name, global_variable.shape.as_list())
         for global_variable in tf.global_variables()
     ]
-    return y.shape.as_list(), names, run(tf, y, {x: IMAGE})
+    return y.shape.as_list(), names, run(y, {x: IMAGE})
 
 
-def case_a_layer_of_an_unknown_size(tf: Any) -> Any:
+def case_a_layer_of_an_unknown_size() -> Any:
     x = tf.placeholder(tf.float32, [None, None, 3, 2])
-    y = layers(tf).conv2d_transpose(
+    y = layers().conv2d_transpose(
         x, 2, 3, 2, "same", kernel_initializer=tf.ones_initializer()
     )
-    return run(tf, y, {x: IMAGE})
+    return run(y, {x: IMAGE})
 
 
 @makes_case
-def of_sequences(tf: Any, **flags: Any) -> Any:
+def of_sequences(**flags: Any) -> Any:
     options = map(tf.constant, (LOGITS, TARGETS, WEIGHTS))
-    return run(tf, tf.contrib.seq2seq.sequence_loss(*options, **flags))
+    return run(tf.contrib.seq2seq.sequence_loss(*options, **flags))
 
 
-def lists(tf: Any) -> Any:
+def lists() -> Any:
     return (
         [tf.constant(LOGITS[:, time]) for time in range(3)],
         [tf.constant(TARGETS[:, time]) for time in range(3)],
@@ -71,26 +70,26 @@ def lists(tf: Any) -> Any:
     )
 
 
-def case_loss_by_example(tf: Any) -> Any:
+def case_loss_by_example() -> Any:
     legacy = tf.contrib.legacy_seq2seq
-    whole = legacy.sequence_loss_by_example(*lists(tf), average_across_timesteps=False)
-    return run(tf, [legacy.sequence_loss_by_example(*lists(tf)), whole])
+    whole = legacy.sequence_loss_by_example(*lists(), average_across_timesteps=False)
+    return run([legacy.sequence_loss_by_example(*lists()), whole])
 
 
-def case_loss_of_lists(tf: Any) -> Any:
+def case_loss_of_lists() -> Any:
     legacy = tf.contrib.legacy_seq2seq
-    whole = legacy.sequence_loss(*lists(tf), average_across_batch=False)
-    return run(tf, [legacy.sequence_loss(*lists(tf)), whole])
+    whole = legacy.sequence_loss(*lists(), average_across_batch=False)
+    return run([legacy.sequence_loss(*lists()), whole])
 
 
-def case_lists_of_other_lengths(tf: Any) -> Any:
-    logits, targets, weights = lists(tf)
+def case_lists_of_other_lengths() -> Any:
+    logits, targets, weights = lists()
     return tf.contrib.legacy_seq2seq.sequence_loss_by_example(
         logits, targets, weights[1:]
     )
 
 
-def case_a_decoder_that_reads_what_it_wrote(tf: Any) -> Any:
+def case_a_decoder_that_reads_what_it_wrote() -> Any:
     cell = tf.contrib.rnn.BasicRNNCell(2)
     with tf.variable_scope("top", initializer=tf.ones_initializer()):
         outputs, last = tf.contrib.legacy_seq2seq.rnn_decoder(
@@ -99,43 +98,43 @@ def case_a_decoder_that_reads_what_it_wrote(tf: Any) -> Any:
             cell,
             loop_function=lambda previous, time: previous * float(time),
         )
-    names = [global_variable.name for global_variable in tf.global_variables()]
-    return names, run(tf, [outputs, last])
+    names = names_of(tf.global_variables())
+    return names, run([outputs, last])
 
 
 @makes_case
-def parts(tf: Any, *what: Any, **masks: Any) -> Any:
+def parts(*what: Any, **masks: Any) -> Any:
     cube = tf.constant(np.arange(24).reshape(2, 3, 4))
     result = tf.strided_slice(cube, *what, **masks)
-    return result.name, result.shape.as_list(), run(tf, result)
+    return result.name, result.shape.as_list(), run(result)
 
 
-def case_a_slice_from_where_a_tensor_says(tf: Any) -> Any:
+def case_a_slice_from_where_a_tensor_says() -> Any:
     begin = tf.placeholder(tf.int32, [1])
     result = tf.strided_slice(tf.range(9), begin, begin + 3, [1])
-    return run(tf, result, {begin: [4]})
+    return run(result, {begin: [4]})
 
 
 @makes_case
-def measured(tf: Any, session: Any, make: Callable[[Any, Any], Any]) -> Any:
+def measured(session: Any, make: Callable[[Any], Any]) -> Any:
     """Return a case that runs a metric on two batches."""
     fed = tf.placeholder(tf.int64, [3])
-    value, update = make(tf, fed)
-    names = [item.name for item in (*tf.local_variables(), value, update)]
+    value, update = make(fed)
+    names = names_of((*tf.local_variables(), value, update))
     session.run(tf.local_variables_initializer())
     before = session.run(value)
     updates = [session.run(update, {fed: item}) for item in ([1, 2, 3], [1, 1, 1])]
     return names, before, updates, session.run(value)
 
 
-def case_metrics_twice(tf: Any) -> Any:
+def case_metrics_twice() -> Any:
     for _ in range(2):
         tf.metrics.accuracy([1], [1])
-    return [item.name for item in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)]
+    return names_of(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
 
 
 SAME, TWO = [1, 1, 1, 1], [1, 2, 2, 1]
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "conv2d_transpose_that_keeps_the_size": transposed([1, 3, 3, 2], SAME, "SAME"),
     "conv2d_transpose_with_strides": transposed([1, 6, 5, 2], TWO, "SAME", name="up"),
     "conv2d_transpose_without_padding": transposed([1, 7, 7, 2], TWO, "VALID"),
@@ -158,7 +157,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
         sum_over_batch=True,
     ),
     "loss_of_sequences_both_ways": of_sequences(sum_over_batch=True),
-    "loss_of_a_matrix": lambda tf: tf.contrib.seq2seq.sequence_loss(
+    "loss_of_a_matrix": lambda: tf.contrib.seq2seq.sequence_loss(
         *map(tf.constant, (LOGITS[0], TARGETS, WEIGHTS))
     ),
     "strided_slice": parts([0, 1, 0], [2, 3, 4], [1, 1, 2]),
@@ -170,11 +169,11 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "strided_slice_with_an_ellipsis": parts(
         [0, 0, 1], [0, 0, 2], ellipsis_mask=1, new_axis_mask=2
     ),
-    "accuracy": measured(lambda tf, fed: tf.metrics.accuracy([1, 2, 2], fed)),
+    "accuracy": measured(lambda fed: tf.metrics.accuracy([1, 2, 2], fed)),
     "accuracy_of_a_column": measured(
-        lambda tf, fed: tf.metrics.accuracy([[1], [2], [2]], fed, name="mine")
+        lambda fed: tf.metrics.accuracy([[1], [2], [2]], fed, name="mine")
     ),
-    "mean": measured(lambda tf, fed: tf.metrics.mean(fed)),
-    "mean_with_weights": measured(lambda tf, fed: tf.metrics.mean(fed, [0.0, 2, 1])),
-    "accuracy_of_other_shapes": lambda tf: tf.metrics.accuracy([1, 2], [1, 2, 3]),
+    "mean": measured(lambda fed: tf.metrics.mean(fed)),
+    "mean_with_weights": measured(lambda fed: tf.metrics.mean(fed, [0.0, 2, 1])),
+    "accuracy_of_other_shapes": lambda: tf.metrics.accuracy([1, 2], [1, 2, 3]),
 }

@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.look import initialized
+from tests.tf1.module import tf
 
 
-def source(tf: Any, values: list[int]) -> Any:
+def source(values: list[int]) -> Any:
     """Return a closed queue with these values, and what fills it."""
     queue = tf.FIFOQueue(100, tf.int32, shapes=[[]], name="source")
     return queue, [queue.enqueue_many((values,)), queue.close()]
@@ -23,7 +24,7 @@ def ended(coord: Any, threads: list[Any], n_runners: int = 1) -> None:
     coord.join(threads)
 
 
-def case_an_error_without_a_coordinator(tf: Any, session: Any) -> Any:
+def case_an_error_without_a_coordinator(session: Any) -> Any:
     queue = tf.FIFOQueue(10, tf.float32)
     missing = tf.Variable(1.0)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(missing)])
@@ -33,8 +34,8 @@ def case_an_error_without_a_coordinator(tf: Any, session: Any) -> Any:
     return [type(error).__name__ for error in runner.exceptions_raised]
 
 
-def case_operations_of_ones_own(tf: Any) -> Any:
-    first, fill = source(tf, [1, 2])
+def case_operations_of_ones_own() -> Any:
+    first, fill = source([1, 2])
     second = tf.FIFOQueue(-1, tf.int32, shapes=[[]])
     closed = tf.Variable(0)
     runner = tf.train.QueueRunner(
@@ -43,14 +44,14 @@ def case_operations_of_ones_own(tf: Any) -> Any:
         cancel_op=closed.assign(9),
     )
     coord = tf.train.Coordinator()
-    with initialized(tf) as session:
+    with initialized() as session:
         for item in fill:
             session.run(item)
         ended(coord, runner.create_threads(session, coord, start=True))
         return [session.run(second.is_closed()), session.run(closed) in (5, 9)]
 
 
-def case_its_properties(tf: Any) -> Any:
+def case_its_properties() -> Any:
     queue = tf.FIFOQueue(2, tf.int32, name="q")
     put = queue.enqueue(1)
     runner = tf.train.QueueRunner(queue, [put])
@@ -61,14 +62,14 @@ def case_its_properties(tf: Any) -> Any:
     ]
 
 
-def case_threads_as_daemons(tf: Any, session: Any) -> Any:
+def case_threads_as_daemons(session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
     threads = runner.create_threads(session, daemon=True)
     return [thread.daemon for thread in threads], len(threads)
 
 
-def case_added_to_a_collection(tf: Any) -> Any:
+def case_added_to_a_collection() -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
     tf.train.add_queue_runner(runner)
@@ -78,7 +79,7 @@ def case_added_to_a_collection(tf: Any) -> Any:
     return [result, tf.GraphKeys.QUEUE_RUNNERS]
 
 
-def case_all_are_started_in_the_default_session(tf: Any) -> Any:
+def case_all_are_started_in_the_default_session() -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(4)]))
     coord = tf.train.Coordinator()
@@ -90,7 +91,7 @@ def case_all_are_started_in_the_default_session(tf: Any) -> Any:
     return result
 
 
-def case_those_of_another_collection(tf: Any, session: Any) -> Any:
+def case_those_of_another_collection(session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(4)])
     tf.train.add_queue_runner(runner, "mine")
@@ -99,7 +100,7 @@ def case_those_of_another_collection(tf: Any, session: Any) -> Any:
     return [len(first), len(two)]
 
 
-def case_the_session_is_closed_under_it(tf: Any) -> Any:
+def case_the_session_is_closed_under_it() -> Any:
     """Closing the session ends a runner that waits for room."""
     queue = tf.FIFOQueue(1, tf.int32)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(7)])
@@ -110,16 +111,16 @@ def case_the_session_is_closed_under_it(tf: Any) -> Any:
     session.close()
     threading.Event().wait(0.05)
     coord.request_stop()
-    result = attempt(tf, coord.join, threads)
+    result = attempt(coord.join, threads)
     return [result in (None, "CancelledError", "RuntimeError")]
 
 
 CASES = {
-    "started_without_a_session": lambda tf: tf.train.start_queue_runners(),
-    "started_with_no_session": lambda tf: tf.train.start_queue_runners("none"),
-    "made_of_nothing": lambda tf: tf.train.QueueRunner(),
-    "made_without_operations": lambda tf: (
+    "started_without_a_session": lambda: tf.train.start_queue_runners(),
+    "started_with_no_session": lambda: tf.train.start_queue_runners("none"),
+    "made_of_nothing": lambda: tf.train.QueueRunner(),
+    "made_without_operations": lambda: (
         tf.train.QueueRunner(tf.FIFOQueue(2, tf.int32), []).name
     ),
-    "made_without_a_queue": lambda tf: tf.train.QueueRunner(None, [tf.no_op()]),
+    "made_without_a_queue": lambda: tf.train.QueueRunner(None, [tf.no_op()]),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 CLUSTER = {"ps": ["a:1", "b:1"], "worker": ["c:1", "d:1", "e:1"]}
 
@@ -24,7 +24,7 @@ INNER: dict[str, Any] = {
 }
 
 
-def devices(tf: Any, setter: Any, inner: Any = "") -> list[str]:
+def devices(setter: Any, inner: Any = "") -> list[str]:
     """Tell the devices of v, and of w and c that stand in an inner scope, and of x."""
     with tf.device(setter):
         v = tf.Variable(1.0, name="v")
@@ -36,23 +36,23 @@ def devices(tf: Any, setter: Any, inner: Any = "") -> list[str]:
 
 
 @makes_case
-def set_by(tf: Any, inner: Any = "", **options: Any) -> Any:
+def set_by(inner: Any = "", **options: Any) -> Any:
     setter = tf.train.replica_device_setter(**options)
-    return [setter is None, devices(tf, setter, inner)]
+    return [setter is None, devices(setter, inner)]
 
 
-def case_cluster_as_a_def(tf: Any) -> Any:
+def case_cluster_as_a_def() -> Any:
     spec = tf.train.ClusterSpec(CLUSTER).as_cluster_def()
-    return devices(tf, tf.train.replica_device_setter(cluster=spec))
+    return devices(tf.train.replica_device_setter(cluster=spec))
 
 
 @makes_case
-def with_a_scope_outside(tf: Any, outer: str) -> Any:
+def with_a_scope_outside(outer: str) -> Any:
     with tf.device(outer):
-        return devices(tf, tf.train.replica_device_setter(cluster=CLUSTER))
+        return devices(tf.train.replica_device_setter(cluster=CLUSTER))
 
 
-def case_setter_counts_over_graphs(tf: Any) -> Any:
+def case_setter_counts_over_graphs() -> Any:
     setter = tf.train.replica_device_setter(ps_tasks=2)
     seen = []
     for _ in range(2):
@@ -61,12 +61,12 @@ def case_setter_counts_over_graphs(tf: Any) -> Any:
     return seen
 
 
-def case_queues_go_to_the_worker(tf: Any) -> Any:
+def case_queues_go_to_the_worker() -> Any:
     with tf.device(tf.train.replica_device_setter(cluster=CLUSTER)):
         return tf.FIFOQueue(3, tf.float32).queue_ref.device
 
 
-def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
+def greedy(tasks: int, shapes: list[list[int]]) -> Any:
     training = tf.contrib.training
     strategy = training.GreedyLoadBalancingStrategy(tasks, training.byte_size_load_fn)
     setter = tf.train.replica_device_setter(ps_tasks=tasks, ps_strategy=strategy)
@@ -75,7 +75,7 @@ def greedy(tf: Any, tasks: int, shapes: list[list[int]]) -> Any:
     return [tensor.device for tensor in made]
 
 
-def case_greedy_counts_bytes_of_the_dtype(tf: Any) -> Any:
+def case_greedy_counts_bytes_of_the_dtype() -> Any:
     training = tf.contrib.training
     strategy = training.GreedyLoadBalancingStrategy(2, training.byte_size_load_fn)
     setter = tf.train.replica_device_setter(ps_tasks=2, ps_strategy=strategy)
@@ -87,7 +87,7 @@ def case_greedy_counts_bytes_of_the_dtype(tf: Any) -> Any:
     return [tensor.device for tensor in made]
 
 
-def case_greedy_takes_a_load_of_ones_own(tf: Any) -> Any:
+def case_greedy_takes_a_load_of_ones_own() -> Any:
     loads = iter([3.0, 1.0, 1.0, 1.0, 5.0])
     strategy = tf.contrib.training.GreedyLoadBalancingStrategy(
         2, lambda op: next(loads)
@@ -96,25 +96,25 @@ def case_greedy_takes_a_load_of_ones_own(tf: Any) -> Any:
     return [int(strategy(op)) for _ in range(5)]
 
 
-def bytes_of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda tf: int(tf.contrib.training.byte_size_load_fn(make(tf).op))
+def bytes_of(make: Case) -> Case:
+    return lambda: int(tf.contrib.training.byte_size_load_fn(make().op))
 
 
-def by_chance(tf: Any, **options: Any) -> Any:
+def by_chance(**options: Any) -> Any:
     strategy = tf.contrib.training.RandomStrategy(5, **options)
     return [int(strategy(tf.no_op(name))) for name in ("w", "b", "layer/w", "layer/b")]
 
 
-def parts(tf: Any, partitioner: Any, shape: list[int], dtype: Any = None) -> Any:
+def parts(partitioner: Any, shape: list[int], dtype: Any = None) -> Any:
     with tf.variable_scope("layer", partitioner=partitioner):
         variable = tf.get_variable("w", shape, dtype or tf.float32)
     return [[tensor.name, tensor.shape.as_list()] for tensor in variable]
 
 
 @makes_case
-def fixed(tf: Any, rows: int, count: int, axis: int = 0) -> Any:
+def fixed(rows: int, count: int, axis: int = 0) -> Any:
     shape = [rows, 2] if axis == 0 else [2, rows]
-    return parts(tf, tf.fixed_size_partitioner(count, axis), shape)
+    return parts(tf.fixed_size_partitioner(count, axis), shape)
 
 
 GREEDY = [[100], [10], [20], [80], [1], [1]]
@@ -155,29 +155,29 @@ CASES = {
     "ps_device_that_is_nonsense": set_by(ps_tasks=2, ps_device="/zzz:0"),
     "strategy_of_ones_own": set_by(ps_tasks=4, ps_strategy=lambda op: 3),
     "strategy_beyond_the_tasks": set_by(ps_tasks=2, ps_strategy=lambda op: 7),
-    "greedy_gives_to_the_least_loaded": lambda tf: greedy(tf, 2, GREEDY),
-    "greedy_over_three_tasks": lambda tf: greedy(tf, 3, GREEDY),
-    "greedy_over_one_task": lambda tf: greedy(tf, 1, GREEDY),
-    "greedy_counts_matrices": lambda tf: greedy(tf, 2, [[3, 4], [12], [1], [5, 5]]),
-    "byte_size_of_a_vector": bytes_of(lambda tf: tf.Variable(tf.zeros([10]))),
-    "byte_size_of_a_scalar": bytes_of(lambda tf: tf.Variable(1.0)),
-    "byte_size_of_float64": bytes_of(lambda tf: tf.zeros([2, 3], tf.float64)),
-    "byte_size_of_an_unknown_shape": bytes_of(lambda tf: tf.placeholder(tf.float32)),
-    "byte_size_of_several_outputs": bytes_of(lambda tf: tf.split(tf.zeros([4]), 2)[0]),
-    "random_strategy_goes_by_the_name": lambda tf: by_chance(tf),
-    "random_strategy_goes_by_the_seed": lambda tf: by_chance(tf, seed=7),
+    "greedy_gives_to_the_least_loaded": lambda: greedy(2, GREEDY),
+    "greedy_over_three_tasks": lambda: greedy(3, GREEDY),
+    "greedy_over_one_task": lambda: greedy(1, GREEDY),
+    "greedy_counts_matrices": lambda: greedy(2, [[3, 4], [12], [1], [5, 5]]),
+    "byte_size_of_a_vector": bytes_of(lambda: tf.Variable(tf.zeros([10]))),
+    "byte_size_of_a_scalar": bytes_of(lambda: tf.Variable(1.0)),
+    "byte_size_of_float64": bytes_of(lambda: tf.zeros([2, 3], tf.float64)),
+    "byte_size_of_an_unknown_shape": bytes_of(lambda: tf.placeholder(tf.float32)),
+    "byte_size_of_several_outputs": bytes_of(lambda: tf.split(tf.zeros([4]), 2)[0]),
+    "random_strategy_goes_by_the_name": lambda: by_chance(),
+    "random_strategy_goes_by_the_seed": lambda: by_chance(seed=7),
     "seven_rows_in_three": fixed(7, 3),
     "ten_rows_in_four": fixed(10, 4),
     "two_rows_in_three": fixed(2, 3),
     "six_columns_in_two": fixed(6, 2, axis=1),
     "one_part": fixed(4, 1),
-    "parts_of_at_least_256_kib": lambda tf: parts(
-        tf, tf.min_max_variable_partitioner(8), [20, 4]
+    "parts_of_at_least_256_kib": lambda: parts(
+        tf.min_max_variable_partitioner(8), [20, 4]
     ),
-    "parts_of_at_most_a_size": lambda tf: parts(
-        tf, tf.variable_axis_size_partitioner(100), [20, 4]
+    "parts_of_at_most_a_size": lambda: parts(
+        tf.variable_axis_size_partitioner(100), [20, 4]
     ),
-    "parts_of_at_most_a_size_and_number": lambda tf: parts(
-        tf, tf.variable_axis_size_partitioner(100, max_shards=2), [20, 4]
+    "parts_of_at_most_a_size_and_number": lambda: parts(
+        tf.variable_axis_size_partitioner(100, max_shards=2), [20, 4]
     ),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.look import initialized, makes_case
+from tests.tf1.module import tf
 from tests.tf1.servers import cluster
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25], [-2.0, 1.0]], np.float32)
@@ -14,14 +15,14 @@ Y = np.array([[1.0], [0.0], [2.0], [-1.0]], np.float32)
 STEPS = 5
 
 
-def loss_of(tf: Any, x: Any, y: Any, weights: Any) -> Any:
+def loss_of(x: Any, y: Any, weights: Any) -> Any:
     return tf.reduce_mean(tf.square(tf.matmul(x, weights) - y))
 
 
 @makes_case
-def in_one_graph(tf: Any, workers: int) -> Any:
+def in_one_graph(workers: int) -> Any:
     """Train with a tower on each worker; the ps averages their gradients."""
-    servers = cluster(tf, ps=1, worker=workers)
+    servers = cluster(ps=1, worker=workers)
     x, y = tf.placeholder(tf.float32, [4, 2]), tf.placeholder(tf.float32, [4, 1])
     with tf.device("/job:ps/task:0"):
         weights = tf.Variable([[0.5], [-0.5]], name="w")
@@ -30,7 +31,7 @@ def in_one_graph(tf: Any, workers: int) -> Any:
     gradients = []
     for task in range(workers):
         with tf.device(f"/job:worker/task:{task}"):
-            loss = loss_of(tf, xs[task], ys[task], weights)
+            loss = loss_of(xs[task], ys[task], weights)
             gradients += tf.gradients(loss, weights.value())
     with tf.device("/job:ps/task:0"):
         mean = tf.add_n(gradients) / float(workers)
@@ -42,7 +43,7 @@ def in_one_graph(tf: Any, workers: int) -> Any:
         return session.run(weights)
 
 
-def replica(tf: Any, spec: Any, task: int) -> Any:
+def replica(spec: Any, task: int) -> Any:
     """Build a worker's graph; return what its session needs."""
     graph = tf.Graph()
     worker = f"/job:worker/task:{task}"
@@ -57,10 +58,10 @@ def replica(tf: Any, spec: Any, task: int) -> Any:
     return graph, start, train, weights, step, missing
 
 
-def case_two_graphs_share_parameters_and_count_every_update(tf: Any) -> Any:
-    servers = cluster(tf, ps=2, worker=2)
+def case_two_graphs_share_parameters_and_count_every_update() -> Any:
+    servers = cluster(ps=2, worker=2)
     spec = servers["ps"][0].server_def.cluster
-    graphs = [replica(tf, spec, task) for task in range(2)]
+    graphs = [replica(spec, task) for task in range(2)]
     targets = [server.target for server in servers["worker"]]
     chief, other = [
         tf.Session(targets[task], graph=graphs[task][0]) for task in range(2)
@@ -76,11 +77,11 @@ def case_two_graphs_share_parameters_and_count_every_update(tf: Any) -> Any:
         return [sorted(before), after, other.run(graphs[1][3:5]), devices]
 
 
-def case_a_worker_that_leaves_does_not_stop_the_other(tf: Any) -> Any:
+def case_a_worker_that_leaves_does_not_stop_the_other() -> Any:
     """One worker leaves; the other goes on with the shared parameters."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     spec = servers["ps"][0].server_def.cluster
-    graphs = [replica(tf, spec, task) for task in range(2)]
+    graphs = [replica(spec, task) for task in range(2)]
     with tf.Session(servers["worker"][0].target, graph=graphs[0][0]) as chief:
         chief.run(graphs[0][1])
         chief.run(graphs[0][2])
@@ -90,20 +91,20 @@ def case_a_worker_that_leaves_does_not_stop_the_other(tf: Any) -> Any:
         return other.run(graphs[1][3:5])
 
 
-def case_one_process_trains_on_the_whole_batch(tf: Any) -> Any:
+def case_one_process_trains_on_the_whole_batch() -> Any:
     weights = tf.Variable([[0.5], [-0.5]], name="w")
     train = tf.train.AdagradOptimizer(0.5).minimize(
-        loss_of(tf, tf.constant(X), tf.constant(Y), weights)
+        loss_of(tf.constant(X), tf.constant(Y), weights)
     )
-    with initialized(tf) as session:
+    with initialized() as session:
         for _ in range(STEPS):
             session.run(train)
         return session.run(weights)
 
 
-def case_layers_on_two_ps_train_from_a_worker(tf: Any) -> Any:
+def case_layers_on_two_ps_train_from_a_worker() -> Any:
     """Variables on two ps, arithmetic on a worker, the target of that worker."""
-    servers = cluster(tf, ps=2, worker=1)
+    servers = cluster(ps=2, worker=1)
     with tf.device("/job:ps/task:0"):
         first = tf.Variable([[0.5, -0.5], [0.25, 1.0]], name="w1")
     with tf.device("/job:ps/task:1"):
@@ -111,7 +112,7 @@ def case_layers_on_two_ps_train_from_a_worker(tf: Any) -> Any:
     x, y = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.float32, [None, 1])
     with tf.device("/job:worker/task:0"):
         hidden = tf.nn.relu(tf.matmul(x, first))
-        loss = loss_of(tf, hidden, y, second)
+        loss = loss_of(hidden, y, second)
         train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     with tf.Session(servers["worker"][0].target) as session:
         session.run(tf.global_variables_initializer())
@@ -119,13 +120,13 @@ def case_layers_on_two_ps_train_from_a_worker(tf: Any) -> Any:
         return [losses, session.run([first, second])]
 
 
-def case_adagrad_on_a_ps_counts_its_steps(tf: Any) -> Any:
-    servers = cluster(tf, ps=1, worker=1)
+def case_adagrad_on_a_ps_counts_its_steps() -> Any:
+    servers = cluster(ps=1, worker=1)
     setter = tf.train.replica_device_setter(cluster=servers["ps"][0].server_def.cluster)
     with tf.device(setter):
         step = tf.train.get_or_create_global_step()
         weights = tf.Variable([[0.5], [-0.5]], name="w")
-        loss = loss_of(tf, tf.constant(X), tf.constant(Y), weights)
+        loss = loss_of(tf.constant(X), tf.constant(Y), weights)
         optimizer = tf.train.AdagradOptimizer(0.01)
         train = optimizer.minimize(loss, global_step=step)
     with tf.Session(servers["worker"][0].target) as session:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case
+from tests.tf1.look import makes_case, names_of
+from tests.tf1.module import Case, tf
 
 X = np.sin(np.arange(30, dtype=np.float32)).reshape(3, 5, 2)
 
 
-def load(tf: Any, session: Any) -> None:
+def load(session: Any) -> None:
     session.run(tf.global_variables_initializer())
     for global_variable in tf.global_variables():
         shape = global_variable.shape.as_list()
@@ -27,7 +28,6 @@ def parts(nested: Any) -> list[Any]:
 
 @makes_case
 def network(
-    tf: Any,
     cells: Callable[[Any], Any],
     lengths: Any = None,
     by_time: bool = False,
@@ -41,10 +41,10 @@ def network(
     shapes = [part.shape.as_list() for part in parts(result)]
     total = tf.add_n([tf.reduce_sum(part * part) for part in parts(result)])
     slopes = tf.gradients(total, [x, *tf.trainable_variables()])
-    names = [trainable_variable.name for trainable_variable in tf.trainable_variables()]
+    names = names_of(tf.trainable_variables())
     order = (1, 0, 2) if by_time else (0, 1, 2)
     with tf.Session() as session:
-        load(tf, session)
+        load(session)
         values = [
             session.run([parts(result), slopes], {x: part.transpose(order)})
             for part in (X, X[:, :3])
@@ -54,7 +54,7 @@ def network(
 
 @makes_case
 def both_ways(
-    tf: Any, session: Any, lengths: Any = None, by_time: bool = False, **how: Any
+    session: Any, lengths: Any = None, by_time: bool = False, **how: Any
 ) -> Any:
     x = tf.placeholder(tf.float32, [None, None, 2])
     cells = [tf.contrib.rnn.GRUCell(2), tf.contrib.rnn.BasicRNNCell(2)]
@@ -62,17 +62,17 @@ def both_ways(
         *cells, x, lengths, dtype=tf.float32, time_major=by_time, **how
     )
     order = (1, 0, 2) if by_time else (0, 1, 2)
-    load(tf, session)
+    load(session)
     return parts(session.run(result, {x: X.transpose(order)}))
 
 
-def case_a_loss_that_falls(tf: Any, session: Any) -> Any:
+def case_a_loss_that_falls(session: Any) -> Any:
     x = tf.placeholder(tf.float32, [None, None, 2])
     cell = tf.contrib.rnn.BasicLSTMCell(4)
     outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
     loss = tf.reduce_mean(tf.square(outputs[:, -1] - 0.3))
     train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
-    load(tf, session)
+    load(session)
     return [session.run([loss, train], {x: X})[0] for _ in range(5)]
 
 
@@ -81,7 +81,7 @@ def stacked(rnn: Any) -> Any:
 
 
 FLOAT: dict[str, Any] = {"dtype": "float32"}
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "a_plain_cell": network(lambda rnn: rnn.BasicRNNCell(2), **FLOAT),
     "an_lstm": network(lambda rnn: rnn.BasicLSTMCell(2), **FLOAT),
     "an_lstm_by_time": network(

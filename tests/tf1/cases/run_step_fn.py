@@ -7,31 +7,32 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, noting
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
 @makes_case
-def ran(tf: Any, body: Callable[[Any, Any], Any], **named: Any) -> Any:
+def ran(body: Callable[[Any], Any], **named: Any) -> Any:
     """Return a case: what a step function gives, and what the hooks noted."""
     log: list[str] = []
     v = tf.Variable(0, name="v")
     add = v.assign_add(1)
     kind = getattr(tf.train, named.get("kind", "MonitoredSession"))
-    with kind(hooks=[noting(tf, log)]) as session:
-        result = attempt(tf, session.run_step_fn, body(tf, add))
+    with kind(hooks=[noting(log)]) as session:
+        result = attempt(session.run_step_fn, body(add))
         stops = session.should_stop()
-        value = attempt(tf, session.run, v)
+        value = attempt(session.run, v)
     return [result, stops, value, log]
 
 
-def with_hooks(tf: Any, add: Any) -> Any:
+def with_hooks(add: Any) -> Any:
     return lambda step_context: step_context.run_with_hooks(add)
 
 
-def without_hooks(tf: Any, add: Any) -> Any:
+def without_hooks(add: Any) -> Any:
     return lambda step_context: step_context.session.run(add)
 
 
-def both(tf: Any, add: Any) -> Any:
+def both(add: Any) -> Any:
     def step(step_context: Any) -> Any:
         first = step_context.session.run(add)
         second = step_context.run_with_hooks(add)
@@ -40,18 +41,18 @@ def both(tf: Any, add: Any) -> Any:
     return step
 
 
-def returns(tf: Any, add: Any) -> Any:
+def returns(add: Any) -> Any:
     return lambda step_context: ["anything", 7, None]
 
 
-def raises(tf: Any, add: Any) -> Any:
+def raises(add: Any) -> Any:
     def step(step_context: Any) -> Any:
         raise ValueError("a")
 
     return step
 
 
-def stops(tf: Any, add: Any) -> Any:
+def stops(add: Any) -> Any:
     def step(step_context: Any) -> Any:
         step_context.session.run(add)
         step_context.request_stop()
@@ -60,23 +61,23 @@ def stops(tf: Any, add: Any) -> Any:
     return step
 
 
-def with_another_name(tf: Any, add: Any) -> Any:
+def with_another_name(add: Any) -> Any:
     return lambda context: 1
 
 
-def with_two_arguments(tf: Any, add: Any) -> Any:
+def with_two_arguments(add: Any) -> Any:
     return lambda step_context, other: 1
 
 
-def without_arguments(tf: Any, add: Any) -> Any:
+def without_arguments(add: Any) -> Any:
     return lambda: 1
 
 
-def with_a_default(tf: Any, add: Any) -> Any:
+def with_a_default(add: Any) -> Any:
     return lambda step_context, other=2: 1
 
 
-def a_method(tf: Any, add: Any) -> Any:
+def a_method(add: Any) -> Any:
     class Owner:
         def step(self, step_context: Any) -> Any:
             return step_context.run_with_hooks(add)
@@ -84,7 +85,7 @@ def a_method(tf: Any, add: Any) -> Any:
     return Owner().step
 
 
-def a_method_with_another_name(tf: Any, add: Any) -> Any:
+def a_method_with_another_name(add: Any) -> Any:
     class Owner:
         def step(self, context: Any) -> Any:
             return 1
@@ -92,15 +93,15 @@ def a_method_with_another_name(tf: Any, add: Any) -> Any:
     return Owner().step
 
 
-def no_function(tf: Any, add: Any) -> Any:
+def no_function(add: Any) -> Any:
     return 7
 
 
-def kind_of_session(tf: Any, add: Any) -> Any:
+def kind_of_session(add: Any) -> Any:
     return lambda step_context: type(step_context.session).__name__
 
 
-def case_fed(tf: Any) -> Any:
+def case_fed() -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
     with tf.train.MonitoredSession() as session:
@@ -113,7 +114,7 @@ def case_fed(tf: Any) -> Any:
         )
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     "with_hooks": ran(with_hooks),
     "without_hooks": ran(without_hooks),
     "several_runs": ran(both),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import numpy as np
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files, in_folder
 from tests.tf1.look import initialized, makes_case
+from tests.tf1.module import Case, tf
 
 
-def saving(tf: Any, path: str, **named: Any) -> Any:
+def saving(path: str, **named: Any) -> Any:
     """Save one initialised variable under the path."""
     v = tf.Variable([1.0, 2.0], name="v")
     saver = tf.train.Saver()
@@ -22,22 +22,22 @@ def saving(tf: Any, path: str, **named: Any) -> Any:
         return saver.save(session, path, **named)
 
 
-def restoring(tf: Any, folder: Path, variables: Callable[[Any], Any]) -> Any:
+def restoring(folder: Path, variables: Case) -> Any:
     """Restore the variable `v`, two numbers, into others; tell what became of them."""
     with tf.Graph().as_default():
-        prefix = saving(tf, str(folder / "m"))
-    variables(tf)
-    with initialized(tf) as session:
-        result = attempt(tf, tf.train.Saver().restore, session, prefix)
+        prefix = saving(str(folder / "m"))
+    variables()
+    with initialized() as session:
+        result = attempt(tf.train.Saver().restore, session, prefix)
         return [result, session.run(tf.global_variables())]
 
 
-def into(variables: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return in_folder(lambda tf, folder: restoring(tf, folder, variables))
+def into(variables: Case) -> Case:
+    return in_folder(lambda folder: restoring(folder, variables))
 
 
 @makes_case
-def restored_from(tf: Any, folder: Path, name: Any) -> Any:
+def restored_from(folder: Path, name: Any) -> Any:
     """Return a case: restore from something where nothing was saved."""
     tf.Variable(1.0)
     path = str(folder / name) if isinstance(name, str) else name
@@ -45,65 +45,65 @@ def restored_from(tf: Any, folder: Path, name: Any) -> Any:
         return tf.train.Saver().restore(session, path)
 
 
-def case_saved_while_uninitialised(tf: Any, folder: Path) -> Any:
+def case_saved_while_uninitialised(folder: Path) -> Any:
     tf.Variable(1.0)
     with tf.Session() as session:
-        result = attempt(tf, tf.train.Saver().save, session, str(folder / "m"))
+        result = attempt(tf.train.Saver().save, session, str(folder / "m"))
     return [result, [name for name in files(folder) if "temp" not in name]]
 
 
-def case_saved_with_no_session(tf: Any, folder: Path) -> Any:
+def case_saved_with_no_session(folder: Path) -> Any:
     tf.Variable(1.0)
     return tf.train.Saver().save("no session", str(folder / "m"))
 
 
-def case_saved_where_a_file_is(tf: Any, folder: Path) -> Any:
+def case_saved_where_a_file_is(folder: Path) -> Any:
     (folder / "file").write_text("no folder")
-    return saving(tf, str(folder / "file" / "m"))
+    return saving(str(folder / "file" / "m"))
 
 
-def case_saved_by_a_saver_that_is_not_built(tf: Any, folder: Path) -> Any:
+def case_saved_by_a_saver_that_is_not_built(folder: Path) -> Any:
     saver = tf.train.Saver(defer_build=True)
     tf.Variable(1.0)
     with tf.Session() as session:
         return saver.save(session, str(folder / "m"))
 
 
-def in_a_final_graph(tf: Any) -> Any:
+def in_a_final_graph() -> Any:
     tf.Variable(1.0)
     tf.get_default_graph().finalize()
     return tf.train.Saver()
 
 
-def case_restored_by_an_empty_saver(tf: Any, folder: Path) -> Any:
+def case_restored_by_an_empty_saver(folder: Path) -> Any:
     saver = tf.train.Saver(allow_empty=True)
     with tf.Session() as session:
-        return attempt(tf, saver.restore, session, str(folder / "m"))
+        return attempt(saver.restore, session, str(folder / "m"))
 
 
-def same_names(tf: Any) -> Any:
+def same_names() -> Any:
     tensor = tf.Variable(1.0, name="v")
     return tf.train.Saver({"a": tensor, "b": tf.Variable(2.0)}).last_checkpoints
 
 
-def twice_in_a_list(tf: Any) -> Any:
+def twice_in_a_list() -> Any:
     tensor = tf.Variable(1.0, name="v")
     return tf.train.Saver([tensor, tensor])
 
 
-MADE: dict[str, Callable[[Any], Any]] = {
-    "nothing": lambda tf: tf.train.Saver(),
-    "an_empty_list": lambda tf: tf.train.Saver([]),
-    "an_empty_dict": lambda tf: tf.train.Saver({}),
-    "nothing_where_that_is_allowed": lambda tf: (
+MADE: dict[str, Case] = {
+    "nothing": lambda: tf.train.Saver(),
+    "an_empty_list": lambda: tf.train.Saver([]),
+    "an_empty_dict": lambda: tf.train.Saver({}),
+    "nothing_where_that_is_allowed": lambda: (
         tf.train.Saver(allow_empty=True).last_checkpoints
     ),
     "one_variable_twice": twice_in_a_list,
-    "a_tensor": lambda tf: tf.train.Saver([tf.constant(1.0)]),
-    "a_tensor_by_name": lambda tf: tf.train.Saver({"a": tf.constant(1.0)}),
-    "a_number": lambda tf: tf.train.Saver([1.0]),
-    "a_name": lambda tf: tf.train.Saver("v"),
-    "one_variable_without_a_list": lambda tf: tf.train.Saver(tf.Variable(1.0)),
+    "a_tensor": lambda: tf.train.Saver([tf.constant(1.0)]),
+    "a_tensor_by_name": lambda: tf.train.Saver({"a": tf.constant(1.0)}),
+    "a_number": lambda: tf.train.Saver([1.0]),
+    "a_name": lambda: tf.train.Saver("v"),
+    "one_variable_without_a_list": lambda: tf.train.Saver(tf.Variable(1.0)),
     "variables_by_name": same_names,
     "a_final_graph": in_a_final_graph,
 }
@@ -119,24 +119,24 @@ PATHS: dict[str, dict[str, Any]] = {
 }
 
 
-def at_path(path: str, **named: Any) -> Callable[[Any], Any]:
-    return in_folder(lambda tf, folder: saving(tf, f"{folder}/{path}", **named))
+def at_path(path: str, **named: Any) -> Case:
+    return in_folder(lambda folder: saving(f"{folder}/{path}", **named))
 
 
-def two_variables(tf: Any) -> None:
+def two_variables() -> None:
     tf.Variable([5.0, 6.0], name="v")
     tf.Variable(7.0, name="w")
 
 
 @makes_case
-def there_and_back(tf: Any, folder: Path, make: Callable[[Any], Any]) -> Any:
+def there_and_back(folder: Path, make: Case) -> Any:
     """Return a case: save, build the same in a new graph, restore, and read all."""
     with tf.Graph().as_default():
-        make(tf)
-        with initialized(tf) as session:
+        make()
+        with initialized() as session:
             prefix = tf.train.Saver().save(session, str(folder / "m"))
     with tf.Graph().as_default():
-        make(tf)
+        make()
         saver = tf.train.Saver()
         with tf.Session() as session:
             none = saver.restore(session, prefix)
@@ -145,24 +145,24 @@ def there_and_back(tf: Any, folder: Path, make: Callable[[Any], Any]) -> Any:
     return [none, missing.tolist(), values]
 
 
-def of_every_dtype(tf: Any) -> None:
+def of_every_dtype() -> None:
     for name in ("float16", "float32", "float64", "int32", "int64", "uint8", "int8"):
         tf.Variable(np.arange(6).reshape(2, 3).astype(name), name=name)
     tf.Variable([True, False], name="bool")
     tf.Variable(["a", "bc", ""], name="string")
 
 
-def of_odd_shapes(tf: Any) -> None:
+def of_odd_shapes() -> None:
     tf.Variable(np.zeros((0, 3), np.float32), name="empty")
     tf.Variable(3.5, name="scalar")
     tf.Variable(np.full((1, 1, 2, 1), 7, np.int32), name="deep")
 
 
-def of_special_values(tf: Any) -> None:
+def of_special_values() -> None:
     tf.Variable([np.inf, -np.inf, 0.0, 1e-45, 3.4e38], name="v")
 
 
-def case_into_another_name(tf: Any, folder: Path) -> Any:
+def case_into_another_name(folder: Path) -> Any:
     """A dict restores a tensor into a variable of another name."""
     with tf.Graph().as_default():
         v = tf.Variable([1.0, 2.0], name="old")
@@ -175,21 +175,21 @@ def case_into_another_name(tf: Any, folder: Path) -> Any:
         return session.run(w)
 
 
-def case_some_of_them(tf: Any, folder: Path) -> Any:
+def case_some_of_them(folder: Path) -> Any:
     v, w = tf.Variable(1.0, name="v"), tf.Variable(2.0, name="w")
-    with initialized(tf) as session:
+    with initialized() as session:
         prefix = tf.train.Saver().save(session, str(folder / "m"))
     with tf.Session() as session:
         tf.train.Saver([w]).restore(session, prefix)
         result = session.run(tf.report_uninitialized_variables()).tolist()
-        return [result, session.run(w), attempt(tf, session.run, v)]
+        return [result, session.run(w), attempt(session.run, v)]
 
 
-def case_read_without_a_graph(tf: Any, folder: Path) -> Any:
+def case_read_without_a_graph(folder: Path) -> Any:
     """A checkpoint is read without a graph."""
     tf.Variable([[1.0, 2.0]], name="a")
     tf.Variable(3, name="scope/b")
-    with initialized(tf) as session:
+    with initialized() as session:
         prefix = tf.train.Saver().save(session, str(folder / "m"), 1)
     listed = [[key, list(shape)] for key, shape in tf.train.list_variables(prefix)]
     reader = tf.train.NewCheckpointReader(prefix)
@@ -204,7 +204,7 @@ def case_read_without_a_graph(tf: Any, folder: Path) -> Any:
     ]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
+CASES: dict[str, Case] = {
     **{f"made_of_{name}": make for name, make in MADE.items()},
     **{f"saved_to_{name}": at_path(**named) for name, named in PATHS.items()},
     "restored_from_none": restored_from(None),
@@ -212,11 +212,11 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "restored_from_a_folder": restored_from(""),
     "restored_from_no_name": restored_from(17),
     "restored_without_one_variable": into(two_variables),
-    "restored_into_another_shape": into(lambda tf: tf.Variable([1.0] * 3, name="v")),
-    "restored_into_another_rank": into(lambda tf: tf.Variable([[1.0, 1]], name="v")),
-    "restored_into_another_dtype": into(lambda tf: tf.Variable([1, 2], name="v")),
-    "restored_into_another_name": into(lambda tf: tf.Variable([1.0, 2.0], name="u")),
-    "restored_into_its_own": into(lambda tf: tf.Variable([8.0, 9.0], name="v")),
+    "restored_into_another_shape": into(lambda: tf.Variable([1.0] * 3, name="v")),
+    "restored_into_another_rank": into(lambda: tf.Variable([[1.0, 1]], name="v")),
+    "restored_into_another_dtype": into(lambda: tf.Variable([1, 2], name="v")),
+    "restored_into_another_name": into(lambda: tf.Variable([1.0, 2.0], name="u")),
+    "restored_into_its_own": into(lambda: tf.Variable([8.0, 9.0], name="v")),
     "every_dtype": there_and_back(of_every_dtype),
     "odd_shapes": there_and_back(of_odd_shapes),
     "special_values": there_and_back(of_special_values),

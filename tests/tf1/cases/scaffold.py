@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 FIELDS = (
     *("init_op", "init_feed_dict", "init_fn", "ready_op", "ready_for_local_init_op"),
@@ -19,7 +20,7 @@ def kinds(scaffold: Any) -> list[str]:
 
 
 @makes_case
-def collected(tf: Any, key: str, field: str) -> Any:
+def collected(key: str, field: str) -> Any:
     """Return a case: a part is taken from the graph's collection."""
     tf.Variable(1.0)
     part = tf.no_op(name="mine")
@@ -29,21 +30,21 @@ def collected(tf: Any, key: str, field: str) -> Any:
 
 
 @makes_case
-def collected_twice(tf: Any, key: str) -> Any:
+def collected_twice(key: str) -> Any:
     tf.Variable(1.0)
     for _ in range(2):
         tf.add_to_collection(getattr(tf.GraphKeys, key), tf.no_op())
     return kinds(tf.train.Scaffold().finalize())
 
 
-def case_a_saver_is_collected(tf: Any) -> Any:
+def case_a_saver_is_collected() -> Any:
     tf.Variable(1.0)
     saver = tf.train.Saver()
     tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
     return tf.train.Scaffold().finalize().saver is saver
 
 
-def case_parts_that_are_given(tf: Any) -> Any:
+def case_parts_that_are_given() -> Any:
     tf.Variable(1.0)
     parts = {
         **{name: tf.no_op(name=name) for name in ("init_op", "local_init_op")},
@@ -56,7 +57,7 @@ def case_parts_that_are_given(tf: Any) -> Any:
     return [getattr(scaffold, name) is item for name, item in sorted(parts.items())]
 
 
-def case_parts_of_another_scaffold(tf: Any) -> Any:
+def case_parts_of_another_scaffold() -> Any:
     tf.Variable(1.0)
     first = tf.train.Scaffold(init_op=tf.no_op(), saver=tf.train.Saver())
     two = tf.train.Scaffold(copy_from_scaffold=first)
@@ -67,11 +68,11 @@ def case_parts_of_another_scaffold(tf: Any) -> Any:
     ]
 
 
-def case_parts_of_another_kind(tf: Any) -> Any:
+def case_parts_of_another_kind() -> Any:
     return tf.train.Scaffold(copy_from_scaffold="no scaffold")
 
 
-def case_feeds_that_initialise(tf: Any) -> Any:
+def case_feeds_that_initialise() -> Any:
     holder = tf.placeholder(tf.float32, [2])
     v = tf.Variable(holder)
     scaffold = tf.train.Scaffold(init_feed_dict={holder: [1.0, 2.0]})
@@ -79,13 +80,13 @@ def case_feeds_that_initialise(tf: Any) -> Any:
         return session.run(v)
 
 
-def case_get_or_default(tf: Any) -> Any:
+def case_get_or_default() -> Any:
     call = tf.train.Scaffold.get_or_default
     result = [call("a", "kept", lambda: "default"), call("a", "kept", lambda: "again")]
     tf.add_to_collection("b", "in the graph")
     result.append(call("b", "b", lambda: "default"))
     tf.add_to_collection("b", "also")
-    return [*result, attempt(tf, call, "b", "b", lambda: "default")]
+    return [*result, attempt(call, "b", "b", lambda: "default")]
 
 
 KEYS = {
@@ -99,5 +100,5 @@ KEYS = {
 CASES = {
     **{f"{field}_is_collected": collected(key, field) for key, field in KEYS.items()},
     **{f"{KEYS[key]}_is_collected_twice": collected_twice(key) for key in KEYS},
-    "empty_at_first": lambda tf: kinds(tf.train.Scaffold()),
+    "empty_at_first": lambda: kinds(tf.train.Scaffold()),
 }

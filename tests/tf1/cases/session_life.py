@@ -9,16 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.look import makes_case, run
+from tests.tf1.module import tf
 from tests.tf1.servers import addresses
 
 
-def case_close_may_be_called_twice(tf: Any) -> Any:
+def case_close_may_be_called_twice() -> Any:
     session = tf.Session()
     return session.close(), session.close()
 
 
 @makes_case
-def closed(tf: Any, use: Callable[[Any, Any], Any], is_remote: bool) -> Any:
+def closed(use: Callable[[Any, Any], Any], is_remote: bool) -> Any:
     """Return a case that uses a session that did run and was closed."""
     server = tf.train.Server({"w": addresses(1)}) if is_remote else None
     seven = tf.constant(7)
@@ -38,7 +39,7 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
 WHERE = {"here": False, "on_a_server": True}
 
 
-def case_config_proto_holds_gpu_options(tf: Any) -> Any:
+def case_config_proto_holds_gpu_options() -> Any:
     options = tf.GPUOptions(
         allow_growth=True, per_process_gpu_memory_fraction=0.25, visible_device_list="1"
     )
@@ -52,22 +53,18 @@ def case_config_proto_holds_gpu_options(tf: Any) -> Any:
     ]
 
 
-def case_a_session_cannot_be_entered_twice_at_once(tf: Any) -> Any:
+def case_a_session_cannot_be_entered_twice_at_once() -> Any:
     with tf.Session() as session, session:
         return "entered"
 
 
-def case_run_of_an_operation_without_a_session_is_refused(tf: Any) -> Any:
-    return tf.constant(7).op.run()
-
-
-def case_eval_with_a_session_of_another_graph_is_refused(tf: Any) -> Any:
+def case_eval_with_a_session_of_another_graph_is_refused() -> Any:
     seven = tf.constant(7)
     with tf.Session(graph=tf.Graph()) as session:
         return seven.eval(session=session)
 
 
-def case_an_interactive_session_may_have_a_graph(tf: Any) -> Any:
+def case_an_interactive_session_may_have_a_graph() -> Any:
     graph = tf.Graph()
     session = tf.InteractiveSession(graph=graph)
     inside = tf.get_default_graph() is graph
@@ -75,7 +72,7 @@ def case_an_interactive_session_may_have_a_graph(tf: Any) -> Any:
     return inside, tf.get_default_graph() is graph
 
 
-def case_a_second_interactive_session_warns(tf: Any) -> Any:
+def case_a_second_interactive_session_warns() -> Any:
     first = tf.InteractiveSession()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -90,13 +87,13 @@ def case_a_second_interactive_session_warns(tf: Any) -> Any:
     return result
 
 
-def blocked(tf: Any) -> Any:
+def blocked() -> Any:
     """Return an operation that waits for an element that nobody enqueues."""
     return tf.FIFOQueue(1, tf.int32, name="empty").dequeue()
 
 
-def closed_while_running(tf: Any, target: str) -> Any:
-    waiting = blocked(tf)
+def closed_while_running(target: str) -> Any:
+    waiting = blocked()
     session = tf.Session(target)
     session.run(tf.constant(7))
     result: list[Any] = []
@@ -115,7 +112,7 @@ def closed_while_running(tf: Any, target: str) -> Any:
     return result
 
 
-def case_a_config_refuses_text_for_a_bool(tf: Any) -> Any:
+def case_a_config_refuses_text_for_a_bool() -> Any:
     return tf.ConfigProto(allow_soft_placement="yes")
 
 
@@ -125,14 +122,15 @@ CASES: dict[str, Any] = {
         for name, use in USES.items()
         for where, is_remote in WHERE.items()
     },
-    "config_proto_refuses_an_unknown_field": lambda tf: tf.ConfigProto(unknown=1),
-    "config_proto_refuses_to_set_an_unknown_field": lambda tf: setattr(
+    "config_proto_refuses_an_unknown_field": lambda: tf.ConfigProto(unknown=1),
+    "config_proto_refuses_to_set_an_unknown_field": lambda: setattr(
         tf.ConfigProto(), "unknown", 1
     ),
-    "gpu_options_refuse_an_unknown_field": lambda tf: tf.GPUOptions(unknown=1),
-    "session_refuses_a_config_of_another_type": lambda tf: tf.Session(config={}),
-    "session_refuses_a_graph_of_another_type": lambda tf: tf.Session(graph="graph"),
-    "an_empty_graph_runs_nothing": lambda tf: run(tf, []),
-    "closing_cancels_what_runs": lambda tf: closed_while_running(tf, ""),
-    "a_config_refuses_an_unknown_field": lambda tf: tf.ConfigProto(moon=True),
+    "gpu_options_refuse_an_unknown_field": lambda: tf.GPUOptions(unknown=1),
+    "session_refuses_a_config_of_another_type": lambda: tf.Session(config={}),
+    "session_refuses_a_graph_of_another_type": lambda: tf.Session(graph="graph"),
+    "an_empty_graph_runs_nothing": lambda: run([]),
+    "closing_cancels_what_runs": lambda: closed_while_running(""),
+    "a_config_refuses_an_unknown_field": lambda: tf.ConfigProto(moon=True),
+    "run_of_an_operation_without_a_session_is_refused": lambda: tf.constant(7).op.run(),
 }

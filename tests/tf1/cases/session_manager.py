@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import Later, attempt
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 
-def manager(tf: Any, **named: Any) -> Any:
+def manager(**named: Any) -> Any:
     """Return a manager that looks for uninitialised variables."""
     if "ready_op" not in named:
         named["ready_op"] = tf.report_uninitialized_variables()
     return tf.train.SessionManager(**named)
 
 
-def case_prepared_with_a_list_of_operations(tf: Any) -> Any:
+def case_prepared_with_a_list_of_operations() -> Any:
     v = tf.Variable(1.0, name="v")
-    with manager(tf).prepare_session("", [v.initializer, tf.no_op()]) as session:
+    with manager().prepare_session("", [v.initializer, tf.no_op()]) as session:
         return session.run(v)
 
 
-def case_prepared_with_a_function_only(tf: Any) -> Any:
+def case_prepared_with_a_function_only() -> Any:
     v = tf.Variable(1.0)
     change = v.assign(6.0)
     init = change.op
-    result = manager(tf).prepare_session("", init_fn=lambda item: item.run(init))
+    result = manager().prepare_session("", init_fn=lambda item: item.run(init))
     with result as session:
         return session.run(v)
 
 
-def case_prepared_with_feeds(tf: Any) -> Any:
+def case_prepared_with_feeds() -> Any:
     holder = tf.placeholder(tf.float32, [])
     v = tf.Variable(holder)
-    result = manager(tf).prepare_session(
+    result = manager().prepare_session(
         "", init_op=v.initializer, init_feed_dict={holder: 2.5}
     )
     with result as session:
         return session.run(v)
 
 
-def case_prepared_without_a_ready_op(tf: Any) -> Any:
+def case_prepared_without_a_ready_op() -> Any:
     v = tf.Variable(1.0)
     with tf.train.SessionManager().prepare_session("", init_op=tf.no_op()) as session:
-        return attempt(tf, session.run, v)
+        return attempt(session.run, v)
 
 
-def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
+def saved(folder: Path, value: float = 5.0) -> str:
     """Save a variable `v` of this value; return the prefix."""
     with tf.Graph().as_default():
         v = tf.Variable(value, name="v")
@@ -58,29 +58,29 @@ def saved(tf: Any, folder: Path, value: float = 5.0) -> str:
     return prefix
 
 
-def case_restored_by_name(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
+def case_restored_by_name(folder: Path) -> Any:
+    prefix = saved(folder)
     v = tf.Variable(1.0, name="v")
-    result = manager(tf).prepare_session(
+    result = manager().prepare_session(
         "", saver=tf.train.Saver(), checkpoint_filename_with_path=prefix
     )
     with result as session:
         return session.run(v)
 
 
-def case_two_places_to_restore_from(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
+def case_two_places_to_restore_from(folder: Path) -> Any:
+    prefix = saved(folder)
     tf.Variable(1.0, name="v")
-    return manager(tf).prepare_session(
+    return manager().prepare_session(
         *("", None, tf.train.Saver(), str(folder)),
         checkpoint_filename_with_path=prefix,
     )
 
 
-def case_waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
+def case_waited_for_a_checkpoint(folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
     init, saver = v.initializer, tf.train.Saver()
-    first = manager(tf, recovery_wait_secs=0.05)
+    first = manager(recovery_wait_secs=0.05)
     result = first.prepare_session(
         *("", init, saver, str(folder)), wait_for_checkpoint=True, max_wait_secs=0.1
     )
@@ -88,38 +88,38 @@ def case_waited_for_a_checkpoint(tf: Any, folder: Path) -> Any:
         return session.run(v)
 
 
-def case_recovered(tf: Any, folder: Path) -> Any:
-    saved(tf, folder)
+def case_recovered(folder: Path) -> Any:
+    saved(folder)
     v = tf.Variable(1.0, name="v")
-    first = manager(tf)
+    first = manager()
     session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
     with session:
         return [is_ready, session.run(v)]
 
 
-def case_recovered_without_a_checkpoint(tf: Any, folder: Path) -> Any:
+def case_recovered_without_a_checkpoint(folder: Path) -> Any:
     v = tf.Variable(1.0, name="v")
-    first = manager(tf)
+    first = manager()
     session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
     with session:
-        return [is_ready, attempt(tf, session.run, v)]
+        return [is_ready, attempt(session.run, v)]
 
 
-def case_recovered_in_part(tf: Any, folder: Path) -> Any:
-    saved(tf, folder)
+def case_recovered_in_part(folder: Path) -> Any:
+    saved(folder)
     tf.Variable(1.0, name="w")
     v = tf.Variable(1.0, name="v")
     saver = tf.train.Saver([v])
-    session, is_ready = manager(tf).recover_session("", saver, str(folder))
+    session, is_ready = manager().recover_session("", saver, str(folder))
     with session:
-        return [is_ready, attempt(tf, session.run, v)]
+        return [is_ready, attempt(session.run, v)]
 
 
-def case_waited_for_the_chief(tf: Any) -> Any:
+def case_waited_for_the_chief() -> Any:
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
-    item, init = manager(tf, recovery_wait_secs=0.1), v.initializer
-    later = Later(tf, item.wait_for_session, server.target, max_wait_secs=5)
+    item, init = manager(recovery_wait_secs=0.1), v.initializer
+    later = Later(item.wait_for_session, server.target, max_wait_secs=5)
     waits = later.is_waiting(0.05)
     with tf.Session(server.target) as chief:
         chief.run(init)
@@ -127,13 +127,12 @@ def case_waited_for_the_chief(tf: Any) -> Any:
             return [waits, session.run(v)]
 
 
-def case_local_variables_of_a_worker(tf: Any) -> Any:
+def case_local_variables_of_a_worker() -> Any:
     """A worker initialises its own variables when the shared ones are there."""
     server = tf.train.Server.create_local_server()
     v = tf.Variable(8.0, name="v")
     w = tf.Variable(2.0, name="w", collections=[tf.GraphKeys.LOCAL_VARIABLES])
     first = manager(
-        tf,
         ready_for_local_init_op=tf.report_uninitialized_variables([v]),
         local_init_op=w.initializer,
     )
@@ -145,24 +144,24 @@ def case_local_variables_of_a_worker(tf: Any) -> Any:
 
 
 @makes_case
-def ready_op_of(tf: Any, make: Callable[[Any], Any]) -> Any:
+def ready_op_of(make: Case) -> Any:
     """Return a case: what a ready operation has to give."""
     v = tf.Variable(1.0, name="v")
-    first = manager(tf, ready_op=make(tf))
+    first = manager(ready_op=make())
     with first.prepare_session("", init_op=v.initializer) as session:
         return session.run(v)
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    "ready_without_text": ready_op_of(lambda tf: tf.constant([], tf.string)),
-    "ready_with_text": ready_op_of(lambda tf: tf.constant(["not yet"])),
-    "ready_with_numbers": ready_op_of(lambda tf: tf.constant([1, 2])),
-    "ready_with_floats": ready_op_of(lambda tf: tf.constant([1.5])),
-    "ready_with_an_operation": ready_op_of(lambda tf: tf.no_op()),
-    "made_with_half_of_the_local_part": lambda tf: tf.train.SessionManager(
+CASES: dict[str, Case] = {
+    "ready_without_text": ready_op_of(lambda: tf.constant([], tf.string)),
+    "ready_with_text": ready_op_of(lambda: tf.constant(["not yet"])),
+    "ready_with_numbers": ready_op_of(lambda: tf.constant([1, 2])),
+    "ready_with_floats": ready_op_of(lambda: tf.constant([1.5])),
+    "ready_with_an_operation": ready_op_of(lambda: tf.no_op()),
+    "made_with_half_of_the_local_part": lambda: tf.train.SessionManager(
         ready_for_local_init_op=tf.no_op()
     ),
-    "made_with_the_other_half": lambda tf: (
+    "made_with_the_other_half": lambda: (
         type(tf.train.SessionManager(local_init_op=tf.no_op())).__name__
     ),
 }

@@ -5,45 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from tests.tf1.look import makes_case, run
+from tests.tf1.module import tf
 from tests.tf1.servers import addresses, cluster
 
 
 @makes_case
-def opened(tf: Any, *args: Any, **options: Any) -> Any:
+def opened(*args: Any, **options: Any) -> Any:
     """Return a case that opens a session and runs a constant in it."""
     seven = tf.constant(7)
     with tf.Session(*args, **options) as session:
         return session.run(seven)
 
 
-def case_a_config_in_place_of_the_target_is_refused(tf: Any) -> Any:
-    return tf.Session(tf.ConfigProto())
-
-
-def case_a_server_in_place_of_the_target_is_refused(tf: Any) -> Any:
+def case_a_server_in_place_of_the_target_is_refused() -> Any:
     return tf.Session(tf.train.Server({"w": addresses(1)}, start=False))
 
 
-def case_a_session_on_an_address_that_nobody_listens_on_is_made(tf: Any) -> Any:
+def case_a_session_on_an_address_that_nobody_listens_on_is_made() -> Any:
     session = tf.Session(f"grpc://{addresses(1)[0]}")
     return session.sess_str[:7]
 
 
-def case_sess_str_is_the_target_in_bytes(tf: Any, session: Any) -> Any:
+def case_sess_str_is_the_target_in_bytes(session: Any) -> Any:
     return session.sess_str
 
 
-def case_sess_str_of_a_remote_session(tf: Any) -> Any:
+def case_sess_str_of_a_remote_session() -> Any:
     server = tf.train.Server({"w": addresses(1)})
     with tf.Session(server.target) as session:
         return session.sess_str == server.target.encode()
 
 
-def case_a_session_has_the_default_graph(tf: Any, session: Any) -> Any:
+def case_a_session_has_the_default_graph(session: Any) -> Any:
     return session.graph is tf.get_default_graph()
 
 
-def case_a_session_has_the_graph_that_it_was_given(tf: Any) -> Any:
+def case_a_session_has_the_graph_that_it_was_given() -> Any:
     graph = tf.Graph()
     with graph.as_default():
         seven = tf.constant(7)
@@ -51,19 +48,19 @@ def case_a_session_has_the_graph_that_it_was_given(tf: Any) -> Any:
         return session.graph is graph, session.run(seven)
 
 
-def case_a_session_in_this_process_names_its_device(tf: Any, session: Any) -> Any:
+def case_a_session_in_this_process_names_its_device(session: Any) -> Any:
     devices = session.list_devices()
     return [device.name for device in devices if device.device_type == "CPU"]
 
 
-def case_a_session_here_on_a_device_of_its_own_job(tf: Any) -> Any:
+def case_a_session_here_on_a_device_of_its_own_job() -> Any:
     with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
         seven = tf.constant(7)
-    return run(tf, seven)
+    return run(seven)
 
 
-def case_sessions_on_two_targets_take_turns(tf: Any) -> Any:
-    servers = cluster(tf, worker=2)
+def case_sessions_on_two_targets_take_turns() -> Any:
+    servers = cluster(worker=2)
     with tf.device("/job:worker/task:0"):
         count = tf.Variable(0)
         more = count.assign_add(1)
@@ -73,7 +70,7 @@ def case_sessions_on_two_targets_take_turns(tf: Any) -> Any:
         return [session.run(more) for session in (first, two, two, first)]
 
 
-def case_two_sessions_on_one_target_see_one_variable(tf: Any) -> Any:
+def case_two_sessions_on_one_target_see_one_variable() -> Any:
     server = tf.train.Server({"w": addresses(1)})
     count = tf.Variable(0)
     more = count.assign_add(5)
@@ -83,7 +80,7 @@ def case_two_sessions_on_one_target_see_one_variable(tf: Any) -> Any:
         return first.run(count)
 
 
-def case_nodes_added_after_a_run_are_known_to_the_next(tf: Any) -> Any:
+def case_nodes_added_after_a_run_are_known_to_the_next() -> Any:
     server = tf.train.Server({"w": addresses(1)})
     tensor = tf.constant(1)
     with tf.Session(server.target) as session:
@@ -93,12 +90,12 @@ def case_nodes_added_after_a_run_are_known_to_the_next(tf: Any) -> Any:
         return first, second, session.run(two * 3)
 
 
-def case_two_targets_of_two_clusters_do_not_share(tf: Any) -> Any:
+def case_two_targets_of_two_clusters_do_not_share() -> Any:
     first, two = (tf.train.Server({"w": addresses(1)}) for _ in range(2))
     count = tf.Variable(3)
     with tf.Session(first.target) as session:
         session.run(count.initializer)
-    return run(tf, tf.is_variable_initialized(count), target=two.target)
+    return run(tf.is_variable_initialized(count), target=two.target)
 
 
 CASES = {
@@ -118,4 +115,5 @@ CASES = {
     "a_session_with_an_int_as_graph_is_refused": opened(graph=3),
     "a_session_with_a_dict_as_config_is_refused": opened(config={}),
     "a_session_with_text_as_config_is_refused": opened(config="x"),
+    "a_config_in_place_of_the_target_is_refused": lambda: tf.Session(tf.ConfigProto()),
 }

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.tf1.attempts import attempt, attempts
-from tests.tf1.look import makes_case, static
+from tests.tf1.attempts import attempt, attempts, parts_of, steps
+from tests.tf1.look import kind_of, static
+from tests.tf1.module import Case, tf
 
 
-@makes_case
-def steps(tf: Any, session: Any, make: Callable[[Any], list[Any]]) -> Any:
-    """Return a case that runs fetches one after the other."""
-    fetches = make(tf)
-    return [plain(item) for item in attempts(tf, session, fetches)]
-
-
-def plain(value: Any) -> Any:
-    """Tell the three parts of a gradient that was taken."""
-    if hasattr(value, "indices"):
-        shape = value.shape if hasattr(value, "shape") else value.dense_shape
-        return [value.indices, value.values, shape]
-    return value
-
-
-def pairs(tf: Any, **named: Any) -> Any:
+def pairs(**named: Any) -> Any:
     return tf.SparseConditionalAccumulator(tf.float32, shape=[None, 2], **named)
 
 
@@ -35,22 +20,22 @@ def rows(*values: float) -> Any:
     return np.array([[value, value] for value in values], np.float32)
 
 
-def mean_of_each_row(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_each_row_has_its_own_mean() -> list[Any]:
+    a = pairs()
     return [
         *(a.apply_grad([0, 2], rows(1.0, 2.0)), a.apply_grad([2], rows(6.0))),
         *(a.num_accumulated(), a.take_grad(2), a.num_accumulated()),
     ]
 
 
-def summed(tf: Any) -> list[Any]:
-    a = pairs(tf, reduction_type="SUM")
+def steps_rows_are_summed_where_asked_for() -> list[Any]:
+    a = pairs(reduction_type="SUM")
     puts = [a.apply_grad([0, 2], rows(1.0, 2.0)), a.apply_grad([2], rows(6.0))]
     return [*puts, a.take_grad(1)]
 
 
-def three_that_overlap(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_three_that_overlap() -> list[Any]:
+    a = pairs()
     return [
         a.apply_grad([0, 1], rows(1.0, 10.0)),
         a.apply_grad([1, 3], rows(20.0, 5.0)),
@@ -59,20 +44,20 @@ def three_that_overlap(tf: Any) -> list[Any]:
     ]
 
 
-def unsorted(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_unsorted_rows() -> list[Any]:
+    a = pairs()
     puts = [a.apply_grad([3, 1], rows(1.0, 2.0)), a.apply_grad([1, 3], rows(3.0, 4.0))]
     return [*puts, a.take_grad(2)]
 
 
-def repeated(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_repeated_rows() -> list[Any]:
+    a = pairs()
     puts = [a.apply_grad([1, 1], rows(1.0, 2.0)), a.apply_grad([1], rows(3.0))]
     return [*puts, a.take_grad(2)]
 
 
-def stale(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_stale_gradients_are_dropped() -> list[Any]:
+    a = pairs()
     return [
         *(a.apply_grad([0], rows(1.0), local_step=0), a.take_grad(1)),
         *(a.apply_grad([0], rows(5.0), local_step=0), a.num_accumulated()),
@@ -83,27 +68,27 @@ def stale(tf: Any) -> list[Any]:
     ]
 
 
-def with_a_shape(tf: Any) -> list[Any]:
+def steps_gradients_that_tell_a_shape() -> list[Any]:
     a = tf.SparseConditionalAccumulator(tf.float32)
     puts = [a.apply_grad([0], rows(1.0), [4, 2]), a.apply_grad([2], rows(3.0), [4, 2])]
     return [*puts, a.take_grad(1)]
 
 
-def of_one_dimension(tf: Any) -> list[Any]:
+def steps_rows_that_are_numbers() -> list[Any]:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[None])
     puts = [a.apply_grad([0, 4], [1.0, 2.0]), a.apply_grad([4], [4.0])]
     return [*puts, a.take_grad(2)]
 
 
-def as_slices(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_gradients_as_slices() -> list[Any]:
+    a = pairs()
     first = tf.IndexedSlices(tf.constant(rows(1.0, 2.0)), tf.constant([0, 3], tf.int64))
     two = tf.IndexedSlices(tf.constant(rows(4.0)), tf.constant([3], tf.int64))
     puts = [a.apply_indexed_slices_grad(each) for each in (first, two)]
     return [*puts, a.num_accumulated(), a.take_indexed_slices_grad(2)]
 
 
-def as_slices_with_a_dense_shape(tf: Any) -> list[Any]:
+def steps_gradients_as_slices_with_a_dense_shape() -> list[Any]:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
     slices = tf.IndexedSlices(
         *(tf.constant(rows(1.0)), tf.constant([3], tf.int64)),
@@ -112,7 +97,7 @@ def as_slices_with_a_dense_shape(tf: Any) -> list[Any]:
     return [a.apply_indexed_slices_grad(slices, 0), a.take_indexed_slices_grad(1)]
 
 
-def out_of_its_shape(tf: Any) -> list[Any]:
+def steps_indices_out_of_the_shape() -> list[Any]:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
     return [
         *(a.apply_grad([4], rows(1.0)), a.apply_grad([-1], rows(1.0))),
@@ -121,8 +106,8 @@ def out_of_its_shape(tf: Any) -> list[Any]:
     ]
 
 
-def case_rows_of_another_width(tf: Any, session: Any) -> Any:
-    a = pairs(tf)
+def case_rows_of_another_width(session: Any) -> Any:
+    a = pairs()
     indices, values = tf.placeholder(tf.int64), tf.placeholder(tf.float32)
     put = a.apply_grad(indices, values)
     result = []
@@ -132,35 +117,35 @@ def case_rows_of_another_width(tf: Any, session: Any) -> Any:
         *(([2], [[1.0, 2.0]]), ([3], [[1.0, 2.0]])),
     ]:
         feeds = {indices: where, values: what}
-        result.append(attempt(tf, session.run, put, feeds))
-    return [*result, *attempts(tf, session, [a.num_accumulated()])]
+        result.append(attempt(session.run, put, feeds))
+    return [*result, *attempts(session, [a.num_accumulated()])]
 
 
-def case_rows_of_another_width_than_the_first(tf: Any, session: Any) -> Any:
+def case_rows_of_another_width_than_the_first(session: Any) -> Any:
     a = tf.SparseConditionalAccumulator(tf.float32)
     values = tf.placeholder(tf.float32)
     put = a.apply_grad([0], values)
-    result = [attempt(tf, session.run, put, {values: [[1.0, 2.0]]})]
-    result += [attempt(tf, session.run, put, {values: [[1.0, 2.0, 3.0]]})]
+    result = [attempt(session.run, put, {values: [[1.0, 2.0]]})]
+    result += [attempt(session.run, put, {values: [[1.0, 2.0, 3.0]]})]
     return [*result, session.run(a.num_accumulated())]
 
 
-def taken_with(count: int) -> Callable[[Any], Any]:
-    def make(tf: Any) -> list[Any]:
-        a = pairs(tf)
+def taken_with(count: int) -> Case:
+    def make() -> list[Any]:
+        a = pairs()
         return [a.apply_grad([1], rows(1.0)), a.take_grad(count)]
 
     return steps(make)
 
 
-def empty_gradient(tf: Any) -> list[Any]:
-    a = pairs(tf)
+def steps_a_gradient_without_rows() -> list[Any]:
+    a = pairs()
     none = np.zeros(0, np.int64)
     puts = [a.apply_grad(none, np.zeros((0, 2), np.float32))]
     return [*puts, a.num_accumulated(), a.apply_grad([1], rows(4.0)), a.take_grad(1)]
 
 
-def case_what_is_known_when_built(tf: Any) -> Any:
+def case_what_is_known_when_built() -> Any:
     a = tf.SparseConditionalAccumulator(tf.float32, shape=[5, 2], name="acc")
     put, take = a.apply_grad([1], rows(1.0)), a.take_grad(1)
     slices = a.take_indexed_slices_grad(1)
@@ -172,48 +157,31 @@ def case_what_is_known_when_built(tf: Any) -> Any:
     ]
 
 
-def case_one_shared_name_is_one_accumulator(tf: Any, session: Any) -> Any:
-    first = pairs(tf, shared_name="common", name="one")
-    two = pairs(tf, shared_name="common", name="two")
+def case_one_shared_name_is_one_accumulator(session: Any) -> Any:
+    first = pairs(shared_name="common", name="one")
+    two = pairs(shared_name="common", name="two")
     session.run(first.apply_grad([1], rows(3.0)))
     session.run(two.apply_grad([2], rows(5.0)))
-    return plain(session.run(two.take_grad(2)))
+    return parts_of(session.run(two.take_grad(2)))
 
 
-MADE: dict[str, Callable[[Any], Any]] = {
-    "an_unknown_reduction": lambda tf: pairs(tf, reduction_type="MEDIAN"),
-    "values_of_another_dtype": lambda tf: pairs(tf).apply_grad(
+MADE: dict[str, Case] = {
+    "an_unknown_reduction": lambda: pairs(reduction_type="MEDIAN"),
+    "values_of_another_dtype": lambda: pairs().apply_grad(
         [0], tf.constant([[1.0, 2.0]], tf.float64)
     ),
-    "indices_of_float": lambda tf: pairs(tf).apply_grad([0.5], rows(1.0)),
-    "indices_of_32_bits": lambda tf: pairs(tf).apply_grad(
+    "indices_of_float": lambda: pairs().apply_grad([0.5], rows(1.0)),
+    "indices_of_32_bits": lambda: pairs().apply_grad(
         tf.constant([0], tf.int32), rows(1.0)
     ),
-    "no_slices": lambda tf: pairs(tf).apply_indexed_slices_grad([[1.0, 2.0]]),
-    "a_shape_of_float": lambda tf: pairs(tf).apply_grad([0], rows(1.0), [4.5, 2.0]),
-    "an_unknown_dtype": lambda tf: tf.SparseConditionalAccumulator("moon"),
-    "a_vector_as_count": lambda tf: pairs(tf).take_grad([1]),
+    "no_slices": lambda: pairs().apply_indexed_slices_grad([[1.0, 2.0]]),
+    "a_shape_of_float": lambda: pairs().apply_grad([0], rows(1.0), [4.5, 2.0]),
+    "an_unknown_dtype": lambda: tf.SparseConditionalAccumulator("moon"),
+    "a_vector_as_count": lambda: pairs().take_grad([1]),
 }
 
 
-def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a case that tells what kind of thing came out, if anything did."""
-    return lambda tf: type(make(tf)).__name__
-
-
-CASES: dict[str, Callable[[Any], Any]] = {
-    "each_row_has_its_own_mean": steps(mean_of_each_row),
-    "rows_are_summed_where_asked_for": steps(summed),
-    "three_that_overlap": steps(three_that_overlap),
-    "unsorted_rows": steps(unsorted),
-    "repeated_rows": steps(repeated),
-    "stale_gradients_are_dropped": steps(stale),
-    "gradients_that_tell_a_shape": steps(with_a_shape),
-    "rows_that_are_numbers": steps(of_one_dimension),
-    "gradients_as_slices": steps(as_slices),
-    "gradients_as_slices_with_a_dense_shape": steps(as_slices_with_a_dense_shape),
-    "indices_out_of_the_shape": steps(out_of_its_shape),
+CASES: dict[str, Case] = {
     **{f"taken_{n}_at_least".replace("-", "minus_"): taken_with(n) for n in (-1, 0, 1)},
-    "a_gradient_without_rows": steps(empty_gradient),
-    **{f"made_of_{name}": made(make) for name, make in MADE.items()},
+    **{f"made_of_{name}": kind_of(make) for name, make in MADE.items()},
 }

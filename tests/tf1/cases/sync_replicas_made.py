@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
+from tests.tf1.look import makes_case, names_of
+from tests.tf1.module import tf
 
 
-def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
+def built(collect: int = 2, total: Any = 2, **named: Any) -> Any:
     """Make the optimizer and its train operation for one variable."""
     step = tf.train.get_or_create_global_step()
     v = tf.Variable([0.0, 0.0], name="v")
@@ -22,9 +23,9 @@ def built(tf: Any, collect: int = 2, total: Any = 2, **named: Any) -> Any:
     return optimizer, train, v, step
 
 
-def case_its_accumulator_and_queue(tf: Any) -> Any:
+def case_its_accumulator_and_queue() -> Any:
     """The kinds of operations that hold state, and their shared names."""
-    built(tf)
+    built()
     result = []
     for op in tf.get_default_graph().get_operations():
         if "Accumulator" in op.type and "shared_name" in op.node_def.attr:
@@ -36,7 +37,7 @@ def case_its_accumulator_and_queue(tf: Any) -> Any:
     return sorted(result)
 
 
-def case_accumulators_of_several_variables(tf: Any) -> Any:
+def case_accumulators_of_several_variables() -> Any:
     """One accumulator for each variable that is trained."""
     step = tf.train.get_or_create_global_step()
     a, b = tf.Variable(1.0, name="a"), tf.Variable([[1.0]], name="scope/b")
@@ -56,72 +57,72 @@ def case_accumulators_of_several_variables(tf: Any) -> Any:
 
 
 @makes_case
-def tokens(tf: Any, *arguments: int, **shape: int) -> Any:
+def tokens(*arguments: int, **shape: int) -> Any:
     """Return a case: whether so many tokens to begin with are allowed."""
-    optimizer, _, _, _ = built(tf, **shape)
+    optimizer, _, _, _ = built(**shape)
     return type(optimizer.get_init_tokens_op(*arguments)).__name__
 
 
-def case_slots_of_the_wrapped_one(tf: Any) -> Any:
+def case_slots_of_the_wrapped_one() -> Any:
     """Slots are those of the optimizer that is wrapped."""
     inner = tf.train.MomentumOptimizer(1.0, 0.9)
-    optimizer, _, v, _ = built(tf, inner=inner)
+    optimizer, _, v, _ = built(inner=inner)
     slot = optimizer.get_slot(v, "momentum")
     return [
         *(optimizer.get_slot_names(), slot.name, inner.get_slot(v, "momentum") is slot),
-        [variable.name for variable in optimizer.variables()],
+        names_of(optimizer.variables()),
         type(optimizer).__name__,
     ]
 
 
-def case_with_a_name(tf: Any) -> Any:
-    _, train, _, _ = built(tf, name="mine")
+def case_with_a_name() -> Any:
+    _, train, _, _ = built(name="mine")
     return [
         train.name,
-        [local_variable.name for local_variable in tf.local_variables()],
+        names_of(tf.local_variables()),
     ]
 
 
-def case_without_a_total(tf: Any) -> Any:
+def case_without_a_total() -> Any:
     """Without a total there are as many replicas as gradients are collected."""
-    optimizer, _, _, _ = built(tf, collect=3, total=None)
+    optimizer, _, _, _ = built(collect=3, total=None)
     return [
-        attempt(tf, lambda count: optimizer.get_init_tokens_op(count).type, item)
+        attempt(lambda count: optimizer.get_init_tokens_op(count).type, item)
         for item in (-2, -1, 0, 3)
     ]
 
 
-def optimizer(tf: Any, collect: int = 2, total: Any = 2) -> Any:
+def optimizer(collect: int = 2, total: Any = 2) -> Any:
     return tf.train.SyncReplicasOptimizer(
         tf.train.GradientDescentOptimizer(1.0), collect, total_num_replicas=total
     )
 
 
-def pair(tf: Any) -> Any:
+def pair() -> Any:
     v = tf.Variable([0.0, 0.0], name="v")
     return tf.constant([1.0, 1.0]), v
 
 
-def case_applied_to_no_gradient(tf: Any) -> Any:
+def case_applied_to_no_gradient() -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
-    return optimizer(tf).apply_gradients([(None, v)], global_step=step).name
+    return optimizer().apply_gradients([(None, v)], global_step=step).name
 
 
-def case_a_gradient_that_is_a_number(tf: Any) -> Any:
+def case_a_gradient_that_is_a_number() -> Any:
     step = tf.train.get_or_create_global_step()
     v = tf.Variable(1.0)
-    return optimizer(tf).apply_gradients([(1.5, v)], global_step=step)
+    return optimizer().apply_gradients([(1.5, v)], global_step=step)
 
 
-def case_wrapped_around_nothing(tf: Any) -> Any:
+def case_wrapped_around_nothing() -> Any:
     step = tf.train.get_or_create_global_step()
     first = tf.train.SyncReplicasOptimizer(None, 1)
-    return attempt(tf, first.apply_gradients, [pair(tf)], global_step=step)
+    return attempt(first.apply_gradients, [pair()], global_step=step)
 
 
 @makes_case
-def made(tf: Any, *arguments: Any, **named: Any) -> Any:
+def made(*arguments: Any, **named: Any) -> Any:
     inner = tf.train.GradientDescentOptimizer(1.0)
     return type(tf.train.SyncReplicasOptimizer(inner, *arguments, **named)).__name__
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import Later, attempt
+from tests.tf1.module import tf
 from tests.tf1.servers import cluster
 
 
 class Replica:
     """One worker: its graph, its session, and what it can read."""
 
-    def __init__(self, tf: Any, servers: Any, task: int, shape: Any, **named: Any):
-        self._tf = tf
+    def __init__(self, servers: Any, task: int, shape: Any, **named: Any):
         target = servers["worker"][task].target
         worker = f"/job:worker/task:{task}"
         setter = tf.train.replica_device_setter(1, worker_device=worker)
@@ -43,10 +43,10 @@ class Replica:
             )
 
     def run(self, x: float) -> Any:
-        return attempt(self._tf, self.session.run, self.train, {self.x: x})
+        return attempt(self.session.run, self.train, {self.x: x})
 
     def later(self, x: float) -> Later:
-        return Later(self._tf, self.session.run, self.train, {self.x: x})
+        return Later(self.session.run, self.train, {self.x: x})
 
     def state(self, step: int) -> list[Any]:
         """Tell variable and step when that step has come, or after two seconds."""
@@ -62,15 +62,15 @@ class Replica:
             time.sleep(0.005)
 
 
-def two(tf: Any, collect: int, total: int = 2, **named: Any) -> list[Replica]:
+def two(collect: int, total: int = 2, **named: Any) -> list[Replica]:
     """Start two workers; the first is the chief."""
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     shape = (collect, total)
-    return [Replica(tf, servers, task, shape, **named) for task in (0, 1)]
+    return [Replica(servers, task, shape, **named) for task in (0, 1)]
 
 
-def alone(tf: Any, **named: Any) -> Replica:
-    return Replica(tf, cluster(tf, ps=1, worker=1), 0, (1, 1), **named)
+def alone(**named: Any) -> Replica:
+    return Replica(cluster(ps=1, worker=1), 0, (1, 1), **named)
 
 
 def closed(replicas: list[Replica]) -> None:
@@ -79,9 +79,9 @@ def closed(replicas: list[Replica]) -> None:
         item.session.close()
 
 
-def case_both_of_two(tf: Any) -> Any:
+def case_both_of_two() -> Any:
     """The first step counts, the second is dropped as stale, then they wait."""
-    chief, worker = both = two(tf, 2)
+    chief, worker = both = two(2)
     result = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
     result += [chief.run(5.0), worker.run(7.0), chief.state(1)]
     waits = chief.later(2.0)
@@ -90,9 +90,9 @@ def case_both_of_two(tf: Any) -> Any:
     return result
 
 
-def case_both_of_two_without_tokens(tf: Any) -> Any:
+def case_both_of_two_without_tokens() -> Any:
     """With no token at the start nothing is wasted: all wait from the first step."""
-    chief, worker = both = two(tf, 2, n_tokens=0)
+    chief, worker = both = two(2, n_tokens=0)
     result: list[Any] = []
     for step, (first, other) in enumerate([(1.0, 3.0), (2.0, 6.0), (-4.0, 0.0)], 1):
         waits = chief.later(first)
@@ -102,8 +102,8 @@ def case_both_of_two_without_tokens(tf: Any) -> Any:
     return result
 
 
-def case_one_of_two(tf: Any) -> Any:
-    chief, worker = both = two(tf, 1)
+def case_one_of_two() -> Any:
+    chief, worker = both = two(1)
     result = [chief.run(1.0), chief.state(1)]
     result += [worker.run(5.0), worker.state(1)]
     result += [worker.run(2.0), worker.state(2)]
@@ -111,9 +111,9 @@ def case_one_of_two(tf: Any) -> Any:
     return result
 
 
-def case_one_of_two_and_the_other_never_comes(tf: Any) -> Any:
+def case_one_of_two_and_the_other_never_comes() -> Any:
     """The chief goes on though the other one does nothing."""
-    both = two(tf, 1)
+    both = two(1)
     chief = both[0]
     result = [chief.run(1.0), chief.state(1)]
     result += [chief.run(1.0), chief.run(1.0), chief.state(2)]
@@ -121,26 +121,26 @@ def case_one_of_two_and_the_other_never_comes(tf: Any) -> Any:
     return result
 
 
-def case_four_of_two(tf: Any) -> Any:
+def case_four_of_two() -> Any:
     """Each of two gives two gradients to a step."""
-    chief, worker = both = two(tf, 4)
+    chief, worker = both = two(4)
     result = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
     result += [worker.run(4.0), chief.state(1)]
     closed(both)
     return result
 
 
-def case_four_of_two_with_more_tokens(tf: Any) -> Any:
+def case_four_of_two_with_more_tokens() -> Any:
     """All that wait in the accumulator are averaged."""
-    chief, worker = both = two(tf, 4, n_tokens=8)
+    chief, worker = both = two(4, n_tokens=8)
     result = [item.run(x) for item, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
     result += [chief.state(0), worker.run(6.0), chief.state(1)]
     closed(both)
     return result
 
 
-def case_alone_without_tokens(tf: Any) -> Any:
-    first = alone(tf, n_tokens=0)
+def case_alone_without_tokens() -> Any:
+    first = alone(n_tokens=0)
     result = []
     for step, x in enumerate([1.0, 2.0, 4.0], 1):
         result += [first.run(x), first.state(step)]
@@ -148,18 +148,16 @@ def case_alone_without_tokens(tf: Any) -> Any:
     return result
 
 
-def case_alone(tf: Any) -> Any:
-    first = alone(tf)
+def case_alone() -> Any:
+    first = alone()
     result = [first.run(1.0), first.state(1), first.run(2.0), first.state(1)]
     result += [first.run(4.0), first.state(2), first.run(8.0), first.state(3)]
     closed([first])
     return result
 
 
-def case_alone_with_momentum(tf: Any) -> Any:
-    first = alone(
-        tf, n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5)
-    )
+def case_alone_with_momentum() -> Any:
+    first = alone(n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5))
     result = []
     for step in (1, 2, 3):
         result += [first.run(1.0), first.state(step)]
@@ -167,10 +165,10 @@ def case_alone_with_momentum(tf: Any) -> Any:
     return result
 
 
-def case_until_a_step(tf: Any) -> Any:
+def case_until_a_step() -> Any:
     """A hook that stops at a step sees the step of all."""
     hook = tf.train.StopAtStepHook(last_step=3)
-    first = alone(tf, n_tokens=0, hooks=[hook])
+    first = alone(n_tokens=0, hooks=[hook])
     result: list[Any] = []
     while not first.session.should_stop() and len(result) < 10:
         result.append(first.run(1.0))
@@ -178,10 +176,10 @@ def case_until_a_step(tf: Any) -> Any:
     return result
 
 
-def case_halves_of_a_batch(tf: Any) -> Any:
+def case_halves_of_a_batch() -> Any:
     """Two halves of a batch, averaged, are the whole batch."""
     values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
-    chief, worker = both = two(tf, 2, n_tokens=0)
+    chief, worker = both = two(2, n_tokens=0)
     for row in values:
         waits = chief.later(float(row[:2].mean()))
         worker.run(float(row[2:].mean()))
@@ -191,9 +189,9 @@ def case_halves_of_a_batch(tf: Any) -> Any:
     return result
 
 
-def case_a_worker_that_waits_is_closed(tf: Any) -> Any:
+def case_a_worker_that_waits_is_closed() -> Any:
     """A worker that waits for the others is cancelled when its session is closed."""
-    chief, worker = two(tf, 2, n_tokens=0)
+    chief, worker = two(2, n_tokens=0)
     waits = worker.later(1.0)
     result = [waits.is_waiting()]
     closed([chief, worker])

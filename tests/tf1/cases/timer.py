@@ -7,10 +7,11 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 
 @makes_case
-def triggered(tf: Any, steps: list[int], **named: Any) -> Any:
+def triggered(steps: list[int], **named: Any) -> Any:
     """Return a case: at which of the steps it triggers."""
     timer = tf.train.SecondOrStepTimer(**named)
     result = []
@@ -21,13 +22,13 @@ def triggered(tf: Any, steps: list[int], **named: Any) -> Any:
     return result
 
 
-def case_asking_changes_nothing(tf: Any) -> Any:
+def case_asking_changes_nothing() -> Any:
     """Asking changes nothing."""
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     return [timer.should_trigger_for_step(step) for step in (5, 5, 6, 1)]
 
 
-def seconds(tf: Any) -> Any:
+def seconds() -> Any:
     timer = tf.train.SecondOrStepTimer(every_secs=0.05)
     result = [timer.should_trigger_for_step(1)]
     timer.update_last_triggered_step(1)
@@ -39,10 +40,10 @@ def seconds(tf: Any) -> Any:
 
 
 @makes_case
-def made(tf: Any, **named: Any) -> Any:
+def made(**named: Any) -> Any:
     """Return a case that tells whether such a timer can be made, and asked."""
     timer = tf.train.SecondOrStepTimer(**named)
-    return [attempt(tf, timer.should_trigger_for_step, step) for step in (0, 1)]
+    return [attempt(timer.should_trigger_for_step, step) for step in (0, 1)]
 
 
 CASES = {

@@ -9,12 +9,13 @@ import numpy as np
 
 from tests.tf1.attempts import attempt, noted
 from tests.tf1.look import makes_case
+from tests.tf1.module import Case, tf
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [-2.0, 1.0]], np.float32)
 Y = np.array([3.0, 2.0, 1.0, -1.0], np.float32)
 
 
-def model(tf: Any, rate: Any = 0.125) -> Any:
+def model(rate: Any = 0.125) -> Any:
     """Make a linear model; return loss, train operation and global step."""
     step = tf.train.get_or_create_global_step()
     w = tf.get_variable("w", [2], initializer=tf.zeros_initializer())
@@ -35,7 +36,7 @@ def rounded(value: Any) -> Any:
     return [round(float(number), 4) for number in np.ravel(value)]
 
 
-def logger(tf: Any, log: list[Any]) -> Any:
+def logger(log: list[Any]) -> Any:
     """Make the logger of the first tutorials."""
 
     class LoggerHook(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -53,34 +54,34 @@ def logger(tf: Any, log: list[Any]) -> Any:
     return LoggerHook()
 
 
-def case_losses_of_a_training(tf: Any) -> Any:
-    loss, train, _ = model(tf)
+def case_losses_of_a_training() -> Any:
+    loss, train, _ = model()
     hooks = [tf.train.StopAtStepHook(num_steps=4)]
     with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
         return [rounded(item) for _, item in until_stopped(session, [train, loss])][-1:]
 
 
 @makes_case
-def logged(tf: Any, make: Callable[[Any, Any], Any], **named: Any) -> Any:
+def logged(make: Callable[[Any], Any], **named: Any) -> Any:
     """Return a case: the tags and values of a logger, five runs."""
     log: list[Any] = []
-    loss, train, _ = model(tf)
+    loss, train, _ = model()
 
     def formatter(values: Any) -> str:
         tags = [getattr(value, "name", value) for value in values]
         return noted(log, tags)
 
     def program() -> None:
-        hook = tf.train.LoggingTensorHook(make(tf, loss), formatter=formatter, **named)
+        hook = tf.train.LoggingTensorHook(make(loss), formatter=formatter, **named)
         with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
             for _ in range(5):
                 session.run(train)
 
-    return [attempt(tf, program), log]
+    return [attempt(program), log]
 
 
 @makes_case
-def counted_rates(tf: Any, every: int) -> Any:
+def counted_rates(every: int) -> Any:
     """Return a case: at which steps a counter tells its rate."""
     log: list[Any] = []
 
@@ -88,14 +89,14 @@ def counted_rates(tf: Any, every: int) -> Any:
         def _log_and_record(self, steps: Any, seconds: Any, step: Any) -> None:
             log.append([int(steps), int(step), seconds >= 0])
 
-    _, train, _ = model(tf)
+    _, train, _ = model()
     hooks = [tf.train.StopAtStepHook(last_step=9), Rates(every_n_steps=every)]
     with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
         until_stopped(session, train)
     return log
 
 
-def counted(tf: Any) -> Any:
+def counted() -> Any:
     """Make a counted of one number; return its train operation and the global step."""
     step = tf.train.get_or_create_global_step()
     v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
@@ -104,10 +105,10 @@ def counted(tf: Any) -> Any:
 
 
 @makes_case
-def fails_once(tf: Any, stage: str, kind: str) -> Any:
+def fails_once(stage: str, kind: str) -> Any:
     """Return a case: a hook of one's own raises once in this stage."""
     log: list[Any] = []
-    train, step = counted(tf)
+    train, step = counted()
 
     class Failing(tf.train.SessionRunHook):  # type: ignore[misc]
         left = 1
@@ -139,11 +140,11 @@ def fails_once(tf: Any, stage: str, kind: str) -> Any:
                 session.run(train)
             return session.run(step)
 
-    return [attempt(tf, program), log]
+    return [attempt(program), log]
 
 
 @makes_case
-def in_the_body(tf: Any, kind: str) -> Any:
+def in_the_body(kind: str) -> Any:
     """Return a case: the operation that is run raises; the loop goes on or ends."""
     log: list[Any] = []
 
@@ -168,14 +169,14 @@ def in_the_body(tf: Any, kind: str) -> Any:
         with tf.train.MonitoredSession(hooks=[Noting()]) as session:
             return [session.run(value) for _ in range(3)]
 
-    return [attempt(tf, program), log]
+    return [attempt(program), log]
 
 
 @makes_case
-def end_of_the_input_in_a_hook(tf: Any, stage: str) -> Any:
+def end_of_the_input_in_a_hook(stage: str) -> Any:
     """Return a case: a hook of one's own says that the input has ended."""
     log: list[Any] = []
-    train, _ = counted(tf)
+    train, _ = counted()
 
     def fail(self: Any, *_: Any) -> None:
         log.append(stage)
@@ -194,21 +195,21 @@ def end_of_the_input_in_a_hook(tf: Any, stage: str) -> Any:
                 session.run(train)
                 log.append("run")
 
-    return [attempt(tf, program), log]
+    return [attempt(program), log]
 
 
 STAGES = ("begin", "after_create_session", "before_run", "after_run", "end")
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    "logged_by_tags": logged(lambda tf, loss: {"b": loss, "a": loss}, every_n_iter=2),
-    "logged_by_names": logged(lambda tf, loss: ["loss:0"], every_n_iter=2),
-    "logged_by_a_name_without_number": logged(lambda tf, _: ["loss"], every_n_iter=2),
-    "logged_by_a_missing_name": logged(lambda tf, _: ["gone:0"], every_n_iter=2),
-    "logged_by_tensors": logged(lambda tf, loss: [loss], every_n_iter=3),
-    "logged_at_the_end": logged(lambda tf, loss: {"x": loss}, at_end=True),
-    "logged_by_a_tag_and_a_name": logged(lambda tf, _: {"x": "loss"}, every_n_iter=4),
-    "logged_as_a_tuple": logged(lambda tf, loss: (loss, loss), every_n_iter=4),
+CASES: dict[str, Case] = {
+    "logged_by_tags": logged(lambda loss: {"b": loss, "a": loss}, every_n_iter=2),
+    "logged_by_names": logged(lambda loss: ["loss:0"], every_n_iter=2),
+    "logged_by_a_name_without_number": logged(lambda _: ["loss"], every_n_iter=2),
+    "logged_by_a_missing_name": logged(lambda _: ["gone:0"], every_n_iter=2),
+    "logged_by_tensors": logged(lambda loss: [loss], every_n_iter=3),
+    "logged_at_the_end": logged(lambda loss: {"x": loss}, at_end=True),
+    "logged_by_a_tag_and_a_name": logged(lambda _: {"x": "loss"}, every_n_iter=4),
+    "logged_as_a_tuple": logged(lambda loss: (loss, loss), every_n_iter=4),
     "rates_every_three_steps": counted_rates(3),
     "rates_every_step": counted_rates(1),
     "rates_every_twenty_steps": counted_rates(20),

@@ -9,21 +9,22 @@ from typing import Any
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files
 from tests.tf1.look import initialized, makes_case
+from tests.tf1.module import Case, tf
 
 
-def two(tf: Any, a: float = 1.0, b: float = 2.0) -> Any:
+def two(a: float = 1.0, b: float = 2.0) -> Any:
     """Make the variables of the guide."""
     v1 = tf.get_variable("v1", [3], initializer=tf.constant_initializer(a))
     v2 = tf.get_variable("v2", [2], initializer=tf.constant_initializer(b))
     return v1, v2
 
 
-def saved(tf: Any, folder: Path, name: str = "model.ckpt", **values: float) -> str:
+def saved(folder: Path, name: str = "model.ckpt", **values: float) -> str:
     """Save the two variables by a program of its own; return the prefix."""
     with tf.Graph().as_default():
-        two(tf, **values)
+        two(**values)
         saver = tf.train.Saver()
-        with initialized(tf) as session:
+        with initialized() as session:
             return str(saver.save(session, str(folder / name)))
 
 
@@ -31,13 +32,13 @@ def name_of(path: str) -> str:
     return path.rsplit("/", maxsplit=1)[-1]
 
 
-def case_averages(tf: Any, folder: Path) -> Any:
+def case_averages(folder: Path) -> Any:
     """What was trained is evaluated with its moving averages."""
     with tf.Graph().as_default():
         v = tf.Variable(4.0, name="v")
         average = tf.train.ExponentialMovingAverage(0.5)
         update = average.apply([v])
-        with initialized(tf) as session:
+        with initialized() as session:
             session.run(v.assign(8.0))
             session.run(update)
             prefix = tf.train.Saver().save(session, str(folder / "m"))
@@ -49,22 +50,22 @@ def case_averages(tf: Any, folder: Path) -> Any:
         return [sorted(names), session.run(v), average.average_name(v)]
 
 
-def case_read_alone(tf: Any, folder: Path) -> Any:
-    saved(tf, folder, "m-5")
+def case_read_alone(folder: Path) -> Any:
+    saved(folder, "m-5")
     path = str(folder)
     return [
         [[name, list(shape)] for name, shape in tf.train.list_variables(path)],
         tf.train.load_variable(path, "v1"),
         tf.train.load_checkpoint(path).get_tensor("v2"),
-        attempt(tf, tf.train.load_variable, path, "v3"),
-        attempt(tf, tf.train.list_variables, str(folder / "nothing")),
+        attempt(tf.train.load_variable, path, "v3"),
+        attempt(tf.train.list_variables, str(folder / "nothing")),
     ]
 
 
-def case_without_meta(tf: Any, folder: Path) -> Any:
-    two(tf)
+def case_without_meta(folder: Path) -> Any:
+    two()
     saver = tf.train.Saver()
-    with initialized(tf) as session:
+    with initialized() as session:
         saver.save(session, str(folder / "m"), 1, write_meta_graph=False)
         saver.save(session, str(folder / "m"), 2, write_state=False)
         saver.save(session, str(folder / "m"), 3, latest_filename="newest")
@@ -75,8 +76,8 @@ def case_without_meta(tf: Any, folder: Path) -> Any:
     ]
 
 
-def case_removed(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
+def case_removed(folder: Path) -> Any:
+    prefix = saved(folder)
     result = [tf.train.checkpoint_exists(prefix), len(files(folder))]
     result += [len(tf.train.get_checkpoint_mtimes([prefix, prefix + "x"]))]
     tf.train.remove_checkpoint(prefix)
@@ -84,12 +85,12 @@ def case_removed(tf: Any, folder: Path) -> Any:
     return [*result, tf.train.latest_checkpoint(str(folder))]
 
 
-def case_steps_of_all_kinds(tf: Any, folder: Path) -> Any:
+def case_steps_of_all_kinds(folder: Path) -> Any:
     """The step may be a number, a variable, or a tensor."""
-    two(tf)
+    two()
     step = tf.Variable(11, name="step", trainable=False)
     saver = tf.train.Saver()
-    with initialized(tf) as session:
+    with initialized() as session:
         path = str(folder / "m")
         return [
             name_of(str(saver.save(session, path, global_step=item)))
@@ -98,61 +99,61 @@ def case_steps_of_all_kinds(tf: Any, folder: Path) -> Any:
 
 
 @makes_case
-def chosen(tf: Any, folder: Path, make: Callable[[Any, Any, Any], Any]) -> Any:
+def chosen(folder: Path, make: Callable[[Any, Any], Any]) -> Any:
     """Return a case: a saver of this list restores; then all values are read."""
-    prefix = saved(tf, folder)
-    v1, v2 = two(tf, 7.0, 8.0)
-    saver = attempt(tf, tf.train.Saver, make(tf, v1, v2))
+    prefix = saved(folder)
+    v1, v2 = two(7.0, 8.0)
+    saver = attempt(tf.train.Saver, make(v1, v2))
     if isinstance(saver, str):
         return saver
-    with initialized(tf) as session:
-        result = attempt(tf, saver.restore, session, prefix)
+    with initialized() as session:
+        result = attempt(saver.restore, session, prefix)
         return [result, session.run([v1, v2])]
 
 
-def case_the_rest_is_not_initialised(tf: Any, folder: Path) -> Any:
-    prefix = saved(tf, folder)
-    v1, v2 = two(tf)
+def case_the_rest_is_not_initialised(folder: Path) -> Any:
+    prefix = saved(folder)
+    v1, v2 = two()
     with tf.Session() as session:
         tf.train.Saver({"v2": v2}).restore(session, prefix)
-        before = [attempt(tf, session.run, v1), session.run(v2)]
+        before = [attempt(session.run, v1), session.run(v2)]
         session.run(v1.initializer)
         names = session.run(tf.report_uninitialized_variables())
         return [*before, session.run(v1), list(names)]
 
 
-def case_what_is_there(tf: Any, folder: Path) -> Any:
+def case_what_is_there(folder: Path) -> Any:
     """Restore what name and shape have in common, leave the rest as it was."""
-    prefix = saved(tf, folder)
+    prefix = saved(folder)
     reader = tf.train.NewCheckpointReader(prefix)
     shapes = reader.get_variable_to_shape_map()
-    two(tf, 5.0, 6.0)
+    two(5.0, 6.0)
     tf.get_variable("v3", [2], initializer=tf.constant_initializer(9.0))
     common = [
         global_variable
         for global_variable in tf.global_variables()
         if shapes.get(global_variable.op.name) == global_variable.shape.as_list()
     ]
-    with initialized(tf) as session:
+    with initialized() as session:
         tf.train.Saver(common).restore(session, prefix)
         result = session.run(tf.global_variables())
     names = sorted(tensor.op.name for tensor in common)
     return [names, result, reader.get_tensor("v1"), reader.has_tensor("v3")]
 
 
-CASES: dict[str, Callable[[Any], Any]] = {
-    "one_by_its_name": chosen(lambda tf, v1, v2: {"v2": v2}),
-    "one_in_a_list": chosen(lambda tf, v1, v2: [v1]),
-    "one_in_a_tuple": chosen(lambda tf, v1, v2: (v2,)),
-    "one_alone": chosen(lambda tf, v1, v2: v1),
-    "crossed_over": chosen(lambda tf, v1, v2: {"v1": v2, "v2": v1}),
-    "under_a_missing_name": chosen(lambda tf, v1, v2: {"v4": v1}),
-    "one_twice": chosen(lambda tf, v1, v2: [v1, v1]),
-    "one_under_two_names": chosen(lambda tf, v1, v2: {"v1": v1, "again": v1}),
-    "a_tensor": chosen(lambda tf, v1, v2: [v1 + 1.0]),
-    "a_tensor_by_its_name": chosen(lambda tf, v1, v2: {"v1": v1 * 2.0}),
-    "a_text": chosen(lambda tf, v1, v2: ["v1"]),
-    "none_in_a_list": chosen(lambda tf, v1, v2: []),
-    "none_in_a_dict": chosen(lambda tf, v1, v2: {}),
-    "those_of_a_set": chosen(lambda tf, v1, v2: {v1}),
+CASES: dict[str, Case] = {
+    "one_by_its_name": chosen(lambda v1, v2: {"v2": v2}),
+    "one_in_a_list": chosen(lambda v1, v2: [v1]),
+    "one_in_a_tuple": chosen(lambda v1, v2: (v2,)),
+    "one_alone": chosen(lambda v1, v2: v1),
+    "crossed_over": chosen(lambda v1, v2: {"v1": v2, "v2": v1}),
+    "under_a_missing_name": chosen(lambda v1, v2: {"v4": v1}),
+    "one_twice": chosen(lambda v1, v2: [v1, v1]),
+    "one_under_two_names": chosen(lambda v1, v2: {"v1": v1, "again": v1}),
+    "a_tensor": chosen(lambda v1, v2: [v1 + 1.0]),
+    "a_tensor_by_its_name": chosen(lambda v1, v2: {"v1": v1 * 2.0}),
+    "a_text": chosen(lambda v1, v2: ["v1"]),
+    "none_in_a_list": chosen(lambda v1, v2: []),
+    "none_in_a_dict": chosen(lambda v1, v2: {}),
+    "those_of_a_set": chosen(lambda v1, v2: {v1}),
 }

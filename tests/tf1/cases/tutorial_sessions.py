@@ -8,9 +8,10 @@ from typing import Any
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import checkpoints
 from tests.tf1.look import makes_case
+from tests.tf1.module import tf
 
 
-def counting(tf: Any, by: float = 1.0) -> Any:
+def counting(by: float = 1.0) -> Any:
     """Make a variable and a step; return the variable and what counts both."""
     step = tf.train.get_or_create_global_step()
     v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
@@ -18,12 +19,12 @@ def counting(tf: Any, by: float = 1.0) -> Any:
 
 
 @makes_case
-def by_a_creator(tf: Any, folder: Path, kind: str) -> Any:
+def by_a_creator(folder: Path, kind: str) -> Any:
     """Return a case: a session of a creator, with a folder, twice."""
     result = []
     for _ in range(2):
         with tf.Graph().as_default():
-            v, train = counting(tf)
+            v, train = counting()
             hooks = [tf.train.CheckpointSaverHook(str(folder), save_steps=10)]
             where = {"checkpoint_dir": str(folder)}
             if kind == "singular":
@@ -38,12 +39,12 @@ def by_a_creator(tf: Any, folder: Path, kind: str) -> Any:
     return [result, checkpoints(folder)]
 
 
-def case_after_an_error(tf: Any, folder: Path) -> Any:
+def case_after_an_error(folder: Path) -> Any:
     """The first program fails in its fifth step; the second goes on."""
     result: list[Any] = []
     for fails in (True, False):
         with tf.Graph().as_default():
-            _, train = counting(tf)
+            _, train = counting()
 
             def program() -> Any:
                 hooks = [tf.train.StopAtStepHook(last_step=8)]
@@ -58,13 +59,13 @@ def case_after_an_error(tf: Any, folder: Path) -> Any:
                             raise ValueError("a mistake")
                     return n_runs
 
-            result += [attempt(tf, program), checkpoints(folder)]
+            result += [attempt(program), checkpoints(folder)]
     return result
 
 
-def case_quiet(tf: Any, folder: Path) -> Any:
+def case_quiet(folder: Path) -> Any:
     """Nothing is saved, counted or summed up."""
-    _, train = counting(tf)
+    _, train = counting()
     with tf.train.MonitoredTrainingSession(
         checkpoint_dir=str(folder),
         save_checkpoint_secs=None,
@@ -76,7 +77,7 @@ def case_quiet(tf: Any, folder: Path) -> Any:
     return checkpoints(folder)
 
 
-def pretrained(tf: Any, folder: Path, value: float) -> str:
+def pretrained(folder: Path, value: float) -> str:
     """Save `v` in a program of its own; return the prefix."""
     with tf.Graph().as_default():
         v = tf.get_variable("v", [], initializer=tf.constant_initializer(value))
@@ -85,13 +86,13 @@ def pretrained(tf: Any, folder: Path, value: float) -> str:
             return str(tf.train.Saver([v]).save(session, str(folder / "pretrained")))
 
 
-def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
+def case_begun_from_another_training(folder: Path) -> Any:
     """A function of the scaffold restores what was trained before, once."""
-    prefix = pretrained(tf, folder, 5.0)
+    prefix = pretrained(folder, 5.0)
     result = []
     for _ in range(2):
         with tf.Graph().as_default():
-            v, train = counting(tf)
+            v, train = counting()
             saver = tf.train.Saver([v])
             calls: list[str] = []
 
@@ -110,9 +111,9 @@ def case_begun_from_another_training(tf: Any, folder: Path) -> Any:
     return [*result, checkpoints(folder / "run")]
 
 
-def case_local_parts(tf: Any) -> Any:
+def case_local_parts() -> Any:
     """Own operations for the local part, with tables as programs have them."""
-    _, train = counting(tf)
+    _, train = counting()
     local = tf.get_local_variable("local", [], initializer=tf.ones_initializer())
     own = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
     scaffold = tf.train.Scaffold(
@@ -125,9 +126,9 @@ def case_local_parts(tf: Any) -> Any:
         return [session.run(local), scaffold.local_init_op is own]
 
 
-def case_ready_for_some(tf: Any) -> Any:
+def case_ready_for_some() -> Any:
     """A ready operation that does not look at all variables."""
-    v, train = counting(tf)
+    v, train = counting()
     forgotten = tf.get_variable("forgotten", [], initializer=tf.ones_initializer())
     some = [
         global_variable
@@ -141,7 +142,7 @@ def case_ready_for_some(tf: Any) -> Any:
     )
     with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
         session.run(train)
-        return [session.run(v), attempt(tf, session.run, forgotten)]
+        return [session.run(v), attempt(session.run, forgotten)]
 
 
 CASES = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import makes_case, started, static
+from tests.tf1.look import makes_case, names_of, started, static
+from tests.tf1.module import tf
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:1"
 
@@ -16,26 +17,26 @@ def devices(variable: Any) -> list[str]:
 
 
 def names(variables: Any) -> list[str]:
-    return [variable.name for variable in variables]
+    return names_of(variables)
 
 
-def case_a_caching_device_of_get_variable(tf: Any) -> Any:
+def case_a_caching_device_of_get_variable() -> Any:
     with tf.device(PS):
         return devices(tf.get_variable("v", [1], caching_device=WORKER))
 
 
-def case_a_caching_device_that_is_a_function(tf: Any) -> Any:
+def case_a_caching_device_that_is_a_function() -> Any:
     with tf.device(PS):
         return devices(tf.Variable(1.0, caching_device=lambda op: WORKER))
 
 
-def case_a_caching_device_by_the_scope_itself(tf: Any) -> Any:
+def case_a_caching_device_by_the_scope_itself() -> Any:
     with tf.variable_scope("a") as scope:
         scope.set_caching_device(WORKER)
         return devices(tf.get_variable("v", [1]))
 
 
-def case_a_custom_getter_is_given_all_options(tf: Any) -> Any:
+def case_a_custom_getter_is_given_all_options() -> Any:
     seen = []
 
     def custom(getter: Any, name: str, *args: Any, **how: Any) -> Any:
@@ -47,7 +48,7 @@ def case_a_custom_getter_is_given_all_options(tf: Any) -> Any:
     return seen, devices(result)
 
 
-def case_what_is_read_on_demand_is_not_trained(tf: Any) -> Any:
+def case_what_is_read_on_demand_is_not_trained() -> Any:
     on_read = tf.VariableSynchronization.ON_READ
     made = [
         tf.Variable(1.0, synchronization=on_read, name="a"),
@@ -64,12 +65,12 @@ def case_what_is_read_on_demand_is_not_trained(tf: Any) -> Any:
     )
 
 
-def case_read_on_demand_and_trained(tf: Any) -> Any:
+def case_read_on_demand_and_trained() -> Any:
     on_read = tf.VariableSynchronization.ON_READ
     return tf.get_variable("b", [], synchronization=on_read, trainable=True).trainable
 
 
-def case_a_layer_weight_that_is_read_on_demand(tf: Any) -> Any:
+def case_a_layer_weight_that_is_read_on_demand() -> Any:
     layer = tf.layers.Dense(1)
     layer.add_weight(
         "w", [1], synchronization=tf.VariableSynchronization.ON_READ, trainable=None
@@ -77,20 +78,20 @@ def case_a_layer_weight_that_is_read_on_demand(tf: Any) -> Any:
     return names(layer.trainable_weights), names(layer.non_trainable_weights)
 
 
-def case_a_synchronization_that_is_none_of_these(tf: Any) -> Any:
+def case_a_synchronization_that_is_none_of_these() -> Any:
     return tf.Variable(1.0, synchronization=17).name
 
 
-def case_an_aggregation_that_is_none_of_these(tf: Any) -> Any:
+def case_an_aggregation_that_is_none_of_these() -> Any:
     return tf.get_variable("v", [], aggregation="sum").name
 
 
-def case_no_synchronization_is_the_usual_one(tf: Any) -> Any:
+def case_no_synchronization_is_the_usual_one() -> Any:
     result = tf.Variable(1.0, synchronization=None, aggregation=None)
     return result.synchronization.name, result.aggregation.name, result.trainable
 
 
-def case_a_local_copy_of_a_global_variable(tf: Any, session: Any) -> Any:
+def case_a_local_copy_of_a_global_variable(session: Any) -> Any:
     v = tf.get_variable("v", initializer=[1.0, 2.0])
     copy = tf.get_local_variable("copy", initializer=v * 1.0)
     session.run(tf.local_variables_initializer())
@@ -105,59 +106,51 @@ DEFAULTS = (
 )
 
 
-def operations(tf: Any) -> Any:
+def operations() -> Any:
     return [[op.name, op.type] for op in tf.get_default_graph().get_operations()]
 
 
 def defaults(name: str) -> Any:
-    return lambda tf: sorted(getattr(tf, name)().get_config().items(), key=str)
+    return lambda: sorted(getattr(tf, name)().get_config().items(), key=str)
 
 
 def of_package(name: str) -> Any:
-    return lambda tf: sorted(getattr(tf.initializers, name)().get_config().items())
+    return lambda: sorted(getattr(tf.initializers, name)().get_config().items())
 
 
-CASES = {f"defaults_of_{name}": defaults(name) for name in DEFAULTS}
-CASES.update(
-    {
-        f"defaults_of_{name}_in_the_package": of_package(name)
-        for name in ("random_uniform", "random_normal", "truncated_normal")
-    }
-)
-
-
-def case_uniform_whole_numbers_need_an_end(tf: Any) -> Any:
+def case_uniform_whole_numbers_need_an_end() -> Any:
     return static(tf.random_uniform_initializer(dtype=tf.int32)([3]))
 
 
-def case_function_without_arguments_makes_the_value(tf: Any) -> Any:
+def case_function_without_arguments_makes_the_value() -> Any:
     made = tf.get_variable("w", initializer=lambda: tf.ones([2]))
-    return [static(made.value()), started(tf, made)]
+    return [static(made.value()), started(made)]
 
 
-def case_function_of_a_shape_needs_one(tf: Any) -> Any:
+def case_function_of_a_shape_needs_one() -> Any:
     return tf.get_variable("w", initializer=lambda shape, dtype: tf.ones(shape))
 
 
-def case_many_zeros_are_filled_in(tf: Any) -> Any:
+def case_many_zeros_are_filled_in() -> Any:
     tf.zeros([100, 100])
-    return operations(tf)
+    return operations()
 
 
 @makes_case
-def slots(tf: Any, make: Any) -> Any:
+def slots(make: Any) -> Any:
     made = tf.Variable([1.0, 2.0], name="w")
-    make(tf).minimize(tf.reduce_sum(made))
-    return [name for name, _ in operations(tf) if "Initializer" in name]
+    make().minimize(tf.reduce_sum(made))
+    return [name for name, _ in operations() if "Initializer" in name]
 
 
-CASES.update(
-    {
-        "slots_of_adagrad_begin_at": slots(lambda tf: tf.train.AdagradOptimizer(0.1)),
-        "slots_of_adam_begin_at": slots(lambda tf: tf.train.AdamOptimizer(0.1)),
-        "slots_of_rmsprop_begin_at": slots(lambda tf: tf.train.RMSPropOptimizer(0.1)),
-        "slots_of_momentum_begin_at": slots(
-            lambda tf: tf.train.MomentumOptimizer(0.1, 0.9)
-        ),
-    }
-)
+CASES = {
+    **{f"defaults_of_{name}": defaults(name) for name in DEFAULTS},
+    **{
+        f"defaults_of_{name}_in_the_package": of_package(name)
+        for name in ("random_uniform", "random_normal", "truncated_normal")
+    },
+    "slots_of_adagrad_begin_at": slots(lambda: tf.train.AdagradOptimizer(0.1)),
+    "slots_of_adam_begin_at": slots(lambda: tf.train.AdamOptimizer(0.1)),
+    "slots_of_rmsprop_begin_at": slots(lambda: tf.train.RMSPropOptimizer(0.1)),
+    "slots_of_momentum_begin_at": slots(lambda: tf.train.MomentumOptimizer(0.1, 0.9)),
+}

@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from kit import tf1 as tf
 from kit.testing.task_process import until
 from tests.session.scene import in_thread
+from tests.tf1.look import names_of
 from tests.tf1.servers import cluster
 
 
@@ -156,7 +157,7 @@ def test_services_without_a_folder_are_refused_aloud(
 
 
 def test_worker_waits_until_the_chief_has_initialised() -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     made: list[Any] = []
     for task in range(2):
         with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
@@ -177,7 +178,7 @@ def test_worker_waits_until_the_chief_has_initialised() -> None:
 
 
 def test_worker_without_a_chief_says_what_has_no_value() -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         counter()
         supervisor = tf.train.Supervisor(is_chief=False, recovery_wait_secs=0.1)
@@ -318,7 +319,7 @@ def test_tensorboard_shows_what_a_chief_with_a_folder_has_trained(
     seen = EventAccumulator(str(tmp_path)).Reload()
     assert (9, 40.0) in [(Scalar.step, Scalar.value) for Scalar in seen.Scalars("ten")]
     assert {Scalar.step for Scalar in seen.Scalars("global_step/sec")} == {4}
-    assert "global_step" in [node.name for node in seen.Graph().node]
+    assert "global_step" in names_of(seen.Graph().node)
 
 
 def test_summaries_that_nobody_can_write_are_lost_aloud(
@@ -357,7 +358,7 @@ def test_rate_of_steps_is_logged(
 
 @pytest.mark.slow
 def test_replicas_in_step_train_under_supervisors() -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
 
     def train(task: int) -> float:
         with tf.Graph().as_default():

@@ -96,7 +96,7 @@ def test_worker_waits_for_its_chief_as_long_as_the_original(
 
 
 def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:
-    servers = cluster(tf, ps=1, worker=1)
+    servers = cluster(ps=1, worker=1)
     with tf.Graph().as_default():
         counting()
 
@@ -113,7 +113,7 @@ def test_worker_without_a_chief_names_what_has_no_value_and_where() -> None:
 
 
 def test_worker_whose_variables_have_no_job_hears_that_no_chief_can_help() -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     with tf.Graph().as_default():
         with tf.device("/cpu:0"):
             counting(ps="")
@@ -143,7 +143,7 @@ def test_server_that_is_not_up_is_named() -> None:
 
 @pytest.mark.slow
 def test_worker_begins_soon_after_its_chief() -> None:
-    servers = cluster(tf, ps=1, worker=2)
+    servers = cluster(ps=1, worker=2)
     began: list[float] = []
 
     def work() -> None:
