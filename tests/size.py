@@ -21,7 +21,8 @@ COLUMNS = ("files", "code", "json", "private", "dialect")
 DIALECT = {"one", "found", "given", "told", "place", "known", "apart", "together"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LAYOUT = {token.COMMENT, token.NL, token.NEWLINE, token.INDENT, token.DEDENT}
-PUBLIC = {"_fields", "_replace", "_asdict", "_make", "_exit"}  # Python documents them
+# Python documents them.
+PUBLIC = {"_fields", "_replace", "_asdict", "_make", "_exit", "_getframe"}
 
 
 def weight_of(text: str) -> Counter[str]:

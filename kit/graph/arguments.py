@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.convert import tensor
 from kit.graph.op import Tensor
 
@@ -50,7 +50,7 @@ def numbers_or_input(value: Any, what: str) -> tuple[Ints | None, list[Tensor]]:
 def number(axis: Any, what: str) -> int:
     """Return one integer that must be known now; it may be a small constant tensor."""
     if isinstance(axis, ArrayProtocol):
-        value = axis._as_tensor().static.value
+        value = tensor_of(axis).static.value
         if value is None or value.size != 1:
             raise ValueError(
                 f"{what} is {axis!r}, but it must be known when the line is written; "
@@ -69,7 +69,7 @@ def axes(axis: Any) -> Ints | None:
     if axis is None:
         return None
     if isinstance(axis, ArrayProtocol):
-        value = axis._as_tensor().static.value
+        value = tensor_of(axis).static.value
         if value is None:
             raise ValueError(
                 f"the axis is {axis!r}, but it must be known when the line is "

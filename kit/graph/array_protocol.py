@@ -260,3 +260,8 @@ _REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
+
+
+def tensor_of(x: ArrayProtocol) -> Tensor:
+    """Return the tensor that stands for a tensor, a variable or their like."""
+    return x._as_tensor()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.default import default_graph, graph_of
 from kit.graph.dtypes import STRING, DType, dtype_of, on_host, to_array
 from kit.graph.graph import Graph
@@ -29,7 +29,7 @@ def tensor(
     """
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(x, ArrayProtocol):
-        result = x._as_tensor()
+        result = tensor_of(x)
         if wanted is not None and result.static.dtype != wanted:
             raise TypeError(
                 f"{result!r} is wanted as {wanted}; cast it with "
@@ -101,7 +101,7 @@ def _weak(x: Any) -> Any:
 
 def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
     if isinstance(x, ArrayProtocol):
-        result = x._as_tensor()
+        result = tensor_of(x)
         if result.static.dtype == dtype:
             return result
         return make("Cast", result, dtype=dtype)
@@ -111,7 +111,7 @@ def _as(x: Any, dtype: DType, graph: Graph) -> Tensor:
 
 def _dtype_or_value(x: Any) -> Any:
     if isinstance(x, ArrayProtocol):
-        return x._as_tensor().static.dtype
+        return tensor_of(x).static.dtype
     if isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic):
         return x
     if holds_tensor(x):
@@ -130,7 +130,7 @@ def holds_tensor(x: Any) -> bool:
 def _first_dtype(x: Sequence[Any]) -> DType | None:
     for part in x:
         if isinstance(part, ArrayProtocol):
-            return part._as_tensor().static.dtype
+            return tensor_of(part).static.dtype
         if isinstance(part, list | tuple) and (dtype := _first_dtype(part)) is not None:
             return dtype
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -88,14 +88,14 @@ class ClusterMagics(Magics):
                 drive(self._starter.perform(line))
                 return
             options = parse(ClusterMagics.cluster, line)
-            if options.what not in WORDS:
+            if options.what not in self.words:
                 raise UsageError(
                     f"%cluster has no command {options.what!r}."
-                    f"{nearest(options.what, list(WORDS))} "
-                    f"It knows: {', '.join(WORDS)}."
+                    f"{nearest(options.what, list(self.words))} "
+                    f"It knows: {', '.join(self.words)}."
                 )
             tasks = [part for word in options.tasks for part in word.split(",") if part]
-            WORDS[options.what](self, tasks, options.n)
+            self.words[options.what](self, tasks, options.n)
 
     def _status(self, tasks: list[str], _: int) -> None:
         _refuse(tasks, "status")
@@ -188,18 +188,18 @@ class ClusterMagics(Magics):
         ):
             print(f"still running: {described(process)}, which you may not end.")
 
-
-WORDS: dict[str, Word] = {
-    "status": ClusterMagics._status,
-    "stop": ClusterMagics._stop,
-    "restart": ClusterMagics._restart,
-    "kill": ClusterMagics._kill,
-    "add": ClusterMagics._add,
-    "remove": ClusterMagics._remove,
-    "logs": ClusterMagics._logs,
-    "list": ClusterMagics._list,
-    "clean": ClusterMagics._clean,
-}
+    #: What each word after %cluster does.
+    words: ClassVar[dict[str, Word]] = {
+        "status": _status,
+        "stop": _stop,
+        "restart": _restart,
+        "kill": _kill,
+        "add": _add,
+        "remove": _remove,
+        "logs": _logs,
+        "list": _list,
+        "clean": _clean,
+    }
 
 
 def _refuse(tasks: list[str], word: str) -> None:

@@ -27,7 +27,7 @@ from kit.errors import KitError
 from kit.exchange.topologies import topology
 from kit.magics import running
 from kit.magics.cluster_cell_magic import StartMagics
-from kit.magics.cluster_line_magic import WORDS
+from kit.magics.cluster_line_magic import ClusterMagics
 from kit.magics.launcher_options import flag, owners
 from kit.magics.line_parsing import flags
 from kit.magics.on_magics import OnMagics
@@ -153,7 +153,7 @@ def _look_after(before: Sequence[str], word: str, names: Known) -> Iterable[str]
     if word.startswith("-") or (before and before[0].startswith("-")):
         return _start(before, word, names)
     if not before:
-        return WORDS
+        return ClusterMagics.words
     if before[0] == "add":
         return dict.fromkeys(task.job for task in names.tasks)
     of_tasks = ("restart", "kill", "remove", "logs")

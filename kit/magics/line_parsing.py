@@ -64,8 +64,12 @@ def parse(function: Callable[..., Any], line: str) -> argparse.Namespace:
 def flags(function: Callable[..., Any]) -> list[str]:
     """Return the long flags of a magic, in the order of its help."""
     parser: argparse.ArgumentParser = function.parser  # type: ignore[attr-defined]
-    strings = [text for action in parser._actions for text in action.option_strings]
-    return [text for text in strings if text.startswith("--")]
+    return [text for text in _spellings(parser) if text.startswith("--")]
+
+
+def _spellings(parser: argparse.ArgumentParser) -> list[str]:
+    """Return all flags, short and long ones."""
+    return [text for action in parser._actions for text in action.option_strings]
 
 
 def count(text: str) -> int:
@@ -107,7 +111,7 @@ def job(text: str) -> tuple[str, int]:
 
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     flag = word.partition("=")[0]
-    spellings = [text for action in parser._actions for text in action.option_strings]
+    spellings = _spellings(parser)
     if not flag.startswith("-"):
         meant = ""
         if f"--{flag}" in spellings and flag != word:

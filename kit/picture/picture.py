@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import InvalidArgumentError
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
 from kit.graph.op import IndexedSlices, Op, needed
@@ -151,7 +151,7 @@ def _flat(x: Any) -> Iterable[Op]:
     if isinstance(x, Op):
         yield x
     elif isinstance(x, ArrayProtocol):
-        yield x._as_tensor().op
+        yield tensor_of(x).op
     elif isinstance(x, IndexedSlices):
         yield from _flat([x.values, x.indices])
     elif isinstance(x, list | tuple):

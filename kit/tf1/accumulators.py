@@ -18,7 +18,7 @@ from kit.tf1.tensor.convert import (
     create_op,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import DType, as_dtype, int32, int64
+from kit.tf1.tensor.dtypes import DType, as_dtype, int32, int64, numpy_of
 from kit.tf1.tensor.shape import TensorShape, static_of
 
 _NUMBERS = "iufc"
@@ -55,7 +55,7 @@ class ConditionalAccumulatorBase:
         self._ref = create(
             self._type,
             name=name or self._called,
-            dtype=self._dtype._base,
+            dtype=numpy_of(self._dtype),
             shape=self._static,
             shared_name=shared_name or "",
             reduction_type="MEAN" if reduction_type is None else reduction_type,
@@ -109,7 +109,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         tensor.get_shape().assert_is_compatible_with(self._shape)
         step = _step(local_step)
         op_type = "ResourceAccumulatorApplyGradient"
-        return self._make(op_type, step, tensor, name=name, dtype=self._dtype._base)
+        return self._make(op_type, step, tensor, name=name, dtype=numpy_of(self._dtype))
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
         """Return the mean of all gradients as soon as there are `num_required`.
@@ -120,7 +120,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         op_type = "ResourceAccumulatorTakeGradient"
         with op_scope(name, op_type, [self._ref, num_required]) as scope:
             n = argument(op_type, "num_required", num_required, int32)
-            attrs = {"dtype": self._dtype._base, "shape": self._static}
+            attrs = {"dtype": numpy_of(self._dtype), "shape": self._static}
             return self._make(op_type, n, name=scope, **attrs).outputs[0]
 
     def _make(self, op_type: str, *inputs: Any, name: str | None, **attrs: Any) -> Any:
@@ -172,7 +172,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 op_type,
                 *(step, indices, rows, whole),
                 name=scope,
-                dtype=rows.dtype.base_dtype._base,
+                dtype=numpy_of(rows.dtype),
                 has_known_shape=grad_shape is not None,
             )
 
@@ -181,7 +181,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         op_type = "SparseAccumulatorTakeGradient"
         with op_scope(name, op_type, [self._ref, num_required]) as scope:
             n = argument(op_type, "num_required", num_required, int32)
-            made = self._make(op_type, n, name=scope, dtype=self._dtype._base)
+            made = self._make(op_type, n, name=scope, dtype=numpy_of(self._dtype))
         return SparseAccumulatorTakeGradient(*made.outputs)
 
     def take_indexed_slices_grad(
@@ -201,6 +201,6 @@ def _step(value: Any) -> Any:
 
 def _number_type(value: Any) -> DType:
     float_dtype: DType | None = None if value is None else as_dtype(value).base_dtype
-    if float_dtype is None or kind_of(float_dtype._base) not in _NUMBERS:
+    if float_dtype is None or kind_of(numpy_of(float_dtype)) not in _NUMBERS:
         raise TypeError(f"an accumulator has a dtype of numbers, not {value!r}.")
     return float_dtype

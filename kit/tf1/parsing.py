@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, string
+from kit.tf1.tensor.dtypes import as_dtype, numpy_of, string
 from kit.tf1.tensor.shape import as_shape
 from kit.tf1.tensor.sparse import SparseTensor
 
@@ -42,7 +42,7 @@ def decode_raw(
     contents = bytes if input_bytes is None else input_bytes
     with op_scope(name, "DecodeRaw", [contents]) as scope:
         texts = convert_to_tensor(contents, string, name="bytes")
-        how = {"dtype": as_dtype(out_type)._base, "little": bool(little_endian)}
+        how = {"dtype": numpy_of(out_type), "little": bool(little_endian)}
         return create("DecodeRaw", texts, name=scope, **how)
 
 
@@ -115,7 +115,7 @@ def _parsed(
         defaults = []
         for key, feature in sorted(features.items()):
             if isinstance(feature, VarLenFeature):
-                sparse.append((key, as_dtype(feature.dtype)._base))
+                sparse.append((key, numpy_of(feature.dtype)))
             elif isinstance(feature, FixedLenFeature):
                 dtype, shape = as_dtype(feature.dtype), as_shape(feature.shape)
                 if not shape.is_fully_defined():
@@ -125,7 +125,7 @@ def _parsed(
                     )
                 sizes = tuple(shape.as_list())
                 has_default = feature.default_value is not None
-                dense.append((key, dtype._base, sizes, has_default))
+                dense.append((key, numpy_of(dtype), sizes, has_default))
                 defaults.append(_default(feature.default_value, dtype, sizes))
             else:
                 raise ValueError(

@@ -19,7 +19,7 @@ from kit.tf1.tensor.convert import (
     create_op,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import DType, as_dtype, int32
+from kit.tf1.tensor.dtypes import DType, as_dtype, int32, numpy_of
 from kit.tf1.tensor.shape import TensorShape, static_of
 
 _PADDING = "PaddingFIFOQueueV2"
@@ -35,7 +35,7 @@ class QueueBase:
         # Where its operations are added, that scope is before their names.
         self._name = ref.op.name.split("/")[-1]
         self._attrs = {
-            "dtypes": tuple(dtype._base for dtype in dtypes),
+            "dtypes": tuple(numpy_of(dtype) for dtype in dtypes),
             "shapes": shapes,
         }
 
@@ -324,7 +324,7 @@ def _made(
         op_type,
         name=name,
         capacity=int(capacity),
-        dtypes=tuple(component._base for component in components),
+        dtypes=tuple(numpy_of(component) for component in components),
         shapes=shapes_listed,
         shared_name=shared_name or "",
         **(kind or {}),

@@ -20,7 +20,7 @@ from operator import getitem
 from typing import Any, NoReturn
 
 from kit.errors import FailedPreconditionError
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.convert import tensor
 from kit.graph.extension_points import lend
 from kit.graph.graph import Graph
@@ -146,7 +146,7 @@ def _op_key(op: Op) -> str:
 
 
 def _dask_graph(x: ArrayProtocol) -> dict[str, Any]:
-    asked = x._as_tensor()
+    asked = tensor_of(x)
     # The default session of the calling thread: later, in dask's pool, there is none.
     tasks: dict[str, Any] = {
         _key(asked): (SessionRun(_default(), [asked]), _op_key(asked.op))
@@ -212,7 +212,7 @@ def _is(task: Any, kind: type) -> bool:
 
 def _compute(x: ArrayProtocol, feeds: Mapping[Any, Any] | None, **options: Any) -> Any:
     if not options:
-        return run_once(_default(), x._as_tensor(), feeds)
+        return run_once(_default(), tensor_of(x), feeds)
     from dask.base import compute
 
     if feeds is not None:
@@ -222,7 +222,7 @@ def _compute(x: ArrayProtocol, feeds: Mapping[Any, Any] | None, **options: Any) 
 
 
 def _persist(x: ArrayProtocol, **options: Any) -> Tensor:
-    return _constant({_key(x._as_tensor()): x.compute(**options)}, x._as_tensor())
+    return _constant({_key(tensor_of(x)): x.compute(**options)}, tensor_of(x))
 
 
 def _constant(values: Mapping[str, Any], of: Tensor) -> Tensor:
@@ -245,10 +245,10 @@ lend(
     compute=_compute,
     persist=_persist,
     dask_graph=_dask_graph,
-    dask_keys=lambda x: [_key(x._as_tensor())],
+    dask_keys=lambda x: [_key(tensor_of(x))],
     dask_postcompute=lambda x: (_first, ()),
-    dask_postpersist=lambda x: (_constant, (x._as_tensor(),)),
-    dask_token=lambda x: ("kit.Tensor", _key(x._as_tensor())),
+    dask_postpersist=lambda x: (_constant, (tensor_of(x),)),
+    dask_token=lambda x: ("kit.Tensor", _key(tensor_of(x))),
     dask_scheduler=_threads,
     dask_optimizer=SessionGraphOptimizer,
 )

@@ -22,7 +22,7 @@ from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.random import get_seed
 from kit.tf1.tensor.convert import convert_to_tensor, create
-from kit.tf1.tensor.dtypes import bool_, int64, string
+from kit.tf1.tensor.dtypes import bool_, int64, numpy_of, string
 from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
@@ -91,7 +91,7 @@ class Dataset(Formed):
         if not callable(generator):
             raise TypeError("`generator` must be callable.")
         types, shapes = form_of(output_types, output_shapes)
-        dtypes = [dtype._base for dtype in flatten(types)]
+        dtypes = [numpy_of(dtype) for dtype in flatten(types)]
         wanted = [static_of(shape) for shape in flatten(shapes)]
         form = mapped(lambda _: None, types)
 
@@ -118,8 +118,8 @@ class Dataset(Formed):
                     f"The argument to Dataset.zip() must be a nested structure of "
                     f"datasets, as a tuple; not with {dataset!r}."
                 )
-        types = packed_like(datasets, [part._types for part in parts])
-        shapes = packed_like(datasets, [part._shapes for part in parts])
+        types = packed_like(datasets, [part.output_types for part in parts])
+        shapes = packed_like(datasets, [part.output_shapes for part in parts])
         stage = {"kind": "zip", "all": [part._stage for part in parts]}
         return Dataset(stage, types, shapes)
 
@@ -130,13 +130,13 @@ class Dataset(Formed):
 
         Raises `TypeError` for another structure or other dtypes.
         """
-        others = flatten_up_to(self._types, dataset._types)
+        others = flatten_up_to(self._types, dataset.output_types)
         if others != flatten(self._types):
             raise TypeError(
                 f"Two datasets to concatenate have different types {self._types!r} and "
-                f"{dataset._types!r}"
+                f"{dataset.output_types!r}"
             )
-        pairs = zip(flatten(self._shapes), flatten(dataset._shapes), strict=True)
+        pairs = zip(flatten(self._shapes), flatten(dataset.output_shapes), strict=True)
         shapes = [first.most_specific_compatible_shape(other) for first, other in pairs]
         stage = {"kind": "concatenate", "all": [self._stage, dataset._stage]}
         return Dataset(stage, self._types, packed_like(self._types, shapes))
@@ -283,7 +283,7 @@ class Dataset(Formed):
             "block": _number(block_length, "block_length"),
             "cycle": _number(cycle_length, "cycle_length"),
         }
-        return Dataset(stage, inner._types, inner._shapes)
+        return Dataset(stage, inner.output_types, inner.output_shapes)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """Return the elements for which a function gives True; see `map`.
@@ -364,7 +364,10 @@ class Dataset(Formed):
         ):
             inputs = [
                 create(
-                    "Placeholder", name="arg", dtype=dtype._base, shape=static_of(two)
+                    "Placeholder",
+                    name="arg",
+                    dtype=numpy_of(dtype),
+                    shape=static_of(two),
                 )
                 for dtype, two in pairs
             ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from kit.tf1.data.structure import flatten, flatten_up_to, mapped, packed_like
 from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, string
+from kit.tf1.tensor.dtypes import as_dtype, numpy_of, string
 from kit.tf1.tensor.shape import TensorShape, as_shape, static_of
 from kit.tf1.tensor.tensor import Tensor
 
@@ -129,7 +129,7 @@ class Iterator(Formed):
                 "IteratorGetNext",
                 self._resource,
                 name=scope,
-                dtypes=tuple(dtype._base for dtype in flatten(self._types)),
+                dtypes=tuple(numpy_of(dtype) for dtype in flatten(self._types)),
                 shapes=tuple(static_of(shape) for shape in flatten(self._shapes)),
             )
         return packed_like(self._types, op.outputs)

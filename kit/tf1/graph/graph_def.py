@@ -21,7 +21,7 @@ import numpy as np
 from kit.graph.node import Node, node_of
 from kit.graph.op import Op
 from kit.tf1.graph.message import CheckedMessage, Choice, Repeated
-from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.dtypes import as_dtype, numpy_of
 from kit.tf1.tensor.shape import TensorShapeProto, shape_proto
 
 
@@ -143,7 +143,7 @@ def tensor_proto(array: Any, shape: Any = None) -> TensorProto:
     field = VALUES[dtype.name]
     if shape is not None or array.size < 2 or field not in _AS_BYTES:
         flat = np.ascontiguousarray(array).reshape(-1)
-        flat = flat.view(dtype.real_dtype._base) if dtype.is_complex else flat
+        flat = flat.view(numpy_of(dtype.real_dtype)) if dtype.is_complex else flat
         flat = flat.view(np.uint16) if field == "half_val" else flat
         getattr(made, field).extend(flat.tolist())
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.dtypes import STRING
 from kit.graph.op import IndexedSlices
 from kit.tf1.ops.write import functions_of_the_table, write
@@ -27,6 +27,7 @@ from kit.tf1.tensor.dtypes import (
     float64,
     int32,
     int64,
+    numpy_of,
 )
 from kit.tf1.tensor.operators import (
     absolute,
@@ -49,7 +50,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
     """
     with op_scope(name, "Bitcast", [input]) as scope:
         tensor = convert_to_tensor(input, name="input")
-        return create("Bitcast", tensor, name=scope, dtype=as_dtype(type)._base)
+        return create("Bitcast", tensor, name=scope, dtype=numpy_of(type))
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -69,11 +70,11 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         tensor = convert_to_tensor(x, name="x")
         if tensor.dtype.base_dtype == wanted:
             return tensor
-        if STRING in (tensor.static.dtype, wanted._base):
+        if STRING in (tensor.static.dtype, numpy_of(wanted)):
             raise UnimplementedError(
                 f"Cast {tensor.dtype.name} to {wanted.name} is not supported"
             )
-        return create("Cast", tensor, name=scope, dtype=wanted._base)
+        return create("Cast", tensor, name=scope, dtype=numpy_of(wanted))
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
@@ -226,7 +227,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
     """Return x / y; whole numbers give a floating point number."""
     with op_scope(name, "truediv", [x, y]) as scope:
         if isinstance(y, ArrayProtocol) and not isinstance(x, ArrayProtocol):
-            x = argument("RealDiv", "x", x, y._as_tensor().static.dtype)
+            x = argument("RealDiv", "x", x, tensor_of(y).static.dtype)
         return true_divide(x, y, scope)
 
 

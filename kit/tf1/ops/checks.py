@@ -14,6 +14,7 @@ import numpy as np
 
 from kit.bfloat16 import kind_of, limits_of
 from kit.errors import InvalidArgumentError
+from kit.graph.array_protocol import ArrayProtocol
 from kit.tf1.graph.control import group, no_op
 from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops import arithmetic
@@ -259,9 +260,7 @@ def _refuse(message: str | None, text: str, value: Any) -> NoReturn:
 
 def assert_proper_iterable(values: Any) -> None:
     """Raise `TypeError` for a tensor, array or text, and for what is no iterable."""
-    is_one = isinstance(values, str | bytes | np.ndarray) or hasattr(
-        values, "_as_tensor"
-    )
+    is_one = isinstance(values, str | bytes | np.ndarray | ArrayProtocol)
     if is_one or not hasattr(values, "__iter__"):
         raise TypeError(
             f"Expected argument 'values' to be a proper iterable, such as a list. "
@@ -289,9 +288,9 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
 
 def is_numeric_tensor(tensor: Any) -> bool:
     """Return whether it is a tensor of numbers."""
-    if not hasattr(tensor, "_as_tensor"):
+    if not isinstance(tensor, ArrayProtocol):
         return False
-    dtype = tensor.dtype.base_dtype
+    dtype = convert_to_tensor(tensor).dtype.base_dtype
     return bool(dtype.is_integer or dtype.is_floating or dtype.is_complex)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.bfloat16 import kind_of
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.dtypes import STRING, name_of
 from kit.graph.static import is_known, known_shape
 from kit.tf1.graph.graph import get_default_graph
@@ -18,7 +18,7 @@ from kit.tf1.ops.shape import expand_dims
 from kit.tf1.ops.write import index, ints, reserve, vector, whole
 from kit.tf1.tensor.constant import spread, to_constant
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, float32, int32
+from kit.tf1.tensor.dtypes import as_dtype, float32, int32, numpy_of
 from kit.tf1.tensor.shape import TensorShape, static_of
 
 # From this many elements on, zeros and ones are filled in a run, not sent in the graph.
@@ -66,7 +66,7 @@ def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
 
 
 def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) -> Any:
-    wanted = as_dtype(dtype).base_dtype._base
+    wanted = numpy_of(dtype)
     if number and wanted == STRING:
         raise TypeError(
             f"{default} makes numbers, not strings; use tf.fill for a dtype of string."
@@ -140,12 +140,12 @@ def _like(
         shape = like.static.shape
         if is_known(shape):
             return _all(number, list(shape), wanted, scope, default)
-        return create(op_type, like, name=scope, dtype=wanted.base_dtype._base)
+        return create(op_type, like, name=scope, dtype=numpy_of(wanted))
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
     """Return a tensor whose value each run is fed; None in `shape` is any size."""
-    base = as_dtype(dtype).base_dtype._base
+    base = numpy_of(dtype)
     graph = get_default_graph()
     attrs: dict[str, Any] = {"dtype": base, "shape": static_of(shape)}
     with graph.as_default():
@@ -179,7 +179,7 @@ def eye(
         size if isinstance(size, int) else whole("Eye", "num_rows", size)
         for size in (num_rows, num_rows if num_columns is None else num_columns)
     )
-    wanted = as_dtype(dtype)._base
+    wanted = numpy_of(dtype)
     with op_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         last = "diag" if rows == columns else "set_diag"
         batch = [] if batch_shape is None else _sizes(batch_shape)
@@ -218,7 +218,7 @@ def range(
 def _highest(bounds: Iterable[Any]) -> Any:
     names = [
         name_of(
-            bound._as_tensor().static.dtype
+            tensor_of(bound).static.dtype
             if isinstance(bound, ArrayProtocol)
             else to_constant(bound).dtype
         )
@@ -239,7 +239,7 @@ def _bound(bound: Any, dtype: Any, name: str) -> Any:
     tensor = convert_to_tensor(bound)
     if tensor.dtype.base_dtype == dtype:
         return tensor
-    return create("Cast", tensor, name="Cast", dtype=dtype._base)
+    return create("Cast", tensor, name="Cast", dtype=numpy_of(dtype))
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:

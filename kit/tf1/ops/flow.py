@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.graph.array_protocol import tensor_of
 from kit.graph.op import IndexedSlices, Op
 from kit.tf1.graph.control import group
 from kit.tf1.tensor.convert import argument, create, graph_for, op_scope
@@ -42,7 +43,7 @@ def _after(gate: Op, tensor: Any) -> Any:
         if isinstance(tensor, IndexedSlices):
             values = create("Identity", tensor.values, name=scope)
             return IndexedSlices(values, tensor.indices, tensor.dense_shape)
-        return create("Identity", tensor._as_tensor(), name=scope)
+        return create("Identity", tensor_of(tensor), name=scope)
 
 
 def Print(

@@ -9,7 +9,7 @@ from typing import Any
 from kit.errors import UnknownError
 from kit.graph.ops.state.function import py_function
 from kit.tf1.tensor.convert import argument, op_scope
-from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.dtypes import numpy_of
 
 # Errors of a function that a run turns into errors of a matching class.
 _WITH_A_KIND = (
@@ -35,7 +35,7 @@ def py_func(
     if not callable(func):
         raise ValueError(f"Expected func to be callable, got func: {func!r}")
     is_list = isinstance(Tout, list | tuple)
-    dtypes = [as_dtype(dtype)._base for dtype in (Tout if is_list else [Tout])]
+    dtypes = [numpy_of(dtype) for dtype in (Tout if is_list else [Tout])]
     with op_scope(name, "PyFunc", inp) as scope:
         inputs = [
             argument("PyFunc", f"input_{i}", value) for i, value in enumerate(inp)

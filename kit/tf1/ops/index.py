@@ -17,7 +17,7 @@ from kit.tf1.ops.shape import rank as rank_of
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import along, axes, index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, int32
+from kit.tf1.tensor.dtypes import int32, numpy_of
 from kit.tf1.tensor.operators import MASKED
 
 
@@ -136,7 +136,7 @@ def searchsorted(
     with op_scope(name, "searchsorted", [sorted_sequence, values]) as scope:
         rows = convert_to_tensor(sorted_sequence, name="sorted_sequence")
         wanted = convert_to_tensor(values, rows.dtype.base_dtype, name="values")
-        dtype = as_dtype(out_type)._base
+        dtype = numpy_of(out_type)
         return create("SearchSorted", rows, wanted, name=scope, side=side, dtype=dtype)
 
 

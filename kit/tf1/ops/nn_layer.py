@@ -36,8 +36,9 @@ from kit.tf1.tensor.convert import (
     create_op,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import as_dtype, float32, int32, int64
+from kit.tf1.tensor.dtypes import as_dtype, float32, int32, int64, numpy_of
 from kit.tf1.tensor.shape import TensorShape
+from kit.tf1.variables.partitioned import parts_of
 
 _FORMATS = (None, "NHWC", "NCHW")
 
@@ -122,7 +123,7 @@ def max_pool_with_argmax(
             "ksize": images.four(ksize, "ksize"),
             "strides": images.four(strides, "strides"),
             "padding": padding,
-            "Targmax": dtype._base,
+            "Targmax": numpy_of(dtype),
             "include_batch_in_index": bool(include_batch_in_index),
         }
         x = argument("MaxPoolWithArgmax", "input", input)
@@ -204,7 +205,7 @@ def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
     share = convert_to_tensor(rate, dtype, name="rate")
     share.shape.assert_has_rank(0)
     sizes = _noise(x, noise_shape)
-    noise = uniform(sizes, dtype=dtype._base, seed=seed, name="random_uniform")
+    noise = uniform(sizes, dtype=numpy_of(dtype), seed=seed, name="random_uniform")
     is_kept = create("GreaterEqual", noise, share, name="GreaterEqual")
     scaled = multiply(x, 1.0 / (1.0 - share), name="mul")
     made = multiply(scaled, cast(is_kept, dtype), name="mul")
@@ -259,8 +260,7 @@ def _parts(params: Any) -> list[Any]:
         raise ValueError("Need at least one param")
     if isinstance(params, list | tuple):
         return list(params)
-    of_a_partitioned = getattr(params, "_get_variable_list", None)
-    return [params] if of_a_partitioned is None else list(of_a_partitioned())
+    return parts_of(params)
 
 
 def moments(

@@ -18,7 +18,7 @@ from kit.tf1.ops.shape import expand_dims
 from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, op_scope
-from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32, int64
+from kit.tf1.tensor.dtypes import DType, as_dtype, float32, int32, int64, numpy_of
 
 _UNIFORM = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
@@ -121,7 +121,7 @@ def _drawn(
             if is_nothing:
                 return zeros(sizes, wanted, name=scope)
             _check_between(low, high)
-        return draw(sizes, **bounds, dtype=wanted._base, seed=seed, name=scope)
+        return draw(sizes, **bounds, dtype=numpy_of(wanted), seed=seed, name=scope)
 
 
 def _check_between(low: int, high: int) -> None:

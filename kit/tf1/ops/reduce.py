@@ -15,7 +15,7 @@ from kit.tf1.graph.graph import get_default_graph
 from kit.tf1.ops.write import axes, index, ints, one_of, reserve, settled, whole
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, bool_, float32, int64, string
+from kit.tf1.tensor.dtypes import as_dtype, bool_, float32, int64, numpy_of, string
 
 
 def reduction(
@@ -107,7 +107,7 @@ def _of_nothing(op_type: str, x: Any, axis: Any, keepdims: bool, name: str) -> A
         farthest = np.copysign(np.inf, farthest)
     if not is_known(shape):
         return create(op_type, x, name=name, axis=axis, keepdims=keepdims)
-    value = np.full(shape, farthest, dtype._base)
+    value = np.full(shape, farthest, numpy_of(dtype))
     return x.graph.create("Const", name=name, value=value).outputs[0]
 
 
@@ -168,7 +168,7 @@ def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any
     with op_scope(name, op_type, [x, axis]) as scope:
         tensor = argument(op_type, "input", x)
         (position,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)
-        attrs: dict[str, Any] = {"axis": position, "dtype": as_dtype(dtype)._base}
+        attrs: dict[str, Any] = {"axis": position, "dtype": numpy_of(dtype)}
         return create(op_type, tensor, name=scope, keepdims=False, **attrs)
 
 
@@ -191,12 +191,12 @@ def count_nonzero(
         nothing = b"" if x.dtype == string else x.dtype.as_numpy_dtype()
         zero = argument("NotEqual", "zeros", nothing, x.dtype)
         is_one = create("NotEqual", x, zero, name="NotEqual")
-        counted = create("Cast", is_one, name="Cast", dtype=int64._base)
+        counted = create("Cast", is_one, name="Cast", dtype=numpy_of(int64))
         total = reduce_sum(counted, axis, keepdims)
         wanted = as_dtype(dtype)
         if wanted == int64:
             return total
-        return create("Cast", total, name="Cast", dtype=wanted._base)
+        return create("Cast", total, name="Cast", dtype=numpy_of(wanted))
 
 
 def cumsum(

@@ -15,7 +15,7 @@ from kit.graph.static import axis_of, is_known, n_elements, text
 from kit.tf1.ops.arithmetic import cast, conj
 from kit.tf1.ops.write import axes, fed, index, one_of, value_now, vector
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import as_dtype, int32
+from kit.tf1.tensor.dtypes import int32, numpy_of
 from kit.tf1.tensor.sparse import SparseTensor, SparseTensorValue
 
 
@@ -191,7 +191,7 @@ def rank(input: Any, name: str | None = None) -> Any:
 
 
 def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
-    dtype = as_dtype(out_type)._base
+    dtype = numpy_of(out_type)
     if value is None:
         return create(op_type, x, name=name, dtype=dtype)
     try:

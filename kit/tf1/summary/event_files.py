@@ -177,23 +177,23 @@ class FileWriterCache:
     _writers: ClassVar[dict[str, FileWriter]] = {}
     _lock: ClassVar[threading.RLock] = threading.RLock()
 
-    @staticmethod
-    def get(logdir: Any) -> FileWriter:
+    @classmethod
+    def get(cls, logdir: Any) -> FileWriter:
         """Return the writer of a folder, which is made the first time."""
         folder = local_path(logdir)
-        with FileWriterCache._lock:
-            writers = FileWriterCache._writers
+        with cls._lock:
+            writers = cls._writers
             if folder not in writers:
                 writers[folder] = FileWriter(folder)
             return writers[folder]
 
-    @staticmethod
-    def clear() -> None:
+    @classmethod
+    def clear(cls) -> None:
         """Close all writers, and forget them."""
-        with FileWriterCache._lock:
-            for writer in FileWriterCache._writers.values():
+        with cls._lock:
+            for writer in cls._writers.values():
                 writer.close()
-            FileWriterCache._writers.clear()
+            cls._writers.clear()
 
 
 def _parsed_summary(summary: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.convert import holds_tensor
 from kit.graph.gradients import dense
 from kit.graph.op import IndexedSlices, Op
@@ -22,7 +22,7 @@ from kit.graph.table import lookup
 from kit.tf1.graph.graph import Graph, get_default_graph
 from kit.tf1.tensor.allowed import check_allowed
 from kit.tf1.tensor.constant import to_constant
-from kit.tf1.tensor.dtypes import DType, as_dtype
+from kit.tf1.tensor.dtypes import DType, as_dtype, numpy_of
 from kit.tf1.tensor.shape import Dimension, TensorShape
 from kit.tf1.tensor.tensor import Tensor
 
@@ -145,7 +145,7 @@ def convert_to_tensor_or_indexed_slices(
 
 def _converted(value: Any, dtype: DType | None, name: str | None) -> Any:
     if isinstance(value, ArrayProtocol):
-        return _checked(value._as_tensor(), dtype)
+        return _checked(tensor_of(value), dtype)
     if isinstance(value, IndexedSlices):
         return _checked(dense(value), dtype)
     if holds_tensor(value):
@@ -184,10 +184,10 @@ def _cast(values: Any, dtype: DType) -> Any:
         return [_cast(value, dtype) for value in values]
     if not isinstance(values, ArrayProtocol):
         return values
-    tensor = _checked(values._as_tensor(), None)
+    tensor = _checked(tensor_of(values), None)
     if tensor.dtype.base_dtype == dtype.base_dtype:
         return tensor
-    return create("Cast", tensor, name="Cast", dtype=dtype.base_dtype._base)
+    return create("Cast", tensor, name="Cast", dtype=numpy_of(dtype))
 
 
 def _packed(values: Any, dtype: DType | None, name: str) -> Any:
@@ -228,7 +228,7 @@ def _shape_constant(value: Any, dtype: DType | None, name: str) -> Any:
 def _first_dtype(values: Any) -> DType | None:
     return next(
         (
-            as_dtype(value._as_tensor().static.dtype)
+            as_dtype(tensor_of(value).static.dtype)
             for value in _flat(values)
             if isinstance(value, ArrayProtocol)
         ),

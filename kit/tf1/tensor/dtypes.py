@@ -217,6 +217,15 @@ def as_dtype(type_value: Any) -> DType:
     return dtype
 
 
+def numpy_of(type_value: Any) -> _Numpy:
+    """Return numpy's dtype of what `as_dtype` takes; of a reference, what it refers to.
+
+    >>> numpy_of(float32), numpy_of("float32_ref")
+    (dtype('float32'), dtype('float32'))
+    """
+    return as_dtype(type_value)._base
+
+
 def _is_no_type(value: Any) -> bool:
     return any(value is kind for kind in _NO_TYPES)  # numpy's dtypes equal some of them
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.dtypes import STRING
 from kit.graph.ops.array.slicing import strided_slice
 from kit.graph.table import lookup
@@ -24,7 +24,7 @@ from kit.tf1.tensor.convert import (
     create,
     op_scope,
 )
-from kit.tf1.tensor.dtypes import DType, bool_, float32, float64
+from kit.tf1.tensor.dtypes import DType, bool_, float32, float64, numpy_of
 from kit.tf1.tensor.operator_table import OPERATORS
 from kit.tf1.tensor.shape import dimension_value
 from kit.tf1.tensor.sparse import SparseTensor
@@ -103,7 +103,7 @@ def _quotient(dtype: DType) -> DType:
 
 def _cast(x: Any, dtype: DType) -> Any:
     with op_scope("Cast", None, [x]) as scope:
-        return create("Cast", x, name=scope, dtype=dtype._base)
+        return create("Cast", x, name=scope, dtype=numpy_of(dtype))
 
 
 def matrix_multiply(x: Any, y: Any, name: str | None) -> Any:
@@ -199,7 +199,7 @@ MASKED: list[Callable[[Any, Any], Any]] = []
 
 def _is_mask(key: Any) -> bool:
     if isinstance(key, ArrayProtocol):
-        static = key._as_tensor().static
+        static = tensor_of(key).static
         return bool(static.dtype == bool and static.shape != ())
     return isinstance(key, np.ndarray) and key.dtype == bool and key.ndim > 0
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.graph.op import IndexedSlices
 from kit.tf1.graph.graph_def import VALUES, TensorProto, tensor_proto
 from kit.tf1.tensor.constant import spread, to_constant
-from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.dtypes import as_dtype, numpy_of
 from kit.tf1.tensor.shape import TensorShape
 from kit.tf1.tensor.sparse import SparseTensor
 
@@ -54,7 +54,7 @@ def make_ndarray(tensor: TensorProto) -> Any:
     """Return the values of a message; raises `TypeError` for a type without any."""
     shape = [dimension.size for dimension in tensor.tensor_shape.dim]
     dtype = as_dtype(tensor.dtype)
-    base = dtype._base
+    base = numpy_of(dtype)
     if tensor.tensor_content:
         flat = np.frombuffer(tensor.tensor_content, base).copy()
         return flat.reshape(shape)
@@ -63,7 +63,7 @@ def make_ndarray(tensor: TensorProto) -> Any:
         raise TypeError(f"Unsupported tensor type: {tensor.dtype}")
     values = getattr(tensor, field)
     if dtype.is_complex:
-        pairs = np.array(values, dtype.real_dtype._base)
+        pairs = np.array(values, numpy_of(dtype.real_dtype))
         return spread(pairs.view(base), shape)
     if field == "half_val":
         return spread(np.array(values, np.uint16).view(base), shape)
@@ -134,4 +134,4 @@ def is_tensor(x: Any) -> bool:
 
 
 def _as_tensor(x: Any) -> Any:
-    return x._as_tensor() if isinstance(x, ArrayProtocol) else None
+    return tensor_of(x) if isinstance(x, ArrayProtocol) else None

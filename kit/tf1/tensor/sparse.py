@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kit.tf1.graph.graph import Graph
 from kit.tf1.tensor.convert import convert_to_tensor, create, op_scope
-from kit.tf1.tensor.dtypes import DType, as_dtype, int64
+from kit.tf1.tensor.dtypes import DType, int64, numpy_of
 from kit.tf1.tensor.shape import TensorShape
 
 
@@ -84,7 +84,7 @@ def sparse_placeholder(
     prefix = f"{name}/" if name else ""
 
     def part(of: str, kind: Any, parts: tuple[int | None, ...]) -> Any:
-        wanted = as_dtype(kind)._base
+        wanted = numpy_of(kind)
         return create("Placeholder", name=prefix + of, dtype=wanted, shape=parts)
 
     if sizes is None or None in sizes:

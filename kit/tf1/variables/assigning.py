@@ -9,7 +9,7 @@ from typing import Any
 from kit.graph.op import Op
 from kit.graph.static import is_known
 from kit.tf1.tensor.convert import argument, create, create_op, op_scope
-from kit.tf1.tensor.dtypes import as_dtype
+from kit.tf1.tensor.dtypes import numpy_of
 from kit.tf1.tensor.shape import static_of
 from kit.tf1.tensor.tensor import PASS_ON, Tensor
 
@@ -102,7 +102,7 @@ def temporary_variable(
     sizes = static_of(shape)
     if not is_known(sizes):
         raise ValueError(f"a temporary variable needs a known shape, not {shape!r}.")
-    attrs = {"shape": sizes, "dtype": as_dtype(dtype)._base, "var_name": var_name}
+    attrs = {"shape": sizes, "dtype": numpy_of(dtype), "var_name": var_name}
     return create("TemporaryVariable", name=name or "TemporaryVariable", **attrs)
 
 

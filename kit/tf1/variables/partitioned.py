@@ -247,3 +247,15 @@ def _of_part(initializer: Any, dtype: DType, axis: int, begin: int, size: int) -
         initializer = convert_to_tensor(initializer, dtype)
     key = (*[slice(None)] * axis, slice(begin, begin + size))
     return initializer[key]
+
+
+def parts_of(variable: Any) -> list[Any]:
+    """Return the parts of a partitioned variable; of anything else it alone."""
+    parts = getattr(variable, "_get_variable_list", None)
+    return [variable] if parts is None else list(parts())
+
+
+def slice_of(variable: Any) -> SaveSliceInfo | None:
+    """Return which part of a whole a variable is; None for what is no part."""
+    part: SaveSliceInfo | None = getattr(variable, "_save_slice_info", None)
+    return part

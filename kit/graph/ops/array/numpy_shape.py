@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.arguments import axes, numbers
-from kit.graph.array_protocol import speaks
+from kit.graph.array_protocol import ArrayProtocol, speaks
 from kit.graph.convert import operands, tensor
 from kit.graph.op import Tensor
 from kit.graph.ops.array import join, pad
@@ -153,7 +153,7 @@ def padded(
 ) -> Tensor:
     """Return the tensor with more elements at its edges."""
     operand = tensor(x)
-    if hasattr(pad_width, "_as_tensor"):
+    if isinstance(pad_width, ArrayProtocol):
         return pad.pad(operand, pad_width, mode, constant_values)
     rows = np.broadcast_to(np.asarray(pad_width), (_rank(operand), 2))
     return pad.pad(operand, rows, mode, constant_values)

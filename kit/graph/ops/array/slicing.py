@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kit.errors import UnimplementedError
-from kit.graph.array_protocol import SLICING, ArrayProtocol
+from kit.graph.array_protocol import SLICING, ArrayProtocol, tensor_of
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
@@ -46,12 +46,12 @@ def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
 
 def _has_axes(key: Any) -> bool:
     if isinstance(key, ArrayProtocol):
-        return key._as_tensor().static.shape != ()
+        return tensor_of(key).static.shape != ()
     return np.ndim(key) > 0
 
 
 def _rows(key: Any, x: Tensor) -> Any:
-    dtype = key._as_tensor().static.dtype if isinstance(key, ArrayProtocol) else None
+    dtype = tensor_of(key).static.dtype if isinstance(key, ArrayProtocol) else None
     if (np.asarray(key).dtype if dtype is None else dtype).kind == "b":
         raise TypeError(
             "a mask would leave a part whose size is unknown; use "
@@ -73,7 +73,7 @@ def _item(item: Any, inputs: list[Tensor]) -> Item:
 
 def _bound(value: Any, inputs: list[Tensor]) -> Any:
     if isinstance(value, ArrayProtocol):
-        bound = value._as_tensor()
+        bound = tensor_of(value)
         if bound.static.dtype.kind not in "iu" or bound.static.shape not in (
             (),
             None,

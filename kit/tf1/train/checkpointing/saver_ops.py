@@ -24,7 +24,7 @@ from kit.tf1.graph.message import CheckedMessage, Choice
 from kit.tf1.tensor.convert import convert_to_tensor, create, create_op, op_scope
 from kit.tf1.tensor.tensor import Tensor
 from kit.tf1.variables.assigning import assign, ref_of
-from kit.tf1.variables.partitioned import PartitionedVariable
+from kit.tf1.variables.partitioned import PartitionedVariable, slice_of
 
 
 class CheckpointFormatVersion(Choice):
@@ -82,7 +82,7 @@ def saveables_of(variables: Any) -> list[Saveable]:
 def _named(variables: Iterable[Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for variable in sorted(variables, key=lambda item: str(item.name)):
-        part = getattr(variable, "_save_slice_info", None)
+        part = slice_of(variable)
         if part is not None:
             others = named.setdefault(part.full_name, [])
             if not isinstance(others, list):
@@ -119,7 +119,7 @@ def _of_name(name: Any, variable: Any) -> list[Saveable]:
 
 
 def _part(name: str, variable: Any) -> Saveable:
-    part = getattr(variable, "_save_slice_info", None)
+    part = slice_of(variable)
     if part is None:
         raise ValueError(
             f"what is saved under the one name {name!r} must be the parts of a "

@@ -29,6 +29,7 @@ from kit.tf1.tensor.convert import (
 )
 from kit.tf1.train.optimizers.slot import create_filled_slot, create_slot
 from kit.tf1.variables.assigning import assign_add
+from kit.tf1.variables.partitioned import parts_of
 from kit.tf1.variables.variable_lists import trainable_variables
 
 # --------------------------------------------------------------------------------------
@@ -46,8 +47,7 @@ def variables_in(variables: Any) -> list[Any]:
         return [
             leaf for key in sorted(variables) for leaf in variables_in(variables[key])
         ]
-    parts = getattr(variables, "_get_variable_list", None)
-    return [variables] if parts is None else list(parts())
+    return parts_of(variables)
 
 
 def check_floating(variable: Any) -> None:

@@ -13,6 +13,7 @@ from kit.tf1.variables.initial_values import (
     Ones,
     Zeros,
 )
+from kit.tf1.variables.partitioned import slice_of
 from kit.tf1.variables.scopes import get_variable, variable_scope
 
 
@@ -53,7 +54,7 @@ def _placed(primary: Any, name: str, colocate: bool) -> Iterator[None]:
 
 def _as_part(primary: Any, name: str, slot: Any) -> Any:
     """Mark the slot of a part of a variable as the same part of the whole slot."""
-    part = getattr(primary, "_save_slice_info", None)
+    part = slice_of(primary)
     if part is not None:
         slot._save_slice_info = part._replace(full_name=f"{part.full_name}/{name}")
     return slot

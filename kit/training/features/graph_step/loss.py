@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kit.errors import InvalidArgumentError, NotFoundError
+from kit.graph.array_protocol import tensor_of
 from kit.graph.dtypes import Array, name_of
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
@@ -53,7 +54,7 @@ def work_of(loss: Any, data: Any, session: Any = None, seed: int = 0) -> Work:
     naming the op, and for data that do not fit the placeholders; `ValueError` for a
     loss that depends on no trainable variable.
     """
-    target: Tensor = loss._as_tensor()
+    target: Tensor = tensor_of(loss)
     if target.static.shape not in (None, ()):
         raise InvalidArgumentError(
             f"the loss {target!r} is not a single number; take its mean over the "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kit.errors import InvalidArgumentError, UnimplementedError
-from kit.graph.array_protocol import ArrayProtocol
+from kit.graph.array_protocol import ArrayProtocol, tensor_of
 from kit.hooks import (
     CheckpointSaverHook,
     FeedFnHook,
@@ -119,7 +119,7 @@ class HookList:
             return asked.removesuffix(":0")
         if not isinstance(asked, ArrayProtocol):
             return None
-        tensor = asked._as_tensor()
+        tensor = tensor_of(asked)
         name: str | None = self._names.get((tensor.op.name, tensor.index))
         if name is not None:
             return name
