@@ -127,8 +127,21 @@ messages_of_each = 30 + 100 * sum(done)
 """
 
 
+WRITES_MUCH = """
+import os
+with open("/tmp/much", "wb") as file:
+    try:
+        for _ in range(64):
+            os.write(file.fileno(), bytes(1 << 20))
+        n = 1000
+    except OSError:
+        n = 30
+messages_of_each = n
+"""
+
+
 @pytest.mark.parametrize("is_inside", [False, True])
-def test_a_learners_program_reaches_neither_files_nor_network_nor_other_learners(
+def test_a_learners_program_neither_reaches_out_nor_fills_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_inside: bool
 ) -> None:
     import socket
@@ -143,36 +156,44 @@ def test_a_learners_program_reaches_neither_files_nor_network_nor_other_learners
         host, port = server.getsockname()
         program = HOSTILE.format(host=host, port=port, outside=outside, other=other)
         hand_in(folder / "me.ipynb", RING, {"messages": program})
-        grades = [g for g in grade(folder, LESSONS) if g.submission == "me.ipynb"]
+        hand_in(folder / "much.ipynb", RING, {"messages": WRITES_MUCH})
+        grades = list(grade(folder, LESSONS, limit_s=20))
 
-    points, words = by_exercise(grades)["messages: messages_of_each"]
-    assert points == 1, words
+    for name in ("me.ipynb", "much.ipynb"):
+        verdicts = by_exercise([each for each in grades if each.submission == name])
+        points, words = verdicts["messages: messages_of_each"]
+        assert points == 1, words
     assert not outside.exists()
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        ("import threading\nthreading.Event().wait()", "did not end within 6 s"),
-        ("x = bytearray(1 << 40)\nmessages_of_each = len(x)", "MemoryError"),
-        ("import os\nx = os._exit(0)\nmessages_of_each = x", "did not end within 6 s"),
-        ("messages_of_each = exit('now')", "SystemExit: now"),
-        ("messages_of_each = = 3", "line 1 of the cell is not Python"),
-        ("print(30)", "does not bind 'messages_of_each'"),
-    ],
-)
+# Programs that do not answer, and what is said of them.
+SILENT = {
+    "import threading\nthreading.Event().wait()": "did not end within 6 s",
+    "x = bytearray(1 << 40)\nmessages_of_each = len(x)": "MemoryError",
+    "import os\nx = os._exit(0)\nmessages_of_each = x": "did not end within 6 s",
+    "messages_of_each = exit('now')": "SystemExit: now",
+    "messages_of_each = = 3": "line 1 of the cell is not Python",
+    "print(30)": "does not bind 'messages_of_each'",
+}
+
+
 def test_a_program_that_does_not_answer_is_told_so_and_others_are_judged(
-    program: str, words: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    own = {"schedule": CHUNK, "messages": f"{program}\n"}
-    hand_in(tmp_path / "me.ipynb", RING, own)
+    for number, source in enumerate(SILENT):
+        own = {"schedule": CHUNK, "messages": f"{source}\n"}
+        hand_in(tmp_path / f"{number}.ipynb", RING, own)
 
-    verdicts = by_exercise(list(grade(tmp_path, LESSONS, limit_s=6)))
+    grades = list(grade(tmp_path, LESSONS, limit_s=6))
 
-    assert verdicts["schedule: chunk"][0] == 1
-    points, said = verdicts["messages: messages_of_each"]
-    assert points == 0
-    assert words in said
+    for number, words in enumerate(SILENT.values()):
+        verdicts = by_exercise(
+            [each for each in grades if each.submission == f"{number}.ipynb"]
+        )
+        assert verdicts["schedule: chunk"][0] == 1
+        points, said = verdicts["messages: messages_of_each"]
+        assert points == 0
+        assert words in said
 
 
 TO_THE_JUDGE = """
@@ -211,27 +232,6 @@ def test_a_program_that_writes_to_its_judge_ends_no_judgement_but_its_own(
     for each in grades:
         points[each.submission] += each.points
     assert points == {f"{n}.ipynb": 0 for n in range(len(TEXTS))} | {"z.ipynb": 1}
-
-
-WRITES_MUCH = """
-import os
-with open("/tmp/much", "wb") as file:
-    try:
-        for _ in range(64):
-            os.write(file.fileno(), bytes(1 << 20))
-        n = 1000
-    except OSError:
-        n = 30
-messages_of_each = n
-"""
-
-
-def test_a_program_cannot_fill_the_disk_with_what_it_writes(tmp_path: Path) -> None:
-    hand_in(tmp_path / "me.ipynb", RING, {"messages": WRITES_MUCH})
-
-    verdicts = by_exercise(list(grade(tmp_path, LESSONS, limit_s=20)))
-
-    assert verdicts["messages: messages_of_each"][0] == 1
 
 
 def test_what_is_no_notebook_keeps_no_other_from_being_judged(tmp_path: Path) -> None:

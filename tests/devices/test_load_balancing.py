@@ -1,4 +1,4 @@
-"""Strategies against sequences that the original gave, and against plain arithmetic."""
+"""Strategies against plain arithmetic, beside what the original gave (tests/tf1)."""
 
 from __future__ import annotations
 
@@ -47,21 +47,7 @@ def test_round_robin_gives_each_task_its_turn(n_tasks: int, n_ops: int) -> None:
     assert inputs == [i % n_tasks for i in range(n_ops)]
 
 
-def test_greedy_by_bytes_gives_the_sequence_of_the_original() -> None:
-    strategy = GreedyLoadBalancingStrategy(2, byte_size_load_fn)
-
-    inputs = [strategy(variable(n)) for n in (100, 10, 20, 80, 1, 1)]
-
-    assert inputs == [0, 1, 1, 1, 0, 0]
-
-
-def test_greedy_with_negative_loads_stays_on_its_task() -> None:
-    strategy = GreedyLoadBalancingStrategy(2, lambda op: -1)
-
-    assert [strategy(Op()) for _ in range(4)] == [0, 0, 0, 0]
-
-
-@given(st.integers(1, 5), st.lists(st.integers(0, 100)))
+@given(st.integers(1, 5), st.lists(st.integers(-9, 100)))
 def test_greedy_never_loads_a_task_that_had_more_than_another(
     n_tasks: int, loads: list[int]
 ) -> None:
@@ -93,25 +79,6 @@ def test_greedy_counts_nothing_for_an_op_whose_load_is_not_known() -> None:
     assert strategy(variable(1)) == 0
 
 
-# Asked of the original: name, tasks, seed, task.
-DRAWN = [
-    ("w", 3, 0, 0),
-    ("w", 3, 1, 0),
-    ("layer1/w_1", 5, 0, 4),
-    ("b", 7, 42, 4),
-    ("a/b", 1, 0, 0),
-    ("é", 4, 0, 0),
-    *((f"v{i}", 4, 0, task) for i, task in enumerate([3, 0, 2, 0, 2, 3, 3, 0])),
-]
-
-
-@for_each(("name", "n_tasks", "seed", "task"), DRAWN)
-def test_random_gives_a_name_the_task_of_the_original(
-    name: str, n_tasks: int, seed: int, task: int
-) -> None:
-    assert RandomStrategy(n_tasks, seed)(Op(name)) == task
-
-
 @given(st.text(), st.integers(1, 9), st.integers(0, 99))
 def test_random_is_the_digest_of_name_and_seed(
     name: str, n_tasks: int, seed: int
@@ -127,12 +94,8 @@ def test_random_is_the_digest_of_name_and_seed(
         (variable(), 4),
         (variable(3, 4, dtype="f8"), 96),
         (variable(2, 3, dtype="?"), 6),
-        (variable(2, 3, dtype="i1"), 6),
-        (variable(2, 3, dtype="c16"), 96),
         (variable(2, 3, dtype="O"), 48),
         (variable(0, 3), 0),
-        (Op(outputs=[Output((5,), np.float64)]), 40),
-        (variable(2**20, 2**20, 2**20), 2**62),
         (variable(2**30, 2**30, 2**30), 2**92),
     ],
 )
@@ -140,7 +103,7 @@ def test_the_byte_size_is_elements_times_element_size(op: Op, n_bytes: int) -> N
     assert byte_size_load_fn(op) == n_bytes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("op", "why"),
     [
         (Op("none", []), "'none' has 0 outputs"),
@@ -162,18 +125,17 @@ STRATEGIES = [
 
 
 @for_each("make", STRATEGIES)
-@for_each("n_tasks", [0, -1])
-def test_a_strategy_needs_a_task(make: Any, n_tasks: int) -> None:
-    with pytest.raises(ValueError, match=f"at least one task, not {n_tasks}"):
-        make(n_tasks)
-
-
-@for_each("make", STRATEGIES)
-@for_each("n_tasks", ["2", 1.5, None])
-def test_a_number_of_tasks_that_is_none_is_a_type_error(
-    make: Any, n_tasks: object
+@for_each(
+    ("n_tasks", "error", "words"),
+    [
+        *((n, ValueError, f"at least one task, not {n}") for n in (0, -1)),
+        *((n, TypeError, "integer") for n in ("2", 1.5, None)),
+    ],
+)
+def test_a_strategy_needs_a_whole_number_of_tasks(
+    make: Any, n_tasks: Any, error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(error, match=words):
         make(n_tasks)
 
 

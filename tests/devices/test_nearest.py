@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.devices.device import check_known, listed
-from kit.errors import InvalidArgumentError, PlacementError
+from kit.errors import PlacementError
 from kit.task import Task
 from tests.cases import for_each
 
@@ -87,11 +87,6 @@ def test_a_cluster_without_tasks_says_so() -> None:
     assert complaint("/job:ps", []) == (
         "no task is called '/job:ps'; this cluster has no tasks. Start a cluster first."
     )
-
-
-def test_handlers_of_invalid_arguments_catch_a_wrong_place() -> None:
-    with pytest.raises(InvalidArgumentError):
-        check_known("/job:moon", TASKS)
 
 
 indices = st.sets(st.integers(0, 12), min_size=1)

@@ -15,44 +15,10 @@ from kit.graph.variable import Variable
 from kit.session.client.session import Session
 
 
-def test_a_second_op_of_a_name_gets_a_number(graph: Graph) -> None:
-    names = [constant(1.0, name="a").op.name for _ in range(3)]
-
-    assert names == ["a", "a_1", "a_2"]
-
-
-def test_names_that_differ_in_case_only_are_one_name(graph: Graph) -> None:
-    assert constant(1.0, name="Sum").op.name == "Sum"
-    assert constant(1.0, name="sum").op.name == "sum_1"
-
-
-def test_a_number_that_is_taken_is_passed_over(graph: Graph) -> None:
-    names = [constant(1.0, name=item).op.name for item in ("a", "a_1", "a")]
-
-    assert names == ["a", "a_1", "a_2"]
-
-
 @pytest.mark.parametrize("name", ["a b", "-a", "", "ü"])
 def test_a_text_that_is_no_name_is_refused(graph: Graph, name: str) -> None:
     with pytest.raises(ValueError, match="name"):
         graph.unique_name(name)
-
-
-def test_a_name_scope_stands_before_the_names_in_it(graph: Graph) -> None:
-    with graph.name_scope("layer") as scope, graph.name_scope("inner"):
-        first = constant(1.0, name="x")
-    with graph.name_scope("layer"):
-        second = constant(1.0, name="x")
-    with graph.name_scope(scope):
-        third = constant(1.0, name="y")
-
-    names = [tensor.op.name for tensor in (first, second, third)]
-    assert names == ["layer/inner/x", "layer_1/x", "layer/y"]
-
-
-def test_the_root_scope_hides_the_scopes_outside_of_it(graph: Graph) -> None:
-    with graph.name_scope("layer"), graph.name_scope(None):
-        assert constant(1.0, name="x").op.name == "x"
 
 
 def test_a_scope_ends_when_its_block_raises(graph: Graph) -> None:
@@ -71,16 +37,6 @@ def test_a_scope_ends_when_its_block_raises(graph: Graph) -> None:
     op = no_op(name="after")
     result = (op.name, op.device, op.control_inputs, op.container)
     assert result == ("after", "", (), "")
-
-
-def test_device_scopes_complete_each_other(graph: Graph) -> None:
-    with graph.device("/job:ps"), graph.device("/cpu:0"):
-        inside = constant(1.0)
-    with graph.device("/job:ps"), graph.device(None):
-        outside = constant(1.0)
-
-    assert inside.device == "/job:ps/device:CPU:0"
-    assert outside.device == ""
 
 
 def test_a_device_function_sees_the_op_it_places(graph: Graph) -> None:
@@ -110,17 +66,6 @@ def test_what_reads_or_changes_a_variable_is_where_it_is(graph: Graph) -> None:
     assert sum_of.op.device == "/job:worker/task:1"
 
 
-def test_a_colocated_op_ignores_device_scopes(graph: Graph) -> None:
-    with graph.device("/job:ps"):
-        anchor = constant(1.0, name="anchor")
-    inside = graph.device("/cpu:0")
-    with graph.device("/job:worker"), graph.colocate_with(anchor), inside:
-        beside = constant(2.0)
-
-    assert beside.op.device == "/job:ps"
-    assert beside.op.colocation == ("anchor",)
-
-
 def test_nested_anchors_all_count_and_can_be_forgotten(graph: Graph) -> None:
     a, b = constant(1.0, name="a"), constant(1.0, name="b")
     with graph.colocate_with(b), graph.colocate_with(a):
@@ -134,33 +79,10 @@ def test_nested_anchors_all_count_and_can_be_forgotten(graph: Graph) -> None:
         pass
 
 
-def test_control_dependencies_add_up_and_can_be_forgotten(graph: Graph) -> None:
-    a, b = no_op(name="a"), constant(1.0, name="b")
-    with graph.control_dependencies([a]), graph.control_dependencies([b]):
-        both = no_op()
-        user = b + 1.0
-        with graph.control_dependencies(None):
-            none = no_op()
-
-    assert both.control_inputs == (a, b.op)
-    assert user.op.control_inputs == (a,)  # b is an input of it already
-    assert none.control_inputs == ()
-
-
 def test_a_group_waits_for_all_of_its_ops(graph: Graph) -> None:
     a, b = no_op(), constant(1.0)
 
     assert group(a, b).control_inputs == (a, b.op)
-
-
-def test_a_finalized_graph_takes_no_op(graph: Graph) -> None:
-    constant(1.0)
-    graph.finalize()
-
-    with pytest.raises(RuntimeError, match="finalized"):
-        constant(1.0)
-    assert graph.is_finalized
-    assert graph.version == 1
 
 
 def test_tensors_of_two_graphs_do_not_meet(graph: Graph) -> None:
@@ -221,13 +143,6 @@ def test_the_common_graph_can_be_replaced_but_not_inside_of_another() -> None:
     with pytest.raises(RuntimeError, match="as_default"):
         reset_default_graph()
     assert default_graph().version == 0
-
-
-def test_shapes_in_conflict_are_told_when_the_line_is_written(graph: Graph) -> None:
-    with pytest.raises(ValueError, match=r"\[2\].*\[3\]"):
-        constant([1.0, 2.0]) + constant([1.0, 2.0, 3.0])
-    with pytest.raises(TypeError):
-        constant(["a"]) * 2
 
 
 def test_a_constant_keeps_its_value_when_the_array_it_came_from_changes() -> None:

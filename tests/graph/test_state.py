@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import kit.graph.ops
-from kit.errors import FailedPreconditionError, InvalidArgumentError
+from kit.errors import InvalidArgumentError
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.state import scatter
-from kit.graph.variable import Variable, initialize_all
+from kit.graph.variable import Variable
 from kit.session.client.session import Session
+from tests.cases import for_each
 
 assert kit.graph.ops  # fills the table
 
@@ -44,33 +45,20 @@ EXPECTED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", EXPECTED)
-def test_a_scatter_changes_its_rows_alone(
-    kind: str, v: Variable, session: Session
+@for_each(("kind", "expected"), EXPECTED.items())
+def test_a_scatter_changes_its_rows_alone_and_no_value_that_was_read(
+    kind: str, expected: Any, v: Variable, session: Session
 ) -> None:
+    session.run(v.initializer)
+    before = session.run(v)
     change = scatter(kind, v.ref, [2, 0], ONES)
 
-    np.testing.assert_array_equal(session.run(change), EXPECTED[kind])
-    np.testing.assert_array_equal(session.run(v), EXPECTED[kind])
+    np.testing.assert_array_equal(session.run(change), expected)
+    np.testing.assert_array_equal(session.run(v), expected)
+    np.testing.assert_array_equal(before, START)
 
 
-def test_an_index_that_occurs_twice_is_applied_twice(
-    v: Variable, session: Session
-) -> None:
-    result = session.run(scatter("add", v.ref, [1, 1], ONES))
-
-    np.testing.assert_array_equal(result[1], [5, 6])
-
-
-def test_one_number_is_added_to_every_element_of_the_rows(
-    v: Variable, session: Session
-) -> None:
-    result = session.run(scatter("add", v.ref, [1], 10.0))
-
-    np.testing.assert_array_equal(result, [[1, 2], [13, 14], [5, 6]])
-
-
-@pytest.mark.parametrize("index", [3, -1])
+@for_each("index", [3, -1])
 def test_an_index_out_of_range_changes_nothing(
     index: int, v: Variable, session: Session
 ) -> None:
@@ -91,35 +79,6 @@ def test_updates_that_do_not_fit_are_refused_when_the_line_is_written(
         scatter("add", v.ref, [0.5], ONES[:1])
     with pytest.raises(TypeError, match="float32"):
         scatter("add", v.ref, [0], constant(ONES[:1].astype("float64")))
-
-
-def test_a_value_that_was_read_is_not_changed_by_a_later_update(
-    v: Variable, session: Session
-) -> None:
-    before = session.run(v)
-
-    session.run(scatter("add", v.ref, [0, 1, 2], 1.0))
-
-    np.testing.assert_array_equal(before, START)
-
-
-def test_a_variable_without_a_value_cannot_be_scattered_into() -> None:
-    w = Variable(START, name="w")
-    change = scatter("add", w.ref, [0], 1.0)
-
-    with Session() as session, pytest.raises(FailedPreconditionError, match="'w'"):
-        session.run(change)
-
-
-def test_initialize_all_initialises_each_variable_of_the_graph(v: Variable) -> None:
-    w = Variable([5.0], name="w")
-
-    with Session() as session:
-        assert not session.run(w.is_initialized())
-        session.run(initialize_all())
-        assert session.run(w.is_initialized())
-        np.testing.assert_array_equal(session.run(w), [5.0])
-        np.testing.assert_array_equal(session.run(v), START)
 
 
 def test_a_variable_needs_a_value_of_a_known_shape() -> None:

@@ -96,13 +96,10 @@ def test_who_has_not_come_for_the_time_is_named() -> None:
 
 @pytest.mark.slow
 def test_who_still_works_is_named_after_a_while_and_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(watch, "NOTICE_S", 0.5)
-    said = list[str]()
     with scene(2) as stage:
-        for group in stage.groups:
-            group._watch.say = said.append
 
         def late(group: kit.Group) -> Any:
             group.barrier()
@@ -112,6 +109,7 @@ def test_who_still_works_is_named_after_a_while_and_waited_for(
 
         assert stage.play(late) == [2, 2]
 
+    said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "call 2, all_reduce(int) at test_ends.py, line" in said[0]
     assert "has waited 0.5 s for worker:1 (test_ends.py, line" in said[0]

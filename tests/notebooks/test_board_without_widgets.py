@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebooks.kernel import execute, of_one_cell, printed
+from tests.notebooks.kernel import execute, of_cells, printed
 
 TRAIN = """
 import sys
@@ -47,11 +47,7 @@ print(board)
 def test_board_without_its_widgets_is_a_picture_that_says_what_is_missing(
     tmp_path: Path, missing: str
 ) -> None:
-    notebook = of_one_cell(TRAIN.format(missing=missing))
-    for name, source in (("switch", SWITCH), ("look", LOOK)):
-        (cell,) = of_one_cell(source).cells
-        cell.id = name
-        notebook.cells.append(cell)
+    notebook = of_cells([TRAIN.format(missing=missing), SWITCH, LOOK])
 
     execute(notebook, tmp_path)
 
@@ -59,4 +55,4 @@ def test_board_without_its_widgets_is_a_picture_that_says_what_is_missing(
     assert 'class="ps-scene"' in shown["text/html"]
     assert "ring at 100mbit from step" in shown["text/html"]  # as it ended
     assert shown["text/plain"].startswith("Stopped after step")
-    assert "Stopped after step" in printed(notebook, "look")
+    assert "Stopped after step" in printed(notebook, "2")

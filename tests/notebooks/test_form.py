@@ -7,9 +7,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from notebooks import checks
+from tests.cases import for_each
 from tests.notebooks.kernel import ROOT
 from tests.notebooks.stored import Stored, read
 
@@ -21,9 +20,7 @@ REQUIRED = ".required()"
 FILE = re.compile(r"`((?:kit|widgets|notebooks)/[\w/]+\.py)`")
 
 
-@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
-def lesson(request: pytest.FixtureRequest) -> Stored:
-    return read(request.param)
+each_lesson = for_each("lesson", map(read, LESSONS), ids=[p.stem for p in LESSONS])
 
 
 def test_the_lessons_are_numbered_in_a_row() -> None:
@@ -31,10 +28,12 @@ def test_the_lessons_are_numbered_in_a_row() -> None:
     assert numbers == [f"{k:02}" for k in range(len(LESSONS))]
 
 
+@each_lesson
 def test_lesson_names_its_goal_first(lesson: Stored) -> None:
     assert "**Goal:**" in lesson.cells[0].source
 
 
+@each_lesson
 def test_lesson_is_short(lesson: Stored) -> None:
     texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
 
@@ -42,6 +41,7 @@ def test_lesson_is_short(lesson: Stored) -> None:
     assert len(" ".join(texts).split()) <= MOST_WORDS
 
 
+@each_lesson
 def test_lesson_asks_for_a_prediction_and_wants_it_before_the_answer(
     lesson: Stored,
 ) -> None:
@@ -58,6 +58,7 @@ def test_lesson_asks_for_a_prediction_and_wants_it_before_the_answer(
             assert f"{name}.lock(" in "\n".join(cell.metadata["example"])
 
 
+@each_lesson
 def test_solutions_are_folded_text_that_follows_its_exercise(
     lesson: Stored,
 ) -> None:
@@ -73,6 +74,7 @@ def test_solutions_are_folded_text_that_follows_its_exercise(
     assert result >= 1
 
 
+@each_lesson
 def test_every_checker_that_a_lesson_asks_exists(
     lesson: Stored,
 ) -> None:
@@ -100,6 +102,7 @@ def test_no_checker_is_left_over() -> None:
     assert made - used == set()
 
 
+@each_lesson
 def test_files_that_a_lesson_points_to_exist(lesson: Stored) -> None:
     named = [name for cell in lesson.cells for name in FILE.findall(cell.source)]
 
@@ -107,6 +110,7 @@ def test_files_that_a_lesson_points_to_exist(lesson: Stored) -> None:
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
+@each_lesson
 def test_last_code_cell_stops_the_cluster(lesson: Stored) -> None:
     codes = [cell for cell in lesson.cells if cell.cell_type == "code"]
 

@@ -54,6 +54,44 @@ def _memory_below() -> int:
     return total
 
 
+def number(text: str, after: str) -> float:
+    """Return the first number behind some words."""
+    return numbers(text, rf"{after} *([\d.]+)")[0]
+
+
+def test_lesson_on_placement_does_what_it_says(tmp_path: Path) -> None:
+    lesson = run("01_placement", tmp_path)
+
+    assert "Cluster ready: ps=1 worker=2" in printed(lesson, "start")
+    assert "<svg" in printed(lesson, "place")
+    ran = printed(lesson, "run")
+    assert re.search(r"w/read:0 +-> /job:worker/task:0 +2,560 bytes", ran)  # 64 x 10
+    assert ">w  2.6 kB</text>" in ran
+    assert "Measured: 2,600 bytes" in printed(lesson, "reveal")
+    assert "Not yet: 1,600,000 bytes moved" in printed(lesson, "work")
+    assert "Right. 8 bytes moved" in printed(lesson, "work-solution-answer")
+    arrays = printed(lesson, "array")
+    assert "computed on {'/job:worker/replica:0/task:1/device:" in arrays
+    assert arrays.rstrip().endswith("True")
+    wrong = printed(lesson, "wrong")
+    assert "[?, 64] and cannot be fed a value of [96, 32]" in wrong
+    assert "PlacementError: no task is called '/job:worker/task:7'" in wrong
+    assert "the first has 64 columns and the second 10 rows" in wrong
+    assert "tower_1/" in printed(lesson, "towers")
+    trained = printed(lesson, "train-towers")
+    # w and b to each worker, and the gradient of each back.
+    assert f"{2 * 2 * 650 * 4:,} bytes in a step" in trained
+    assert number(trained, "in-graph: loss") < 0.5 < number(ran, "loss")
+    between = printed(lesson, "between-run")
+    assert "worker 0: loss" in between
+    assert "worker 1: loss" in between
+    later = number(between, "between-graph: loss")
+    assert later < number(trained, "in-graph: loss")
+    both = printed(lesson, "run-train")
+    assert max(number(both, "ps +loss"), number(both, "ring loss")) < 0.5
+    assert "the same to the last bit" in both
+
+
 def test_lesson_on_the_server_counts_bytes_and_runs_the_old_program(
     tmp_path: Path,
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import for_each
 from tests.notebooks import stored
 from tests.notebooks.kernel import ROOT, execute, lesson_with_answers, printed, read
 
@@ -15,13 +16,13 @@ HELLO = ROOT / "notebooks" / "00_hello_cluster.ipynb"
 MOST_LINES = 15
 
 
-@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
-def notebook(request: pytest.FixtureRequest) -> stored.Stored:
-    return stored.read(request.param)
+each_notebook = for_each(
+    "notebook", map(stored.read, NOTEBOOKS), ids=[path.stem for path in NOTEBOOKS]
+)
 
 
 @pytest.mark.slow  # as long as it takes to load the library
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@for_each("path", NOTEBOOKS)
 def test_notebook_is_valid_and_its_cells_have_names_of_their_own(path: Path) -> None:
     import nbformat
 
@@ -33,6 +34,7 @@ def test_notebook_is_valid_and_its_cells_have_names_of_their_own(path: Path) -> 
     assert len(set(ids)) == len(ids)
 
 
+@each_notebook
 def test_notebook_is_stored_without_outputs(notebook: stored.Stored) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -40,6 +42,7 @@ def test_notebook_is_stored_without_outputs(notebook: stored.Stored) -> None:
             assert cell.execution_count is None
 
 
+@each_notebook
 def test_notebook_says_first_what_it_takes(notebook: stored.Stored) -> None:
     first = notebook.cells[0]
 
@@ -49,6 +52,7 @@ def test_notebook_says_first_what_it_takes(notebook: stored.Stored) -> None:
     assert re.search(r"\b[MG]B of memory\b", first.source)
 
 
+@each_notebook
 def test_cells_of_a_notebook_are_short(notebook: stored.Stored) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":

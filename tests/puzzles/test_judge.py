@@ -277,14 +277,6 @@ def test_an_exception_is_told_with_task_line_and_last_message(
     )
 
 
-def test_what_does_not_fit_into_memory_is_an_exception_of_the_program(
-    processes: PuzzleProcesses,
-) -> None:
-    result = judged(processes, lambda task: task.keep("y", np.ones(2**28)))
-
-    assert "MemoryError" in result.words
-
-
 @for_each(
     ("program", "error", "says"),
     [
@@ -297,6 +289,7 @@ def test_what_does_not_fit_into_memory_is_an_exception_of_the_program(
         (lambda t: t["y"], NotFoundError, "holds no 'y'; it holds 'x'"),
         (lambda t: t.free("y"), NotFoundError, "holds no 'y'"),
         (lambda t: t.forward(1), UnknownError, "a task has no 'forward'; it has send"),
+        (lambda t: t.keep("y", np.ones(2**28)), UnknownError, "MemoryError"),
     ],
 )
 def test_what_a_task_is_asked_for_in_vain_is_told(
@@ -309,6 +302,14 @@ def test_what_a_task_is_asked_for_in_vain_is_told(
     assert "worker:0" in result.words
 
 
+def still_refers(task: Any) -> None:
+    x = task["x"]
+    task.free("x")
+    task.keep("y", np.zeros(1000))
+    del x
+    task.keep("z", np.zeros(10))
+
+
 @for_each(
     ("hold", "most"),
     [
@@ -317,23 +318,13 @@ def test_what_a_task_is_asked_for_in_vain_is_told(
         (lambda t: t.keep("y", t["x"]), 8000),  # two names of one array
         (lambda t: (t.free("x"), t.keep("y", np.zeros(10))), 8000),
         (lambda t: [t.keep("y", np.zeros(k)) for k in (10, 20, 30)], 8400),
+        (still_refers, 16_000),  # a variable holds what was freed
     ],
 )
 def test_memory_is_what_python_holds(
     hold: Program, most: int, processes: PuzzleProcesses
 ) -> None:
     assert judged(processes, hold).figures.memory == most
-
-
-def test_a_variable_holds_what_was_freed(processes: PuzzleProcesses) -> None:
-    def still_refers(task: Any) -> None:
-        x = task["x"]
-        task.free("x")
-        task.keep("y", np.zeros(1000))
-        del x
-        task.keep("z", np.zeros(10))
-
-    assert judged(processes, still_refers).figures.memory == 16_000
 
 
 @for_each(

@@ -56,26 +56,6 @@ def waiting(accumulator: Accumulator) -> int:
 # -- dense -----------------------------------------------------------------------------
 
 
-def test_mean_is_over_all_gradients_and_not_over_those_that_were_asked_for() -> None:
-    sums = dense((2,))
-    for item in ([1, 2], [3, 4], [8, 9]):
-        sums.apply(0, np.asarray(item, FLOAT))
-
-    result = sums.take(step(), 1)
-
-    assert result.dtype == FLOAT
-    assert result.tolist() == [4.0, 5.0]
-    assert sums.count == 0
-
-
-def test_sum_is_not_divided() -> None:
-    sums = dense((), "SUM")
-    for item in (1.0, 2.0, 4.0):
-        sums.apply(0, number(item))
-
-    assert sums.take(step(), 3) == 7.0
-
-
 def test_gradient_that_was_pushed_is_not_changed_by_those_after_it() -> None:
     sums, first = dense((3,)), np.ones(3, FLOAT)
 
@@ -94,17 +74,6 @@ def test_stale_gradient_is_dropped_whatever_its_shape_and_a_later_one_counts() -
     sums.apply(9, np.ones(2, FLOAT))
 
     assert sums.count == 1
-
-
-def test_taking_raises_the_time_step_by_one() -> None:
-    sums = dense(())
-    sums.apply(0, number(1))
-    sums.take(step(), 1)
-
-    sums.apply(0, number(2))
-    sums.apply(1, number(3))
-
-    assert sums.take(step(), 1) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -142,11 +111,6 @@ def test_step_that_goes_back_is_set_and_told(caplog: pytest.LogCaptureFixture) -
 
     assert sums.count == 1
     assert "goes back from 5 to 2" in caplog.text
-
-
-def test_only_floating_point_numbers_are_accumulated() -> None:
-    with pytest.raises(InvalidArgumentError, match="int32"):
-        DenseAccumulator("sums", np.dtype("int32"), (), "MEAN")
 
 
 # -- who waits -------------------------------------------------------------------------
@@ -252,29 +216,6 @@ def test_merging_keeps_every_row_of_both_once_and_in_its_order(
         assert i >= 0 or j >= 0
         assert i < 0 or left[i] == index
         assert j < 0 or right[j] == index
-
-
-def test_unsorted_indices_come_out_twice() -> None:
-    rows = sparse()
-    apply_rows(rows, [3, 1], [1, 2])
-    apply_rows(rows, [1, 3], [10, 20])
-
-    indices, values, whole = rows.take(step(), 2)
-
-    assert indices.tolist() == [1, 3, 1]
-    assert values.tolist() == [10.0, 10.5, 2.0]
-    assert whole.tolist() == [-1]
-
-
-def test_sum_of_rows_is_not_divided_and_the_shape_is_that_of_the_whole() -> None:
-    rows = sparse((5, 2), "SUM")
-    apply_rows(rows, [1, 4], [[1, 2], [3, 4]])
-    apply_rows(rows, [4], [[10, 10]])
-
-    indices, values, whole = rows.take(step(), 2)
-
-    assert (indices.tolist(), whole.tolist()) == ([1, 4], [5, 2])
-    assert values.tolist() == [[1.0, 2.0], [13.0, 14.0]]
 
 
 @for_each(

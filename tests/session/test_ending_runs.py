@@ -95,7 +95,8 @@ def test_the_run_of_a_client_that_goes_away_is_cancelled(
     task = cluster.servers[0].graphs.worker
     until(lambda: n_runs(task) > 0)
 
-    connection_of(session)._peers.close()  # as a kill would
+    for link in list(cluster.servers[1].graphs.links):
+        link.close()  # as a kill of the client would
 
     assert isinstance(failure(run), KitError)
     until(lambda: n_runs(task) == 0)
@@ -147,6 +148,6 @@ def test_closing_ends_the_wait_for_a_task_that_is_missing(graph: Graph) -> None:
         cluster.servers[0].stop()
         session = Session(cluster.servers[1])
         run = in_thread(lambda: session.run(tensor))
-        until(lambda: sent_of(session).n_sent > 0)
+        until(lambda: len(cluster.servers[1].graphs.master) > 0)
         session.close()
         assert isinstance(failure(run), CancelledError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -11,32 +10,16 @@ import pytest
 from kit.errors import (
     InvalidArgumentError,
 )
-from kit.graph.ops.state.source import constant, identity, placeholder
+from kit.graph.ops.state.source import constant
 from kit.graph.variable import initialize_all
 from kit.session.client.session import Session
 from tests.session.scene import (
     PS,
-    W0,
     W1,
     at,
     value,
     variable,
 )
-
-Pair = namedtuple("Pair", "a b")  # as users write it
-
-
-def test_fetches_come_back_in_their_structure(target: Any) -> None:
-    first, two = value(W0, 1), value(PS, 2)
-    op = first.op
-
-    with Session(target) as session:
-        result = session.run(
-            {"x": [first, (two, op)], "y": Pair(two, "Const:0"), "z": []}
-        )
-
-    assert result == {"x": [1.0, (2.0, None)], "y": Pair(2.0, 1.0), "z": []}
-    assert isinstance(result["x"][0], np.float32)
 
 
 def test_a_fetch_twice_is_computed_once_and_given_twice(target: Any) -> None:
@@ -58,16 +41,6 @@ def test_a_fed_value_replaces_any_tensor(target: Any) -> None:
         assert session.run([x, y]) == [2.0, 20.0]
 
 
-def test_feeding_a_variable_leaves_the_stored_value(target: Any) -> None:
-    v = variable(PS, "v", 5)
-
-    with Session(target) as session:
-        session.run(initialize_all())
-        assert session.run(v, {v: 7.0}) == 7.0
-        assert session.run(identity(v) + np.float32(1), {v: 7.0}) == 8.0
-        assert session.run(v) == 5.0
-
-
 def test_changing_a_fed_variable_is_refused(target: Any) -> None:
     v = variable(PS, "v")
     more = v.assign_add(np.float32(1))
@@ -76,15 +49,6 @@ def test_changing_a_fed_variable_is_refused(target: Any) -> None:
         session.run(initialize_all())
         with pytest.raises(InvalidArgumentError, match="itself"):
             session.run(more, {v: 7.0})
-
-
-def test_a_callable_takes_its_feeds_in_order(target: Any) -> None:
-    x, y = placeholder("float32", ()), placeholder("float32", ())
-    with Session(target) as session:
-        call = session.callable(x - y, [x, y])
-        assert (call(5, 3), call(1, 2)) == (2.0, -1.0)
-        with pytest.raises(ValueError, match="takes 2"):
-            call(1)
 
 
 def test_constants_of_all_dtypes_come_back_as_they_are(target: Any) -> None:

@@ -39,6 +39,23 @@ def held(cluster: LocalCluster) -> dict[str, int]:
     }
 
 
+NO_SEGMENT = Segment([], [], [], [], [], [])
+
+
+def lonely_worker() -> Worker:
+    return Worker(TaskRuntime(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
+
+
+def step_of(number: int, session: int = 1) -> Step:
+    return Step(number, (LOCAL, session), LOCAL, None, 1.0)  # type: ignore[arg-type]
+
+
+def master_at(now: list[float]) -> Master:
+    """Return a master whose clock is the first element of a list."""
+    worker = local_master().worker
+    return Master(worker, ClusterTasks(worker, lambda: [LOCAL]), clock=lambda: now[0])
+
+
 NOTHING = dict.fromkeys(("sessions", "segments", "steps", "rooms"), 0)
 
 
@@ -66,8 +83,7 @@ def test_a_thousand_sessions_leave_nothing(cluster: LocalCluster, target: Any) -
 
 def test_a_session_that_its_client_left_is_ended_in_time() -> None:
     now = [0.0]
-    worker = local_master().worker
-    master = Master(worker, ClusterTasks(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    master = master_at(now)
     left, kept = master.create(SessionOptions()), master.create(SessionOptions())
     link, other = object(), object()
     for number in (left, kept):
@@ -88,8 +104,7 @@ def test_a_session_that_its_client_left_is_ended_in_time() -> None:
 
 def test_a_client_that_dials_again_keeps_its_session() -> None:
     now = [0.0]
-    worker = local_master().worker
-    master = Master(worker, ClusterTasks(worker, lambda: [LOCAL]), clock=lambda: now[0])
+    master = master_at(now)
     number = master.create(SessionOptions())
     master.used(number, "first")
     master.left("first")
@@ -128,8 +143,7 @@ def test_tensors_that_nobody_asks_for_are_dropped() -> None:
 
 
 def test_a_step_that_was_aborted_takes_no_link() -> None:
-    worker = Worker(local_master().worker.runtime, Peers(lambda *_: None))  # type: ignore[arg-type]
-    step = Step(1, (LOCAL, 1), LOCAL, None, 1.0)  # type: ignore[arg-type]
+    worker, step = lonely_worker(), step_of(1)
     error = AbortedError("why")
     worker.abort(step, error)
 
@@ -157,8 +171,8 @@ def test_tensors_of_steps_that_nobody_begins_take_little_room() -> None:
         box.put(step, 0, "unasked")
 
     assert len(box) < 1100
-    assert box._arrived[3] == {0: "wanted"}
-    assert 9_999 in box._arrived
+    for number, tensor in ((3, "wanted"), (9_999, "unasked")):
+        assert box.take(step_of(number), 0, "it") == tensor
 
 
 def test_abandoned_sessions_are_bounded_in_number(cluster: LocalCluster) -> None:
@@ -198,29 +212,24 @@ def test_client_that_begins_ever_more_sessions_is_stopped(
     master.check_room("a client")
 
 
-def segment_of_nothing() -> Segment:
-    return Segment([], [], [], [], [], [])
-
-
 def test_segments_that_come_after_the_end_of_their_session_are_refused() -> None:
-    worker = Worker(TaskRuntime(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
-    worker.register((LOCAL, 1), segment_of_nothing())
+    worker = lonely_worker()
+    worker.register((LOCAL, 1), NO_SEGMENT)
     worker.end_session((LOCAL, 1))
 
     with pytest.raises(AbortedError, match="closed"):
-        worker.register((LOCAL, 1), segment_of_nothing())
+        worker.register((LOCAL, 1), NO_SEGMENT)
 
     assert worker.n_segments == 0
     assert not worker.runtime.session_states
 
 
 def test_sessions_whose_masters_went_without_a_word_are_bounded_in_number() -> None:
-    worker = Worker(TaskRuntime(LOCAL), Peers(lambda *_: None))  # type: ignore[arg-type]
-    step = Step(1, (LOCAL, 0), LOCAL, None, 1.0)  # type: ignore[arg-type]
-    token = worker.register((LOCAL, 0), segment_of_nothing())
+    worker, step = lonely_worker(), step_of(1, session=0)
+    token = worker.register((LOCAL, 0), NO_SEGMENT)
 
     for number in range(1, 2000):
-        worker.register((LOCAL, number), segment_of_nothing())
+        worker.register((LOCAL, number), NO_SEGMENT)
         worker.run(token, step, [])
 
     assert worker.n_segments == len(worker.runtime.session_states) == 512

@@ -31,34 +31,20 @@ def p() -> Parts:
         return Parts(a, b, total, total * b)
 
 
-def test_a_later_part_uses_what_an_earlier_one_computed(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
-        first = session.partial_run(handle, p.total, {p.a: 2.0})
-        second = session.partial_run(handle, {"x": [p.product]}, {p.b: 10 * first})
-
-    assert (first, second) == (3.0, {"x": [90.0]})
-
-
-def test_feeds_may_come_before_anything_is_fetched(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
-        assert session.partial_run(handle, [], {p.a: 2.0}) == []
-        result = session.partial_run(handle, [p.total, p.product], {p.b: 10.0})
-
-    assert result == [3.0, 30.0]
-
-
-def test_two_runs_in_parts_do_not_meet(target: Any, p: Parts) -> None:
+def test_later_parts_use_what_earlier_ones_computed_and_two_runs_do_not_meet(
+    target: Any, p: Parts
+) -> None:
     with Session(target) as session:
         first, two = (
-            session.partial_run_setup([p.total, p.product], [p.a, p.b])
+            session.partial_run_setup([p.a, p.total, p.product], [p.a, p.b])
             for _ in range(2)
         )
-        session.partial_run(first, p.total, {p.a: 1.0})
-        session.partial_run(two, p.total, {p.a: 2.0})
-        assert session.partial_run(first, p.product, {p.b: 1.0}) == 2.0
-        assert session.partial_run(two, p.product, {p.b: 1.0}) == 3.0
+        assert session.partial_run(first, [p.a, p.total], {p.a: 2.0}) == [2.0, 3.0]
+        assert session.partial_run(two, [], {p.a: 4.0}) == []
+        assert session.partial_run(first, {"x": [p.product]}, {p.b: 30.0}) == {
+            "x": [90.0]
+        }
+        assert session.partial_run(two, [p.total, p.product], {p.b: 2.0}) == [5.0, 10.0]
 
 
 def test_no_op_runs_twice_in_all_parts(target: Any) -> None:
@@ -88,46 +74,31 @@ def test_a_declared_op_runs_when_its_feeds_are_there(target: Any, p: Parts) -> N
         session.partial_run(handle, p.product, {p.b: 1.0})
 
 
-def test_a_fetch_may_be_a_feed(target: Any, p: Parts) -> None:
+def test_what_cannot_be_taken_or_given_is_refused_and_the_run_goes_on(
+    target: Any, p: Parts
+) -> None:
     with Session(target) as session:
-        handle = session.partial_run_setup([p.a, p.total], [p.a])
-        assert session.partial_run(handle, [p.a, p.total], {p.a: 2.0}) == [2.0, 3.0]
+        handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
 
+        def refused(words: str, fetch: Any, feeds: Any, which: str = handle) -> None:
+            with pytest.raises(InvalidArgumentError, match=words):
+                session.partial_run(which, fetch, feeds)
 
-def test_what_was_not_declared_is_refused(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total], [p.a])
-        with pytest.raises(InvalidArgumentError, match="b:0"):
-            session.partial_run(handle, p.total, {p.a: 1.0, p.b: 2.0})
-        with pytest.raises(InvalidArgumentError, match="not declared"):
-            session.partial_run(handle, p.product, {p.a: 1.0})
+        refused("not declared", p.a, {p.a: 1.0})
+        refused("before 'b:0'", p.product, {p.a: 1.0})
+        refused("run in parts", p.total, {p.a: 1.0}, "moon")
+        with pytest.raises(RuntimeError, match="tensors only"):
+            session.partial_run(handle, p.total.op, {p.a: 1.0})
         assert session.partial_run(handle, p.total, {p.a: 1.0}) == 2.0
-
-
-def test_nothing_is_given_or_taken_twice(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
-        session.partial_run(handle, p.total, {p.a: 1.0})
-        with pytest.raises(InvalidArgumentError, match="already"):
-            session.partial_run(handle, p.product, {p.a: 1.0, p.b: 1.0})
-        with pytest.raises(InvalidArgumentError, match="already"):
-            session.partial_run(handle, p.total, {p.b: 1.0})
-
-
-def test_a_fetch_cannot_come_before_its_feeds(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total, p.product], [p.a, p.b])
-        with pytest.raises(InvalidArgumentError, match="before 'b:0'"):
-            session.partial_run(handle, p.product, {p.a: 1.0})
-
-
-def test_a_finished_run_has_no_handle_any_more(target: Any, p: Parts) -> None:
-    with Session(target) as session:
+        refused("already", p.product, {p.a: 1.0, p.b: 1.0})
+        refused("already", p.total, {p.b: 1.0})
+        assert session.partial_run(handle, p.product, {p.b: 3.0}) == 6.0
+        refused("run in parts", p.total, {p.a: 1.0})
         handle = session.partial_run_setup([p.total], [p.a])
-        session.partial_run(handle, p.total, {p.a: 1.0})
-        for gone in (handle, "moon"):
-            with pytest.raises(InvalidArgumentError, match="run in parts"):
-                session.partial_run(gone, p.total, {p.a: 1.0})
+        refused("b:0", p.total, {p.a: 1.0, p.b: 2.0}, handle)
+        for wrong in ((None, [p.a]), ([p.total], ["moon:0"])):
+            with pytest.raises(TypeError):
+                session.partial_run_setup(*wrong)
 
 
 def test_a_part_that_fails_ends_the_run(target: Any, p: Parts) -> None:
@@ -140,14 +111,3 @@ def test_a_part_that_fails_ends_the_run(target: Any, p: Parts) -> None:
             session.partial_run(handle, bad, {p.a: 1.0})
         with pytest.raises(InvalidArgumentError):
             session.partial_run(handle, p.product, {p.b: 1.0})
-
-
-def test_an_op_in_a_part_and_none_in_a_setup_are_refused(target: Any, p: Parts) -> None:
-    with Session(target) as session:
-        handle = session.partial_run_setup([p.total], [p.a])
-        with pytest.raises(RuntimeError, match="tensors only"):
-            session.partial_run(handle, p.total.op, {p.a: 1.0})
-        with pytest.raises(TypeError):
-            session.partial_run_setup(None, [p.a])
-        with pytest.raises(TypeError):
-            session.partial_run_setup([p.total], ["moon:0"])

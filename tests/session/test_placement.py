@@ -36,15 +36,10 @@ def full(job: str, index: int, kind: str = "CPU", number: int = 0) -> str:
     return f"/job:{job}/replica:0/task:{index}/device:{kind}:{number}"
 
 
-def test_what_nobody_placed_runs_on_the_target(graph: Graph) -> None:
-    op: Op = graph.create("NoOp")
-
-    assert places(graph)[op.name] == full("worker", 0)
-
-
 @for_each(
     ("request_", "expected"),
     [
+        ("", full("worker", 0)),
         ("/job:ps", full("ps", 0)),
         ("/job:worker", full("worker", 0)),
         ("/job:worker/task:1", full("worker", 1)),
@@ -64,33 +59,29 @@ def test_a_part_of_a_name_takes_the_first_that_fits(
     assert places(graph)[op.name] == expected
 
 
-@pytest.mark.parametrize(
-    "request_",
-    ["/job:moon", "/job:ps/task:3", "/job:ps/gpu:0", "/cpu:7", "/replica:1"],
+@for_each(
+    ("request_", "soft"),
+    [
+        *(("/job:moon", None), ("/job:ps/task:3", None), ("/replica:1", None)),
+        *(("/job:ps/gpu:0", full("ps", 0)), ("/cpu:7", full("worker", 0))),
+    ],
 )
-def test_a_device_that_does_not_exist_is_refused_with_those_that_do(
-    graph: Graph, request_: str
+def test_a_device_that_does_not_exist_is_refused_with_those_that_do_or_softened(
+    request_: str, soft: str | None
 ) -> None:
+    graph = Graph()
     graph.create("NoOp", name="lonely", device=request_)
 
     with pytest.raises(PlacementError, match="lonely") as caught:
         places(graph)
+    if soft is None:  # no task is invented
+        with pytest.raises(PlacementError):
+            places(graph, soft=True)
+    else:
+        assert places(graph, soft=True) == {"lonely": soft}
 
     assert "/device:CPU:0" in str(caught.value)
     assert "test_placement.py" in str(caught.value)
-
-
-def test_soft_placement_stays_on_the_task(graph: Graph) -> None:
-    op: Op = graph.create("NoOp", device="/job:ps/gpu:3")
-
-    assert places(graph, soft=True)[op.name] == full("ps", 0)
-
-
-def test_soft_placement_does_not_invent_a_task(graph: Graph) -> None:
-    graph.create("NoOp", device="/job:moon")
-
-    with pytest.raises(PlacementError):
-        places(graph, soft=True)
 
 
 def test_a_text_that_is_no_device_is_an_error_of_the_run(graph: Graph) -> None:

@@ -27,19 +27,25 @@ from kit.session.client.session import Session
 from tests.session.scene import PS, W1, at, variable
 
 
-def test_variables_come_back_on_their_tasks(target: Any, tmp_path: Path) -> None:
+def test_variables_come_back_on_their_tasks_and_texts_too(
+    target: Any, tmp_path: Path
+) -> None:
     v, scalar = variable(PS, "layer/v", [[1, 2]]), variable(W1, "file", 3)
+    with at(W1):
+        text = Variable(["a", "größe"], name="text")
     with Session(target) as session:
         session.run(initialize_all())
         path = save_variables(session, tmp_path / "model")
         session.run([v.assign([[0, 0]]), scalar.assign(np.float32(0))])
+        session.run(text.assign(["", ""]))
 
         restore_variables(session, path)
 
         assert path == tmp_path / "model"
         assert session.run(v).tolist() == [[1, 2]]
         assert session.run(scalar) == 3.0
-    assert sorted(TensorBundle(str(path)).tensors()) == ["file", "layer/v"]
+        assert session.run(text).tolist() == [b"a", "größe".encode()]
+    assert sorted(TensorBundle(str(path)).tensors()) == ["file", "layer/v", "text"]
 
 
 def test_a_graph_that_was_never_initialised_can_be_restored(tmp_path: Path) -> None:
@@ -94,19 +100,42 @@ def test_a_file_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         assert session.run([v, w]) == [9.0, 9.0]
 
 
-@pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
-@pytest.mark.parametrize("keep", [0, 10, 200])
-def test_a_damaged_file_is_refused(tmp_path: Path, keep: int, ending: str) -> None:
+def cut(path: Path, keep: int) -> None:
+    path.write_bytes(path.read_bytes()[:keep])
+
+
+def spoil_the_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+DATA = ".data-00000-of-00001"
+
+
+@pytest.mark.parametrize(
+    ("ending", "damage"),
+    [
+        *(
+            (end, partial(cut, keep=n))
+            for end in (".index", DATA)
+            for n in (0, 10, 200)
+        ),
+        (DATA, spoil_the_last_byte),
+    ],
+)
+def test_a_damaged_file_is_refused_and_changes_nothing(
+    tmp_path: Path, ending: str, damage: Any
+) -> None:
     v = variable("", "v", np.arange(100))
     with Session() as session:
         session.run(v.initializer)
         prefix = save_variables(session, tmp_path / "model")
-        path = tmp_path / f"model{ending}"
-        path.write_bytes(path.read_bytes()[:keep])
+        damage(tmp_path / f"model{ending}")
+        session.run(v.assign(np.zeros(100)))
         with pytest.raises(CheckpointFailed, match="model"):
             restore_variables(session, prefix)
-        with pytest.raises(NotFoundError):
-            restore_variables(session, tmp_path / "moon")
+        assert not session.run(v).any()
 
 
 class DyingFiles(Files):
@@ -153,27 +182,14 @@ def test_saves_to_one_path_replace_each_other(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_one_changed_byte_is_noticed_and_changes_nothing(tmp_path: Path) -> None:
-    v = variable("", "v", np.arange(100))
-    with Session() as session:
-        session.run(v.initializer)
-        prefix = save_variables(session, tmp_path / "model")
-        path = tmp_path / "model.data-00000-of-00001"
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.write_bytes(data)
-        session.run(v.assign(np.zeros(100)))
-        with pytest.raises(CheckpointFailed):
-            restore_variables(session, prefix)
-        assert not session.run(v).any()
-
-
-def test_a_file_of_numpy_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_checkpoint_or_not_there_is_refused(tmp_path: Path) -> None:
     v = variable("", "v", 1)
     np.savez(tmp_path / "bad.npz", v=np.array([{}], object))
-    session = Session(graph=v.graph)
-    with session, pytest.raises(CheckpointFailed, match="no checkpoint"):
-        restore_variables(session, tmp_path / "bad.npz")
+    with Session(graph=v.graph) as session:
+        with pytest.raises(CheckpointFailed, match="no checkpoint"):
+            restore_variables(session, tmp_path / "bad.npz")
+        with pytest.raises(NotFoundError):
+            restore_variables(session, tmp_path / "moon")
 
 
 def test_a_variable_without_value_leaves_no_file(tmp_path: Path) -> None:
@@ -187,17 +203,6 @@ def test_a_graph_without_variables_is_refused(tmp_path: Path) -> None:
     constant(1)
     with Session() as session, pytest.raises(InvalidArgumentError, match="no var"):
         save_variables(session, tmp_path / "model")
-
-
-def test_texts_come_back(tmp_path: Path) -> None:
-    with at(""):
-        v = Variable(["a", "größe"], name="text")
-    with Session() as session:
-        session.run(v.initializer)
-        path = save_variables(session, tmp_path / "model")
-        session.run(v.assign(["", ""]))
-        restore_variables(session, path)
-        assert session.run(v).tolist() == [b"a", "größe".encode()]
 
 
 def test_a_saver_reads_what_the_client_wrote_and_the_other_way_round(

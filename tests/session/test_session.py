@@ -12,17 +12,14 @@ import pytest
 
 from kit.errors import (
     AbortedError,
-    CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
     PlacementError,
     UnavailableError,
 )
 from kit.graph.graph import Graph
 from kit.graph.ops.state.source import constant
-from kit.graph.variable import initialize_all
 from kit.server.server import Server
 from kit.session.client.options import SessionOptions
 from kit.session.client.session import Session, default_session
@@ -30,19 +27,14 @@ from kit.session.client.targets import connect
 from kit.session.transport.message import Act
 from kit.settings import settings
 from kit.testing.cluster import LocalCluster
-from kit.testing.task_process import until
 from kit.wire.link import Link
 from tests.session.scene import (
     PS,
     W0,
     W1,
     at,
-    failure,
-    in_thread,
     never,
-    sent_of,
     value,
-    variable,
     works,
 )
 
@@ -89,15 +81,6 @@ def test_a_run_on_the_target_alone_sends_nothing(
         assert not sent
 
 
-def test_a_graph_may_grow_between_runs(target: Any) -> None:
-    first = value(PS, 1)
-    with Session(target) as session:
-        assert session.run(first) == 1.0
-        with at(W1):
-            second = first + np.float32(1)
-        assert session.run([first, second]) == [1.0, 2.0]
-
-
 def test_an_extension_of_an_older_version_is_refused(cluster: LocalCluster) -> None:
     connection = connect(cluster.servers[1].target, SessionOptions())
     try:
@@ -119,21 +102,6 @@ def test_an_op_that_was_sent_cannot_change(target: Any) -> None:
         assert session.run(tensor) == 1.0
 
 
-def test_a_closed_session_refuses_to_run(target: Any) -> None:
-    tensor = value(PS)
-    session = Session(target)
-    session.close()
-    session.close()
-
-    with pytest.raises(RuntimeError, match="closed"):
-        session.run(tensor)
-
-
-def test_an_empty_graph_cannot_run(graph: Graph, target: Any) -> None:
-    with Session(target) as session, pytest.raises(RuntimeError, match="empty"):
-        session.run([])
-
-
 def test_a_session_entered_is_the_default_one(graph: Graph) -> None:
     outer = Session()
     with outer:
@@ -141,25 +109,6 @@ def test_a_session_entered_is_the_default_one(graph: Graph) -> None:
             assert default_session() is inner
         assert default_session() is outer
     assert default_session() is None
-
-
-def test_a_target_that_is_no_target_is_refused() -> None:
-    with pytest.raises(NotFoundError):
-        Session("localhost:2222")
-    with pytest.raises(InvalidArgumentError):
-        Session("psring://localhost")
-    with pytest.raises(TypeError):
-        Session(3)
-
-
-def test_a_server_and_its_text_mean_the_same_task(cluster: LocalCluster) -> None:
-    server = cluster.servers[2]
-    here = value("")
-    for target in (server, server.target):
-        with Session(target) as session:
-            (device, _), *_ = session.list_devices()
-            assert session.run(here) == 1.0
-        assert device.task == server.task
 
 
 def test_devices_are_listed_with_the_targets_first(target: Any) -> None:
@@ -201,27 +150,11 @@ def test_op_without_a_place_ends_other_runs_only_if_all_are_placed(
                 assert session.run(good) == 2.0
 
 
-def test_soft_placement_takes_the_cpu_of_the_task(cluster: LocalCluster) -> None:
-    tensor = value(f"{W1}/device:GPU:5")
-    with Session(cluster.servers[1]) as session, pytest.raises(InvalidArgumentError):
-        session.run(tensor)
-    with Session(cluster.servers[1], soft_placement=True) as session:
-        assert session.run(tensor) == 1.0
-
-
 def test_one_process_may_show_several_devices(graph: Graph) -> None:
     tensor = value("/device:CPU:2", 4)
     with Session(n_cpus=3) as session:
         assert session.run(tensor) == 4.0
         assert len(session.list_devices()) == 3
-
-
-def test_one_client_may_use_several_masters(cluster: LocalCluster) -> None:
-    v = variable(PS, "v", 3)
-    with Session(cluster.servers[1]) as a, Session(cluster.target("worker:1")) as b:
-        a.run(initialize_all())
-        assert a.run(v.assign_add(np.float32(1))) == 4.0
-        assert b.run(v) == 4.0
 
 
 def test_a_run_can_be_awaited_while_the_loop_goes_on(target: Any) -> None:
@@ -301,16 +234,3 @@ def test_a_server_that_stops_ends_its_sessions(
         session.run(tensor)
     with Graph().as_default(), Session(target, device_filters=[PS]) as other:
         assert works(other, W0, PS)
-
-
-def test_a_run_on_a_session_closed_meanwhile_is_cancelled(target: Any) -> None:
-    waits = never(PS)
-    session = Session(target)
-    run = in_thread(lambda: session.run(waits))
-    until(lambda: bool(sent_of(session).plans))
-
-    session.close()
-
-    error = failure(run)
-    assert isinstance(error, CancelledError)
-    assert "Session::Close()" in str(error)

@@ -22,86 +22,28 @@ from kit.testing.cluster import LocalCluster
 from tests.session.scene import PS, W0, W1, at, variable
 
 
-def test_another_session_at_another_master_sees_the_value(
-    cluster: LocalCluster,
+@pytest.mark.parametrize(
+    ("device", "first", "error", "words"),
+    [
+        (W1, np.float32([0, 0]), FailedPreconditionError, "uninitialized"),
+        (PS, np.float32([0, 0, 0]), InvalidArgumentError, "shape"),
+        (PS, np.int32([0, 0]), InternalError, "float32"),
+    ],
+)
+def test_another_graph_finds_a_variable_by_name_task_and_kind(
+    cluster: LocalCluster, target: Any, device: str, first: Any, error: Any, words: str
 ) -> None:
-    v = variable(PS, "v", 3)
-    with Session(cluster.servers[1]) as session:
+    v = variable(PS, "v", [1, 2])
+    with Session(target) as session:
         session.run(v.initializer)
+    with Graph().as_default(), Session(cluster.target("worker:1")) as session:
+        with at(device):
+            twin = Variable(first, name="v")
 
-    with Session(cluster.target("worker:1")) as session:
-        assert session.run(v) == 3.0
-
-
-def test_another_graph_finds_the_variable_by_name(cluster: LocalCluster) -> None:
-    with Session(cluster.servers[1]) as session:
-        session.run(variable(PS, "v", 3).initializer)
-
-    with Graph().as_default():
-        twin = variable(PS, "v", 0)
-        with Session(cluster.servers[1]) as session:
-            assert session.run(twin) == 3.0
-
-
-def test_the_same_name_on_another_task_is_another_variable(target: Any) -> None:
-    v = variable(PS, "v", 3)
-    with Graph().as_default():
-        twin = variable(W1, "v")
-        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
-            first.run(v.initializer)
-            with pytest.raises(FailedPreconditionError, match="uninitialized"):
-                two.run(twin)
-
-
-def test_another_shape_is_read_as_it_was_stored(target: Any) -> None:
-    v = variable(PS, "v", [1, 2])
-    with Graph().as_default():
-        twin = variable(PS, "v", [0, 0, 0])
-        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
-            first.run(v.initializer)
-            assert two.run(twin).tolist() == [1, 2]
-            with pytest.raises(InvalidArgumentError, match="shape"):
-                two.run(twin.initializer)
-
-
-def test_whoever_gives_the_first_value_decides_the_shape(target: Any) -> None:
-    v = variable(PS, "v", [1, 2])
-    with Graph().as_default():
-        twin = variable(PS, "v", [0, 0, 0])
-        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
-            with pytest.raises(FailedPreconditionError):
-                two.run(twin)
-            first.run(v.initializer)
-            assert first.run(v).tolist() == [1, 2]
-
-
-def test_another_dtype_is_an_error(target: Any) -> None:
-    v = variable(PS, "v", 1)
-    with Graph().as_default():
-        with at(PS):
-            twin = Variable(np.int32(1), name="v")
-        with Session(target, v.graph) as first, Session(target, twin.graph) as two:
-            first.run(v.initializer)
-            with pytest.raises(InternalError, match="float32"):
-                two.run(twin)
-
-
-def test_sessions_of_this_process_share_nothing(graph: Graph) -> None:
-    v = variable("", "v", 1)
-    with Session() as first, Session() as two:
-        first.run(v.initializer)
-        with pytest.raises(FailedPreconditionError):
-            two.run(v)
-
-
-def test_a_container_keeps_its_variables_apart(target: Any) -> None:
-    v = variable(PS, "v", 1)
-    with Graph().as_default() as other, other.in_container("box"):
-        boxed = variable(PS, "v", 2)
-    with Session(target, v.graph) as first, Session(target, other) as two:
-        first.run(v.initializer)
-        two.run(boxed.initializer)
-        assert (first.run(v), two.run(boxed)) == (1.0, 2.0)
+        if words == "shape":  # it is read as it was stored
+            assert session.run(twin).tolist() == [1, 2]
+        with pytest.raises(error, match=words):
+            session.run(twin.initializer if words == "shape" else twin)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +30,6 @@ class Case:
         inputs: what both are given.
         has_slope: its gradient is compared with finite differences of `expect`.
         is_dynamic: the result's shape is not known before a run.
-        needs_shape: it cannot be built when the inputs' sizes are unknown.
     """
 
     op: str
@@ -39,12 +38,26 @@ class Case:
     inputs: tuple[Any, ...]
     has_slope: bool = True
     is_dynamic: bool = False
-    needs_shape: bool = False
 
     @property
     def arrays(self) -> list[Host]:
         """The inputs as arrays."""
         return [np.asarray(item) for item in self.inputs]
+
+
+def sloped(
+    op: str, build: Callable[..., Any], expect: Callable[..., Any], inputs: Any
+) -> Case:
+    """Return the case of a gradient too; `inputs` is an array, or a tuple of them."""
+    several = inputs if isinstance(inputs, tuple) else (inputs,)
+    return Case(op, build, expect, several)
+
+
+def flat(
+    op: str, build: Callable[..., Any], expect: Callable[..., Any], inputs: Any
+) -> Case:
+    """Return a case without a gradient."""
+    return replace(sloped(op, build, expect, inputs), has_slope=False)
 
 
 def numbers(seed: int, *shape: int) -> Host:

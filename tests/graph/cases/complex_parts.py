@@ -17,7 +17,7 @@ from kit.graph.ops.array import join
 from kit.graph.ops.array.shape import transpose
 from kit.graph.ops.math import arithmetic, linear, reduce, unary
 from kit.graph.ops.math.complex_parts import complex_of, conjugate, imag, real
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 PARTS = numbers(20, 2, 3), numbers(21, 2, 3)
 MORE = *PARTS, numbers(22, 2, 3), numbers(23, 2, 3)
@@ -28,7 +28,7 @@ INFINITE = np.array([np.inf, 2.0, np.nan]), np.array([0.0, 3.0, 0.0])
 
 def of_one(op: str, build: Callable[..., Any], expect: Callable[..., Any]) -> Case:
     """Return the case of a function of one complex number."""
-    return Case(
+    return sloped(
         op,
         lambda a, b: parts(build(complex_of(a, b))),
         lambda a, b: host_parts(expect(a + 1j * b)),
@@ -43,7 +43,7 @@ def of_two(
     inputs: tuple[Host, ...] = MORE,
 ) -> Case:
     """Return the case of a function of two complex numbers."""
-    return Case(
+    return sloped(
         op,
         lambda a, b, c, d: parts(build(complex_of(a, b), complex_of(c, d))),
         lambda a, b, c, d: host_parts(expect(a + 1j * b, c + 1j * d)),
@@ -64,8 +64,8 @@ def by_ufunc(op: str, ufunc: np.ufunc) -> Case:
 
 
 CASES = [
-    Case("Complex", complex_of, lambda a, b: a + 1j * b, PARTS, False),
-    Case("Complex", lambda a, b: parts(complex_of(a, b)), lambda a, b: [a, b], PARTS),
+    flat("Complex", complex_of, lambda a, b: a + 1j * b, PARTS),
+    sloped("Complex", lambda a, b: parts(complex_of(a, b)), lambda a, b: [a, b], PARTS),
     of_one("Conj", conjugate, np.conj),
     of_one("Real", lambda z: real(z) * z, lambda z: z.real * z),
     of_one("Imag", lambda z: imag(z) * z, lambda z: z.imag * z),
@@ -109,18 +109,16 @@ CASES = [
         MATRICES,
     ),
     of_two("MatMul", linear.matmul, np.matmul, MATRICES),
-    Case(
+    flat(
         "MulNoNan",
         arithmetic.multiply_no_nan,
         lambda x, y: np.array([0.0, 6.0, 0.0]),
         INFINITE,
-        has_slope=False,
     ),
-    Case(
+    flat(
         "SquaredDifference",
         lambda a, b: arithmetic.squared_difference(complex_of(a, b), 1j),
         lambda a, b: (a**2 + (b - 1) ** 2).astype(complex),
         PARTS,
-        has_slope=False,
     ),
 ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kit.graph.convert import make
 from kit.graph.ops.array import choose
 from kit.graph.ops.math import arithmetic, cast, compare, unary
-from tests.graph.cases.case import Case, Host, numbers, positive
+from tests.graph.cases.case import Case, Host, flat, numbers, positive, sloped
 
 A, B, ROW = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 3)
 POS, COLUMN, ONE = positive(4, 2, 3), positive(5, 2, 1), np.float64(1.7)
@@ -37,123 +35,101 @@ def summed_back(g: Host, x: Host) -> Host:
 
 
 BINARY = [
-    Case("Add", arithmetic.add, lambda x, y: x + y, (A, ROW)),
-    Case("Add", arithmetic.add, lambda x, y: x + y, (ONE, A)),
-    Case("Add", arithmetic.add, lambda x, y: x + y, (INTS, MORE), has_slope=False),
-    Case("Sub", arithmetic.subtract, lambda x, y: x - y, (COLUMN, ROW)),
-    Case("Mul", arithmetic.multiply, lambda x, y: x * y, (A, COLUMN)),
-    Case("Mul", lambda x: x * x, lambda x: x**2, (A,)),
-    Case("RealDiv", arithmetic.divide, lambda x, y: x / y, (ROW, POS)),
-    Case(
-        "RealDiv",
-        arithmetic.divide,
-        lambda x, y: x.astype(float) / y,
-        (INTS, MORE),
-        has_slope=False,
-    ),
-    Case(
+    sloped("Add", arithmetic.add, lambda x, y: x + y, (A, ROW)),
+    sloped("Add", arithmetic.add, lambda x, y: x + y, (ONE, A)),
+    flat("Add", arithmetic.add, lambda x, y: x + y, (INTS, MORE)),
+    sloped("Sub", arithmetic.subtract, lambda x, y: x - y, (COLUMN, ROW)),
+    sloped("Mul", arithmetic.multiply, lambda x, y: x * y, (A, COLUMN)),
+    sloped("Mul", lambda x: x * x, lambda x: x**2, A),
+    sloped("RealDiv", arithmetic.divide, lambda x, y: x / y, (ROW, POS)),
+    flat("RealDiv", arithmetic.divide, lambda x, y: x.astype(float) / y, (INTS, MORE)),
+    flat(
         "FloorDiv",
         arithmetic.floor_divide,
         lambda x, y: np.floor(x / y).astype(np.int32),
         (INTS, MORE),
-        has_slope=False,
     ),
-    Case(
-        "FloorDiv",
-        arithmetic.floor_divide,
-        lambda x, y: np.floor(x / y),
-        (A, POS),
-        has_slope=False,
-    ),
-    Case(
+    flat("FloorDiv", arithmetic.floor_divide, lambda x, y: np.floor(x / y), (A, POS)),
+    flat(
         "FloorMod",
         arithmetic.remainder,
         lambda x, y: (x - y * np.floor(x / y)).astype(x.dtype),
         (INTS, MORE),
-        has_slope=False,
     ),
-    Case(
+    sloped(
         "FloorMod", arithmetic.remainder, lambda x, y: x - y * np.floor(x / y), (A, POS)
     ),
-    Case("Mod", arithmetic.fmod, c_remainder, (A, POS), has_slope=False),
-    Case("Pow", arithmetic.power, lambda x, y: np.exp(y * np.log(x)), (POS, ROW)),
-    Case("Pow", lambda x: x**2, lambda x: x * x, (A,)),
-    Case("Pow", lambda x: x**3.0, lambda x: x * x * x, (A,)),
-    Case("Pow", lambda y: 2.0**y, np.exp2, (A,)),
-    Case("Maximum", arithmetic.maximum, lambda x, y: np.where(x > y, x, y), (A, ROW)),
-    Case("Minimum", arithmetic.minimum, lambda x, y: np.where(x < y, x, y), (A, ROW)),
-    Case(
+    flat("Mod", arithmetic.fmod, c_remainder, (A, POS)),
+    sloped("Pow", arithmetic.power, lambda x, y: np.exp(y * np.log(x)), (POS, ROW)),
+    sloped("Pow", lambda x: x**2, lambda x: x * x, A),
+    sloped("Pow", lambda x: x**3.0, lambda x: x * x * x, A),
+    sloped("Pow", lambda y: 2.0**y, np.exp2, A),
+    sloped("Maximum", arithmetic.maximum, lambda x, y: np.where(x > y, x, y), (A, ROW)),
+    sloped("Minimum", arithmetic.minimum, lambda x, y: np.where(x < y, x, y), (A, ROW)),
+    sloped(
         "SquaredDifference",
         arithmetic.squared_difference,
         lambda x, y: (x - y) ** 2,
         (A, COLUMN),
     ),
-    Case(
-        "AddN",
-        lambda x, y: arithmetic.add_n([x, y, x]),
-        lambda x, y: x + y + x,
-        (A, B),
+    sloped(
+        "AddN", lambda x, y: arithmetic.add_n([x, y, x]), lambda x, y: x + y + x, (A, B)
     ),
 ]
 
 
-def row(op: str, build: Any, expect: Any, x: Any, has_slope: bool = True) -> Case:
-    return Case(op, build, expect, (x,), has_slope)
-
-
 UNARY = [
-    row("Neg", unary.negative, lambda x: 0 - x, A),
-    row("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), A),
-    row("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), INTS, False),
-    row("Exp", unary.exp, lambda x: np.e**x, A),
-    row("Expm1", unary.expm1, lambda x: np.exp(x) - 1, A),
-    row("Log", unary.log, np.log, POS),
-    row("Log1p", unary.log1p, lambda x: np.log(1 + x), POS),
-    row("Sqrt", unary.sqrt, lambda x: x**0.5, POS),
-    row("Rsqrt", unary.rsqrt, lambda x: x**-0.5, POS),
-    row("Rsqrt", unary.rsqrt, lambda x: x**-0.5, ONE),
-    row("Square", unary.square, lambda x: x**2, A),
-    row("Sign", unary.sign, lambda x: (x > 0) * 1.0 - (x < 0), A),
-    row("Sin", unary.sin, np.sin, A),
-    row("Cos", unary.cos, np.cos, A),
-    row("Tan", unary.tan, lambda x: np.sin(x) / np.cos(x), SMALL),
-    row("Asin", unary.asin, np.arcsin, SMALL),
-    row("Acos", unary.acos, lambda x: np.pi / 2 - np.arcsin(x), SMALL),
-    row("Atan", unary.atan, lambda x: np.arcsin(x / np.sqrt(1 + x * x)), A),
-    row("Sinh", unary.sinh, lambda x: (np.exp(x) - np.exp(-x)) / 2, A),
-    row("Cosh", unary.cosh, lambda x: (np.exp(x) + np.exp(-x)) / 2, A),
-    row("Asinh", unary.asinh, lambda x: np.log(x + np.sqrt(x * x + 1)), A),
-    row(
-        *("Acosh", unary.acosh),
-        *(lambda x: np.log(x + np.sqrt(x * x - 1)), 1.5 + np.abs(A)),
+    sloped("Neg", unary.negative, lambda x: 0 - x, A),
+    sloped("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), A),
+    flat("Abs", unary.absolute, lambda x: np.where(x < 0, -x, x), INTS),
+    sloped("Exp", unary.exp, lambda x: np.e**x, A),
+    sloped("Expm1", unary.expm1, lambda x: np.exp(x) - 1, A),
+    sloped("Log", unary.log, np.log, POS),
+    sloped("Log1p", unary.log1p, lambda x: np.log(1 + x), POS),
+    sloped("Sqrt", unary.sqrt, lambda x: x**0.5, POS),
+    sloped("Rsqrt", unary.rsqrt, lambda x: x**-0.5, POS),
+    sloped("Rsqrt", unary.rsqrt, lambda x: x**-0.5, ONE),
+    sloped("Square", unary.square, lambda x: x**2, A),
+    sloped("Sign", unary.sign, lambda x: (x > 0) * 1.0 - (x < 0), A),
+    sloped("Sin", unary.sin, np.sin, A),
+    sloped("Cos", unary.cos, np.cos, A),
+    sloped("Tan", unary.tan, lambda x: np.sin(x) / np.cos(x), SMALL),
+    sloped("Asin", unary.asin, np.arcsin, SMALL),
+    sloped("Acos", unary.acos, lambda x: np.pi / 2 - np.arcsin(x), SMALL),
+    sloped("Atan", unary.atan, lambda x: np.arcsin(x / np.sqrt(1 + x * x)), A),
+    sloped("Sinh", unary.sinh, lambda x: (np.exp(x) - np.exp(-x)) / 2, A),
+    sloped("Cosh", unary.cosh, lambda x: (np.exp(x) + np.exp(-x)) / 2, A),
+    sloped("Asinh", unary.asinh, lambda x: np.log(x + np.sqrt(x * x + 1)), A),
+    sloped(
+        "Acosh", unary.acosh, lambda x: np.log(x + np.sqrt(x * x - 1)), 1.5 + np.abs(A)
     ),
-    row("Atanh", unary.atanh, lambda x: np.log((1 + x) / (1 - x)) / 2, SMALL),
-    row("Erf", lambda x: make("Erf", x), erf, A),
-    row("Erfc", lambda x: make("Erfc", x), lambda x: 1 - erf(x), A),
-    Case("Atan2", arithmetic.atan2, lambda y, x: np.angle(x + 1j * y), (A, ROW)),
-    row("Tanh", unary.tanh, lambda x: 1 - 2 / (np.exp(2 * x) + 1), A),
-    row("Reciprocal", unary.reciprocal, lambda x: 1 / x, POS),
-    row("Floor", unary.floor, lambda x: x // 1, A, False),
-    row("Ceil", unary.ceil, lambda x: -((-x) // 1), A, False),
-    row("Rint", unary.rint, np.round, np.array([0.5, 1.5, -2.6]), False),
-    row("Rint", unary.rint, lambda x: (x + 0.5) // 1, A),
-    row("Rint", lambda x: np.round(x, 2), lambda x: np.around(x, 2), A, False),
-    row("IsFinite", unary.is_finite, lambda x: abs(x) < np.inf, NOT_NUMBERS, False),
-    row("IsNan", unary.is_nan, lambda x: x != x, NOT_NUMBERS, False),
-    row("IsInf", unary.is_inf, lambda x: abs(x) == np.inf, NOT_NUMBERS, False),
-    Case(
+    sloped("Atanh", unary.atanh, lambda x: np.log((1 + x) / (1 - x)) / 2, SMALL),
+    sloped("Erf", lambda x: make("Erf", x), erf, A),
+    sloped("Erfc", lambda x: make("Erfc", x), lambda x: 1 - erf(x), A),
+    sloped("Atan2", arithmetic.atan2, lambda y, x: np.angle(x + 1j * y), (A, ROW)),
+    sloped("Tanh", unary.tanh, lambda x: 1 - 2 / (np.exp(2 * x) + 1), A),
+    sloped("Reciprocal", unary.reciprocal, lambda x: 1 / x, POS),
+    flat("Floor", unary.floor, lambda x: x // 1, A),
+    flat("Ceil", unary.ceil, lambda x: -((-x) // 1), A),
+    flat("Rint", unary.rint, np.round, np.array([0.5, 1.5, -2.6])),
+    sloped("Rint", unary.rint, lambda x: (x + 0.5) // 1, A),
+    flat("Rint", lambda x: np.round(x, 2), lambda x: np.around(x, 2), A),
+    flat("IsFinite", unary.is_finite, lambda x: abs(x) < np.inf, NOT_NUMBERS),
+    flat("IsNan", unary.is_nan, lambda x: x != x, NOT_NUMBERS),
+    flat("IsInf", unary.is_inf, lambda x: abs(x) == np.inf, NOT_NUMBERS),
+    sloped(
         "TanhGrad",
         lambda y, g: make("TanhGrad", y, g),
         lambda y, g: (1 - y**2) * g,
         (A, B),
     ),
-    Case(
+    sloped(
         "LogOrZero",
         lambda x: make("LogOrZero", x),
         lambda x: np.where(x > 0, np.log(np.abs(x)), 0),
-        (A,),
+        A,
     ),
-    Case(
+    sloped(
         "SumLike",
         lambda g, x: make("SumLike", g, x),
         summed_back,
@@ -162,19 +138,19 @@ UNARY = [
 ]
 
 CHOICES = [
-    Case("Equal", compare.equal, lambda x, y: x == y, TIES, False),
-    Case("NotEqual", compare.not_equal, lambda x, y: x != y, TIES, False),
-    Case("Less", compare.less, lambda x, y: x < y, TIES, False),
-    Case("LessEqual", compare.less_equal, lambda x, y: x <= y, TIES, False),
-    Case("Greater", compare.greater, lambda x, y: x > y, TIES, False),
-    Case("GreaterEqual", compare.greater_equal, lambda x, y: x >= y, TIES, False),
-    Case("LogicalAnd", compare.logical_and, lambda x, y: x & y, (YES, NO), False),
-    Case("LogicalOr", compare.logical_or, lambda x, y: x | y, (YES, NO), False),
-    Case("LogicalXor", compare.logical_xor, lambda x, y: x ^ y, (YES, NO), False),
-    Case("LogicalNot", compare.logical_not, lambda x: ~x, (YES,), False),
-    Case("Select", choose.select, lambda c, x, y: c * x + ~c * y, (YES, A, ROW)),
-    Case("Select", choose.select, lambda c, x, y: c * x + ~c * y, (NO, ONE, A)),
-    Case(
+    flat("Equal", compare.equal, lambda x, y: x == y, TIES),
+    flat("NotEqual", compare.not_equal, lambda x, y: x != y, TIES),
+    flat("Less", compare.less, lambda x, y: x < y, TIES),
+    flat("LessEqual", compare.less_equal, lambda x, y: x <= y, TIES),
+    flat("Greater", compare.greater, lambda x, y: x > y, TIES),
+    flat("GreaterEqual", compare.greater_equal, lambda x, y: x >= y, TIES),
+    flat("LogicalAnd", compare.logical_and, lambda x, y: x & y, (YES, NO)),
+    flat("LogicalOr", compare.logical_or, lambda x, y: x | y, (YES, NO)),
+    flat("LogicalXor", compare.logical_xor, lambda x, y: x ^ y, (YES, NO)),
+    flat("LogicalNot", compare.logical_not, lambda x: ~x, YES),
+    sloped("Select", choose.select, lambda c, x, y: c * x + ~c * y, (YES, A, ROW)),
+    sloped("Select", choose.select, lambda c, x, y: c * x + ~c * y, (NO, ONE, A)),
+    sloped(
         "Select",
         lambda c, x, y: choose.select(c, x, y, rows=True),
         lambda c, x, y: np.array([x[i] if c[i] else y[i] for i in range(2)]),
@@ -188,35 +164,29 @@ CHOICES = [
         has_slope=False,
         is_dynamic=True,
     ),
-    Case(
+    sloped(
         "ClipByValue",
         choose.clip,
         lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
         (A * 2, np.float64(-0.5), np.array([0.3, 0.5, 0.7])),
     ),
-    Case(
+    flat(
         "Bitcast",
         lambda x: make("Bitcast", x, dtype=np.dtype("uint8")),
         lambda x: x.view("uint8").reshape(*x.shape, -1),
-        (A,),
-        has_slope=False,
+        A,
     ),
-    Case("Cast", lambda x: cast.cast(x, "float32"), np.float32, (A,), has_slope=False),
-    Case(
-        "Cast",
-        lambda x: cast.cast(x, "float64") * 1.0,
-        lambda x: x.astype(float),
-        (INTS,),
-        has_slope=False,
+    flat("Cast", lambda x: cast.cast(x, "float32"), np.float32, A),
+    flat(
+        "Cast", lambda x: cast.cast(x, "float64") * 1.0, lambda x: x.astype(float), INTS
     ),
-    Case("Cast", lambda x: make("Cast", x, dtype=np.dtype(float)), lambda x: x, (A,)),
-    Case("Cast", lambda x: cast.cast(x, "bool"), lambda x: x != 0, (INTS,), False),
-    Case(
+    sloped("Cast", lambda x: make("Cast", x, dtype=np.dtype(float)), lambda x: x, A),
+    flat("Cast", lambda x: cast.cast(x, "bool"), lambda x: x != 0, INTS),
+    flat(
         "Cast",
         lambda x: cast.cast(x, "int32"),
         lambda x: np.trunc(x).astype(np.int32),
-        (A * 3,),
-        has_slope=False,
+        A * 3,
     ),
 ]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kit.graph.convert import make
 from kit.graph.ops.nn import images
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, numbers, sloped
 from tests.graph.kernels import sliding
 from tests.graph.kernels.sliding import Slide, spots
 
@@ -104,49 +104,49 @@ def cases(slide: Slide) -> list[Case]:
     dy = numbers(3, slide.images, *slide.counts, 2)
     largest = sliding.naive_max(slide, IMAGES)
     return [
-        Case(
+        sloped(
             "Conv2D",
             lambda x, w: images.conv2d(x, w, (2, 1), padding),
             lambda x, w: sliding.naive_conv(slide, x, w),
             (IMAGES, FILTERS),
         ),
-        Case(
+        sloped(
             "Conv2DBackpropInput",
             convolved("Conv2DBackpropInput", padding),
             lambda x, w, g: by_images(slide, x, w, g),
             (IMAGES, FILTERS, dy),
         ),
-        Case(
+        sloped(
             "Conv2DBackpropFilter",
             convolved("Conv2DBackpropFilter", padding),
             lambda x, w, g: by_filters(slide, x, w, g),
             (IMAGES, FILTERS, dy),
         ),
-        Case(
+        sloped(
             "MaxPool",
             lambda x: images.max_pool(x, (2, 3), STRIDES, padding),
             lambda x: sliding.naive_max(slide, x),
-            (IMAGES,),
+            IMAGES,
         ),
-        Case(
+        sloped(
             "MaxPoolGrad",
             pooled("MaxPoolGrad", padding),
             lambda x, y, g: sliding.naive_max_gradient(slide, x, g),
             (IMAGES, largest, dy),
         ),
-        Case(
+        sloped(
             "MaxPoolGradGrad",
             pooled("MaxPoolGradGrad", padding),
             lambda x, y, g: where_largest(slide, x, g),
             (IMAGES, largest, numbers(4, *slide.shape)),
         ),
-        Case(
+        sloped(
             "AvgPool",
             lambda x: images.avg_pool(x, WINDOW, STRIDES, padding),
             lambda x: sliding.naive_mean(slide, x),
-            (IMAGES,),
+            IMAGES,
         ),
-        Case(
+        sloped(
             "AvgPoolGrad",
             pooled("AvgPoolGrad", padding),
             lambda x, g: shared_out(slide, x, g),

@@ -9,7 +9,7 @@ import numpy as np
 from kit.graph.convert import make, make_op
 from kit.graph.ops.nn import activations as act
 from kit.graph.ops.nn import embedding, layers, softmax
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 # Nothing near the places where a slope jumps: 0 and 6.
 X = np.array([[-3.0, -0.5, 0.25], [0.75, 2.0, 9.0]])
@@ -55,100 +55,86 @@ def built(op_type: str, **attrs: Any) -> Any:
 
 
 ACTIVATIONS = [
-    Case("Relu", act.relu, lambda x: np.where(x > 0, x, 0), (X,)),
-    Case(
-        "Relu",
-        act.relu,
-        lambda x: np.array([[0, 0, 7]], np.int32),
-        (INTS,),
-        has_slope=False,
-    ),
-    Case("ReluGrad", built("ReluGrad"), lambda g, y: np.where(y > 0, g, 0.0), (G, X)),
-    Case("Relu6", act.relu6, lambda x: np.where(x > 6, 6, np.where(x > 0, x, 0)), (X,)),
-    Case(
+    sloped("Relu", act.relu, lambda x: np.where(x > 0, x, 0), X),
+    flat("Relu", act.relu, lambda x: np.array([[0, 0, 7]], np.int32), INTS),
+    sloped("ReluGrad", built("ReluGrad"), lambda g, y: np.where(y > 0, g, 0.0), (G, X)),
+    sloped("Relu6", act.relu6, lambda x: np.where(x > 6, 6, np.where(x > 0, x, 0)), X),
+    sloped(
         "Relu6Grad",
         built("Relu6Grad"),
         lambda g, y: np.where((y > 0) & (y < 6), g, 0.0),
         (G, X),
     ),
-    Case("Elu", act.elu, lambda x: np.where(x > 0, x, np.exp(x) - 1), (X,)),
-    Case(
+    sloped("Elu", act.elu, lambda x: np.where(x > 0, x, np.exp(x) - 1), X),
+    sloped(
         "EluGrad",
         built("EluGrad"),
         lambda g, y: np.where(y > 0, g, g * (y + 1)),
         (G, X),
     ),
-    Case("LeakyRelu", act.leaky_relu, lambda x: np.where(x > 0, x, x / 5), (X,)),
-    Case(
+    sloped("LeakyRelu", act.leaky_relu, lambda x: np.where(x > 0, x, x / 5), X),
+    sloped(
         "LeakyRelu",
         lambda x: act.leaky_relu(x, 3.0),
         lambda x: np.where(x > 0, x, x * 3),
-        (X,),
+        X,
     ),
-    Case(
+    sloped(
         "LeakyReluGrad",
         built("LeakyReluGrad", alpha=0.5),
         lambda g, x: np.where(x > 0, g, g / 2),
         (G, X),
     ),
-    Case("Sigmoid", act.sigmoid, logistic, (X,)),
-    Case("Sigmoid", act.sigmoid, lambda x: np.array([1, 0, logistic(x)[2]]), (LARGE,)),
-    Case(
-        "SigmoidGrad",
-        built("SigmoidGrad"),
-        lambda y, g: g * (y - y * y),
-        (HALVES, G),
+    sloped("Sigmoid", act.sigmoid, logistic, X),
+    sloped("Sigmoid", act.sigmoid, lambda x: np.array([1, 0, logistic(x)[2]]), LARGE),
+    sloped(
+        "SigmoidGrad", built("SigmoidGrad"), lambda y, g: g * (y - y * y), (HALVES, G)
     ),
-    Case("Softplus", act.softplus, lambda x: np.log(1 + np.exp(x)), (X,)),
-    Case(
-        "SoftplusGrad",
-        built("SoftplusGrad"),
-        lambda g, x: g * logistic(x),
-        (G, X),
-    ),
+    sloped("Softplus", act.softplus, lambda x: np.log(1 + np.exp(x)), X),
+    sloped("SoftplusGrad", built("SoftplusGrad"), lambda g, x: g * logistic(x), (G, X)),
 ]
 
 LOSSES = [
-    Case("Softmax", softmax.softmax, shares, (LOGITS,)),
-    Case("Softmax", lambda x: softmax.softmax(x, 1), lambda x: shares(x, 1), (CUBE,)),
-    Case("LogSoftmax", softmax.log_softmax, lambda x: np.log(shares(x)), (LOGITS,)),
-    Case(
+    sloped("Softmax", softmax.softmax, shares, LOGITS),
+    sloped("Softmax", lambda x: softmax.softmax(x, 1), lambda x: shares(x, 1), CUBE),
+    sloped("LogSoftmax", softmax.log_softmax, lambda x: np.log(shares(x)), LOGITS),
+    sloped(
         "LogSoftmax",
         lambda x: softmax.log_softmax(x, axis=0),
         lambda x: np.log(shares(x, 0)),
-        (CUBE,),
+        CUBE,
     ),
-    Case(
+    sloped(
         "SoftmaxCrossEntropyWithLogits",
         cross_entropy("SoftmaxCrossEntropyWithLogits"),
         lambda x, z: [surprise(x, z), shares(x) - z],
         (LOGITS, LABELS),
     ),
-    Case(
+    sloped(
         "SoftmaxCrossEntropyWithLogits",
         lambda x, z: softmax.softmax_cross_entropy(z, x, axis=1),
         lambda x, z: surprise(np.moveaxis(x, 1, -1), np.moveaxis(z, 1, -1)),
         (CUBE, shares(numbers(8, 2, 3, 4), 1)),
     ),
-    Case(
+    sloped(
         "SparseSoftmaxCrossEntropyWithLogits",
         cross_entropy("SparseSoftmaxCrossEntropyWithLogits"),
         lambda x, z: [surprise(x, one_hot(z, 3)), shares(x) - one_hot(z, 3)],
         (LOGITS, CLASSES),
     ),
-    Case(
+    sloped(
         "SparseSoftmaxCrossEntropyWithLogits",
         lambda x, z: softmax.sparse_softmax_cross_entropy(z, x),
         lambda x, z: surprise(x, one_hot(z, 4)),
         (CUBE, MORE_CLASSES),
     ),
-    Case(
+    sloped(
         "SigmoidCrossEntropyWithLogits",
         lambda x, z: softmax.sigmoid_cross_entropy(z, x),
         binary_surprise,
         (LOGITS, HALVES),
     ),
-    Case(
+    sloped(
         "ScaleRows",
         built("ScaleRows"),
         lambda x, f: np.stack([row * f[i] for i, row in enumerate(x)]),
@@ -157,15 +143,15 @@ LOSSES = [
 ]
 
 LAYERS = [
-    Case("BiasAdd", layers.bias_add, lambda x, b: x + b, (X, numbers(10, 3))),
-    Case("BiasAdd", layers.bias_add, lambda x, b: x + b, (IMAGE, BIAS)),
-    Case(
+    sloped("BiasAdd", layers.bias_add, lambda x, b: x + b, (X, numbers(10, 3))),
+    sloped("BiasAdd", layers.bias_add, lambda x, b: x + b, (IMAGE, BIAS)),
+    sloped(
         "BiasAddGrad",
         built("BiasAddGrad"),
         lambda g: np.array([g[..., k].sum() for k in range(4)]),
-        (IMAGE,),
+        IMAGE,
     ),
-    Case("L2Loss", layers.l2_loss, lambda x: np.square(x).sum() / 2, (IMAGE,)),
+    sloped("L2Loss", layers.l2_loss, lambda x: np.square(x).sum() / 2, IMAGE),
 ]
 
 PARTS = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from kit.graph.convert import make
 from kit.graph.ops.math import ranking, reduce
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 A, CUBE, ROW = numbers(1, 3, 4), numbers(2, 2, 3, 4), numbers(3, 5)
 INTS = np.array([[3, 1, 3, 2], [0, -5, 0, 0]], np.int32)
@@ -61,59 +61,48 @@ def multiplied(x: Host, *, exclusive: bool, reverse: bool) -> Host:
 def products(exclusive: bool, reverse: bool) -> Case:
     attrs: Any = {"exclusive": exclusive, "reverse": reverse}
     build = partial(make, "Cumprod", axis=1, **attrs)
-    return Case("Cumprod", build, partial(multiplied, **attrs), (A,))
+    return sloped("Cumprod", build, partial(multiplied, **attrs), A)
 
 
 CASES = [
-    Case("Cumsum", reduce.cumsum, lambda x: running(x, 0), (A,)),
-    Case("Cumsum", np.cumsum, lambda x: running(x.ravel(), 0), (A,)),
-    Case(
+    sloped("Cumsum", reduce.cumsum, lambda x: running(x, 0), A),
+    sloped("Cumsum", np.cumsum, lambda x: running(x.ravel(), 0), A),
+    flat(
         "Cumsum",
         partial(np.cumsum, axis=1),
         lambda x: np.array([[3, 4, 7, 9], [0, -5, -5, -5]], np.int64),
-        (INTS,),
-        has_slope=False,
+        INTS,
     ),
-    Case(
+    flat(
         "Cumsum",
         partial(reduce.cumsum, axis=-1),
         lambda x: np.array([[3, 4, 7, 9], [0, -5, -5, -5]], np.int32),
-        (INTS,),
-        has_slope=False,
+        INTS,
     ),
-    Case(
+    sloped(
         "Cumsum",
         partial(reduce.cumsum, axis=1, exclusive=True),
         partial(running, axis=1, exclusive=True),
-        (CUBE,),
+        CUBE,
     ),
-    Case(
+    sloped(
         "Cumsum",
         partial(reduce.cumsum, axis=-1, reverse=True),
         partial(running, axis=2, reverse=True),
-        (CUBE,),
+        CUBE,
     ),
-    Case(
+    sloped(
         "Cumsum",
         partial(reduce.cumsum, exclusive=True, reverse=True),
         partial(running, axis=0, exclusive=True, reverse=True),
-        (ROW,),
+        ROW,
     ),
     *map(products, (False, False, True, True), (False, True, False, True)),
-    Case(
-        "TopKV2",
-        lambda x: ranking.top_k(x, 2)[0],
-        lambda x: greatest(x, 2)[0],
-        (CUBE,),
+    sloped(
+        "TopKV2", lambda x: ranking.top_k(x, 2)[0], lambda x: greatest(x, 2)[0], CUBE
     ),
-    Case("TopKV2", ranking.top_k, lambda x: greatest(x, 1), (INTS,), has_slope=False),
-    Case(
-        "TopKV2",
-        partial(ranking.top_k, k=4),
-        lambda x: greatest(x, 4),
-        (INTS,),
-        has_slope=False,
-    ),
+    flat("TopKV2", ranking.top_k, lambda x: greatest(x, 1), INTS),
+    flat("TopKV2", partial(ranking.top_k, k=4), lambda x: greatest(x, 4), INTS),
     Case(
         "TopKV2",
         ranking.top_k,
@@ -122,27 +111,24 @@ CASES = [
         has_slope=False,
         is_dynamic=True,
     ),
-    Case("PutAlong", partial(make, "PutAlong"), put, (numbers(5, 3, 2), PLACES, A)),
-    Case("TakeAlong", partial(make, "TakeAlong"), taken, (A, PLACES)),
-    Case(
+    sloped("PutAlong", partial(make, "PutAlong"), put, (numbers(5, 3, 2), PLACES, A)),
+    sloped("TakeAlong", partial(make, "TakeAlong"), taken, (A, PLACES)),
+    flat(
         "InvertPermutation",
         ranking.invert_permutation,
         lambda x: np.array([list(x).index(i) for i in range(len(x))]),
-        (ORDER,),
-        has_slope=False,
+        ORDER,
     ),
-    Case(
+    flat(
         "InTopKV2",
         partial(ranking.in_top_k, k=1),
         lambda x, y: np.array([True, False, False, False]),
         (ODD, np.array([2, 1, 0, 3], np.int32)),
-        has_slope=False,
     ),
-    Case(
+    flat(
         "InTopKV2",
         partial(ranking.in_top_k, k=2),
         lambda x, y: np.array([False, False, True, True]),
         (ODD, np.array([0, 1, 1, 1], np.int64)),
-        has_slope=False,
     ),
 ]

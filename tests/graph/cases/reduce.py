@@ -9,7 +9,7 @@ import numpy as np
 
 from kit.graph.convert import make
 from kit.graph.ops.math import linear, reduce
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 A, CUBE = numbers(1, 3, 4), numbers(2, 2, 3, 4)
 INTS = np.array([[1, 2, 4], [0, -3, 4]], np.int32)
@@ -54,102 +54,92 @@ def first_best(x: Host, better: Any) -> Host:
 
 
 REDUCTIONS = [
-    Case("Sum", partial(reduce.reduce_sum, axis=1), lambda x: total(x, 1), (A,)),
-    Case("Sum", reduce.reduce_sum, lambda x: total(total(x, 0), 0), (A,)),
-    Case(
+    sloped("Sum", partial(reduce.reduce_sum, axis=1), lambda x: total(x, 1), A),
+    sloped("Sum", reduce.reduce_sum, lambda x: total(total(x, 0), 0), A),
+    sloped(
         "Sum",
         partial(reduce.reduce_sum, axis=(0, -1), keepdims=True),
         lambda x: total(total(x, 2), 0)[None, :, None],
-        (CUBE,),
+        CUBE,
     ),
-    Case("Sum", partial(reduce.reduce_sum, axis=()), lambda x: x, (A,)),
-    Case(
+    sloped("Sum", partial(reduce.reduce_sum, axis=()), lambda x: x, A),
+    flat(
         "Sum",
         partial(reduce.reduce_sum, axis=0),
         lambda x: np.array([1, -1, 8], np.int32),
-        (INTS,),
-        has_slope=False,
+        INTS,
     ),
-    Case("Mean", reduce.reduce_mean, lambda x: total(total(x, 0), 0) / 12, (A,)),
-    Case("Mean", partial(reduce.reduce_mean, axis=-1), lambda x: total(x, 1) / 4, (A,)),
-    Case(
+    sloped("Mean", reduce.reduce_mean, lambda x: total(total(x, 0), 0) / 12, A),
+    sloped("Mean", partial(reduce.reduce_mean, axis=-1), lambda x: total(x, 1) / 4, A),
+    flat(
         "Mean",
         partial(reduce.reduce_mean, axis=1),
         lambda x: np.array([2, 0], np.int32),
-        (INTS,),
-        has_slope=False,
+        INTS,
     ),
-    Case("Prod", partial(reduce.reduce_prod, axis=1), product, (ZEROS,)),
-    Case("Prod", reduce.reduce_prod, lambda x: product(product(x)[None])[0], (A,)),
-    Case(
+    sloped("Prod", partial(reduce.reduce_prod, axis=1), product, ZEROS),
+    sloped("Prod", reduce.reduce_prod, lambda x: product(product(x)[None])[0], A),
+    sloped(
         "Prod",
         partial(reduce.reduce_prod, axis=(2, 0), keepdims=True),
         lambda x: np.array([[[product(x[:, i].reshape(1, -1))[0]] for i in range(3)]]),
-        (CUBE,),
+        CUBE,
     ),
-    Case("Max", partial(reduce.reduce_max, axis=0), lambda x: np.sort(x, 0)[-1], (A,)),
-    Case("Max", reduce.reduce_max, lambda x: np.sort(x.ravel())[-1], (A,)),
-    Case("Min", partial(reduce.reduce_min, axis=1), lambda x: np.sort(x)[:, 0], (A,)),
-    Case(
+    sloped("Max", partial(reduce.reduce_max, axis=0), lambda x: np.sort(x, 0)[-1], A),
+    sloped("Max", reduce.reduce_max, lambda x: np.sort(x.ravel())[-1], A),
+    sloped("Min", partial(reduce.reduce_min, axis=1), lambda x: np.sort(x)[:, 0], A),
+    sloped(
         "Min",
         partial(reduce.reduce_min, keepdims=True),
         lambda x: np.sort(x.ravel())[:1][None],
-        (A,),
+        A,
     ),
-    Case(
+    flat(
         "All",
         partial(reduce.reduce_all, axis=0),
         lambda x: np.array([True, False]),
-        (BOOLS,),
-        has_slope=False,
+        BOOLS,
     ),
-    Case("Any", reduce.reduce_any, lambda x: np.array(True), (BOOLS,), has_slope=False),
-    Case(
+    flat("Any", reduce.reduce_any, lambda x: np.array(True), BOOLS),
+    sloped(
         "LogSumExp",
         partial(reduce.reduce_log_sum_exp, axis=1),
         lambda x: np.log(np.exp(x).sum(1)),
-        (A,),
+        A,
     ),
-    Case(
+    flat(
         "LogSumExp",
         partial(reduce.reduce_log_sum_exp, axis=1),
         lambda x: np.array([1001, -1000]) + np.log1p(np.exp(-1.0)),
-        (LARGE,),
-        has_slope=False,
+        LARGE,
     ),
-    Case(
+    flat(
         "ArgMax",
         partial(reduce.argmax, axis=1),
         lambda x: first_best(x, lambda a, b: a > b),
-        (TIED,),
-        has_slope=False,
+        TIED,
     ),
-    Case("ArgMax", reduce.argmax, lambda x: np.int64(1), (TIED,), has_slope=False),
-    Case(
+    flat("ArgMax", reduce.argmax, lambda x: np.int64(1), TIED),
+    flat(
         "ArgMin",
         partial(reduce.argmin, axis=-1, dtype="int32"),
         lambda x: first_best(x, lambda a, b: a < b).astype(np.int32),
-        (A,),
-        has_slope=False,
+        A,
     ),
-    Case(
+    sloped(
         "Spread",
         lambda g, x: make("Spread", g, x, axis=(1,), keepdims=False, mean=False),
         lambda g, x: np.outer(g, np.ones(4)),
         (numbers(6, 3), A),
     ),
-    Case(
+    sloped(
         "Spread",
         lambda g, x: make("Spread", g, x, axis=None, keepdims=True, mean=True),
         lambda g, x: np.full((3, 4), g[0, 0] / 12),
         (numbers(6, 1, 1), A),
     ),
-    Case(
-        "ProdOfOthers",
-        lambda x: make("ProdOfOthers", x, axis=(1,)),
-        of_others,
-        (ZEROS,),
-        has_slope=False,
+    flat(
+        "ProdOfOthers", lambda x: make("ProdOfOthers", x, axis=(1,)), of_others, ZEROS
     ),
 ]
 
@@ -165,7 +155,7 @@ def by_hand(a: Host, b: Host) -> Host:
 def turned(first: bool, second: bool) -> Case:
     """A product of matrices of which some are given transposed."""
     a, b = (X.T.copy() if first else X), (Y.T.copy() if second else Y)
-    return Case(
+    return sloped(
         "MatMul",
         partial(linear.matmul, transpose_a=first, transpose_b=second),
         lambda a, b: by_hand(a.T if first else a, b.T if second else b),
@@ -175,23 +165,21 @@ def turned(first: bool, second: bool) -> Case:
 
 LINEAR = [
     *[turned(first, second) for first in (False, True) for second in (False, True)],
-    Case(
+    sloped(
         "MatMul",
         linear.matmul,
         lambda a, b: np.stack([by_hand(a, item) for item in b]),
         (X, Z),
     ),
-    Case(
+    sloped(
         "MatMul",
         lambda a, b: a @ b,
         lambda a, b: by_hand(a, b[:, None])[:, 0],
         (X, Y[:, 0]),
     ),
-    Case("Diag", linear.diag, lambda x: x * np.eye(4), (A[0],)),
-    Case(
-        "DiagPart", linear.diag, lambda x: np.array([x[i, i] for i in range(3)]), (A,)
-    ),
-    Case(
+    sloped("Diag", linear.diag, lambda x: x * np.eye(4), A[0]),
+    sloped("DiagPart", linear.diag, lambda x: np.array([x[i, i] for i in range(3)]), A),
+    sloped(
         "DiagLike",
         lambda g, x: make("DiagLike", g, x),
         lambda g, x: np.concatenate([g * np.eye(3), np.zeros((3, 1))], 1),

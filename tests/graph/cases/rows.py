@@ -8,7 +8,7 @@ import numpy as np
 
 from kit.graph.convert import make, make_op
 from kit.graph.ops.array import blocks, rows
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 A, CUBE, ROW = numbers(1, 4, 3), numbers(2, 2, 3, 4), numbers(3, 5)
 INDICES = np.array([[2, 0], [2, 3]])
@@ -43,20 +43,17 @@ def added_to_columns(g: Host, indices: Host, x: Host) -> Host:
 
 
 SLICES = [
-    Case(
-        "StridedSlice",
-        lambda x: x[1:3, 0],
-        lambda x: np.array([x[1][0], x[2][0]]),
-        (A,),
+    sloped(
+        "StridedSlice", lambda x: x[1:3, 0], lambda x: np.array([x[1][0], x[2][0]]), A
     ),
-    Case(
+    sloped(
         "StridedSlice",
         lambda x: x[..., None, ::-2],
         lambda x: np.stack([x[..., 3], x[..., 1]], -1)[..., None, :],
-        (CUBE,),
+        CUBE,
     ),
-    Case("StridedSlice", lambda x: x[-1], lambda x: np.array(x[4]), (ROW,)),
-    Case("StridedSlice", lambda x: x[1:], lambda x: np.array(list(x)[1:]), (ROW,)),
+    sloped("StridedSlice", lambda x: x[-1], lambda x: np.array(x[4]), ROW),
+    sloped("StridedSlice", lambda x: x[1:], lambda x: np.array(list(x)[1:]), ROW),
     Case(
         "StridedSlice",
         lambda x, i: x[i, :i],
@@ -64,17 +61,17 @@ SLICES = [
         (A, np.int32(2)),
         is_dynamic=True,
     ),
-    Case(
+    sloped(
         "StridedSliceGrad",
         lambda g, x: make("StridedSliceGrad", g, x, spec=SPEC),
         put_back,
         (numbers(4, 2), A),
     ),
-    Case(
+    sloped(
         "Slice",
         partial(blocks.slice_of, begin=(1, 0), size=(2, -1)),
         lambda x: np.array([x[1], x[2]]),
-        (A,),
+        A,
     ),
     Case(
         "Slice",
@@ -83,43 +80,42 @@ SLICES = [
         (A, np.array([1, 2]), np.array([1, 1])),
         is_dynamic=True,
     ),
-    Case(
+    flat(
         "PlaceAt",
         lambda g, x: make("PlaceAt", g, x, begin=(2,)),
         lambda g, x: np.array([0, 0, *g, 0]),
         (numbers(5, 2), ROW),
-        has_slope=False,
     ),
 ]
 
 ROWS = [
-    Case("GatherV2", rows.gather, picked, (A, INDICES)),
-    Case("GatherV2", lambda x: x[[-1, 0]], lambda x: np.array([x[3], x[0]]), (A,)),
-    Case(
+    sloped("GatherV2", rows.gather, picked, (A, INDICES)),
+    sloped("GatherV2", lambda x: x[[-1, 0]], lambda x: np.array([x[3], x[0]]), A),
+    sloped(
         "GatherV2",
         partial(rows.gather, axis=1),
         lambda x, i: np.moveaxis(picked(x.T, i), -1, 0),
         (A, np.array([[2, 0], [2, 2]])),
     ),
-    Case(
+    sloped(
         "GatherGrad",
         lambda g, i, x: make("GatherGrad", g, i, x, axis=1),
         added_to_columns,
         (numbers(6, 4, 2), np.array([2, 2]), A),
     ),
-    Case(
+    sloped(
         "GatherNd",
         rows.gather_nd,
         lambda x, i: np.array([x[0][2], x[1][1], x[0][2]]),
         (A, PLACES),
     ),
-    Case(
+    sloped(
         "GatherNd",
         rows.gather_nd,
         lambda x, i: np.array([x[0][2], x[1][1], x[0][2]]),
         (CUBE, PLACES),
     ),
-    Case(
+    sloped(
         "ScatterNd",
         lambda i, u: rows.scatter_nd(i, u, (2, 3)),
         lambda i, u: scattered(i, u, (2, 3)),

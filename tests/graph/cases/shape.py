@@ -9,7 +9,7 @@ import numpy as np
 
 from kit.graph.convert import make, make_op, tensor
 from kit.graph.ops.array import broadcast, fill, join, pad, shape
-from tests.graph.cases.case import Case, Host, numbers
+from tests.graph.cases.case import Case, Host, flat, numbers, sloped
 
 A, B, CUBE = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 2, 3, 4)
 THIN, ROW, ONE = numbers(4, 2, 1, 3), numbers(5, 3), np.float64(2.5)
@@ -26,18 +26,18 @@ def repeated(x: Host, down: int, across: int) -> Host:
 
 
 SHAPES = [
-    Case(
+    sloped(
         "Reshape",
         lambda x: shape.reshape(x, (3, -1)),
         lambda x: x.ravel().reshape(3, 2),
-        (A,),
+        A,
     ),
-    Case("Reshape", lambda x: x.reshape(-1), lambda x: np.array(list(x.flat)), (A,)),
-    Case(
+    sloped("Reshape", lambda x: x.reshape(-1), lambda x: np.array(list(x.flat)), A),
+    sloped(
         "Reshape",
         lambda x: shape.reshape(x, [3, shape.size_of(x) // 3]),
         lambda x: x.ravel().reshape(3, 2),
-        (A,),
+        A,
     ),
     Case(
         "Reshape",
@@ -46,78 +46,67 @@ SHAPES = [
         (A, SIZES),
         is_dynamic=True,
     ),
-    Case(
+    sloped(
         "ReshapeLike",
         lambda g, x: make("ReshapeLike", g, x),
         lambda g, x: g.reshape(2, 3),
         (numbers(6, 6), A),
     ),
-    Case("Transpose", shape.transpose, lambda x: np.einsum("ij->ji", x), (A,)),
-    Case(
+    sloped("Transpose", shape.transpose, lambda x: np.einsum("ij->ji", x), A),
+    sloped(
         "Transpose",
         partial(shape.transpose, perm=(2, 0, 1)),
         lambda x: np.einsum("ijk->kij", x),
-        (CUBE,),
+        CUBE,
     ),
-    Case(
-        "ExpandDims", partial(shape.expand_dims, axis=-1), lambda x: x[..., None], (A,)
+    sloped(
+        "ExpandDims", partial(shape.expand_dims, axis=-1), lambda x: x[..., None], A
     ),
-    Case(
+    sloped(
         "ExpandDims",
         partial(shape.expand_dims, axis=(0, 2)),
         lambda x: x[None, :, None],
-        (A,),
+        A,
     ),
-    Case("Squeeze", partial(shape.squeeze, axis=1), lambda x: x[:, 0], (THIN,)),
+    sloped("Squeeze", partial(shape.squeeze, axis=1), lambda x: x[:, 0], THIN),
     Case("Squeeze", shape.squeeze, lambda x: x[:, 0], (THIN,), is_dynamic=True),
-    Case(
-        "Shape", shape.shape_of, lambda x: np.array([2, 3, 4], np.int32), (CUBE,), False
-    ),
-    Case(
-        "Size",
-        partial(shape.size_of, dtype="int64"),
-        lambda x: np.int64(24),
-        (CUBE,),
-        False,
-    ),
-    Case("Rank", shape.rank_of, lambda x: np.int32(3), (CUBE,), False),
-    Case(
+    flat("Shape", shape.shape_of, lambda x: np.array([2, 3, 4], np.int32), CUBE),
+    flat("Size", partial(shape.size_of, dtype="int64"), lambda x: np.int64(24), CUBE),
+    flat("Rank", shape.rank_of, lambda x: np.int32(3), CUBE),
+    sloped(
         "BroadcastTo",
         partial(broadcast.broadcast_to, shape=(2, 2, 3)),
         lambda x: np.array([[list(x), list(x)]] * 2),
-        (ROW,),
+        ROW,
     ),
-    Case(
+    sloped(
         "BroadcastTo",
         lambda x: broadcast.broadcast_to(x, sizes(4, 2, 3)),
         lambda x: np.array([x, x, x, x]),
-        (A,),
+        A,
     ),
-    Case(
+    sloped(
         "BroadcastLike",
         lambda g, x: make("BroadcastLike", g, x),
         lambda g, x: np.array([g, g]),
         (ROW, A),
     ),
-    Case(
+    sloped(
         "Tile",
         partial(broadcast.tile, multiples=(2, 3)),
         lambda x: repeated(x, 2, 3),
-        (A,),
+        A,
     ),
-    Case(
-        "Tile",
-        lambda x: broadcast.tile(x, sizes(1, 2)),
-        lambda x: repeated(x, 1, 2),
-        (A,),
+    sloped(
+        "Tile", lambda x: broadcast.tile(x, sizes(1, 2)), lambda x: repeated(x, 1, 2), A
     ),
-    Case(
+    sloped(
         "SumOfTiles",
         lambda g, x: make("SumOfTiles", g, x),
         lambda g, x: g[:2] + g[2:],
         (numbers(7, 4, 3), A),
     ),
-    Case(
+    sloped(
         "TileLike",
         lambda x, whole: make("TileLike", x, whole),
         lambda x, whole: repeated(x, 2, 1),
@@ -126,55 +115,52 @@ SHAPES = [
 ]
 
 JOINED = [
-    Case(
+    sloped(
         "ConcatV2",
         lambda x, y: join.concat([x, y, x], 1),
         lambda x, y: np.array([[*a, *b, *a] for a, b in zip(x, y, strict=True)]),
         (A, B[:, :2]),
     ),
-    Case(
+    sloped(
         "ConcatV2",
         lambda x, y: join.concat([x, y], -2),
         lambda x, y: np.array([*x, *y]),
         (A, B[:1]),
     ),
-    Case(
+    sloped(
         "ConcatGrad",
         lambda g, x, y: list(make_op("ConcatGrad", g, x, y, axis=0, num=2).outputs),
         lambda g, x, y: [g[:2], g[2:]],
         (numbers(8, 3, 3), A, B[:1]),
     ),
-    Case(
+    sloped(
         "Pack",
         lambda x, y: join.stack([x, y], 1),
         lambda x, y: np.array([[x[0], y[0]], [x[1], y[1]]]),
         (A, B),
     ),
-    Case(
+    sloped(
         "Pack",
         lambda x, y: join.stack([x, y]),
         lambda x, y: np.array([x, y]),
         (ONE, ONE * 2),
     ),
-    Case(
+    sloped(
         "Unpack",
         partial(join.unstack, num=3, axis=1),
         lambda x: [x[:, 0], x[:, 1], x[:, 2]],
-        (A,),
+        A,
     ),
-    Case(
-        "Split",
-        lambda x: join.split(x, 2, 2),
-        lambda x: [x[..., :2], x[..., 2:]],
-        (CUBE,),
+    sloped(
+        "Split", lambda x: join.split(x, 2, 2), lambda x: [x[..., :2], x[..., 2:]], CUBE
     ),
-    Case(
+    sloped(
         "SplitV",
         lambda x: join.split(x, [1, -1], -1),
         lambda x: [x[..., :1], x[..., 1:]],
-        (A,),
+        A,
     ),
-    Case("SplitV", lambda x: join.split(x, [3], 1), lambda x: x, (A,)),
+    sloped("SplitV", lambda x: join.split(x, [3], 1), lambda x: x, A),
 ]
 
 
@@ -186,58 +172,54 @@ def mirrored(x: Host, edge: int) -> Host:
 
 
 PADDED = [
-    Case(
+    sloped(
         "Pad",
         partial(pad.pad, paddings=[[1, 0], [0, 2]], constant_values=7),
         lambda x: np.array([[7.0] * 5, [*x[0], 7, 7], [*x[1], 7, 7]]),
-        (A,),
+        A,
     ),
-    Case(
+    sloped(
         "Pad",
         lambda x: pad.pad(x, tensor(np.array([[0, 1]], np.int32))),
         lambda x: np.array([*x, 0]),
-        (ROW,),
+        ROW,
     ),
-    Case(
+    sloped(
         "Pad",
         partial(pad.pad, paddings=[[0, 0], [2, 1]], mode="REFLECT"),
         lambda x: mirrored(x, 1),
-        (A,),
+        A,
     ),
-    Case(
+    sloped(
         "Pad",
         partial(pad.pad, paddings=[[0, 0], [2, 1]], mode="SYMMETRIC"),
         lambda x: mirrored(x, 0),
-        (A,),
+        A,
     ),
-    Case(
+    sloped(
         "PadGrad",
         lambda g, x: make("PadGrad", g, x, paddings=(1, 0), mode="constant"),
         lambda g, x: g[1:],
         (numbers(9, 4), ROW),
     ),
-    Case(
+    sloped(
         "ReverseV2",
         partial(pad.reverse, axis=[0, -1]),
         lambda x: np.array([row[::-1] for row in x[::-1]]),
-        (CUBE[0],),
+        CUBE[0],
     ),
 ]
 FILLED = [
-    Case("Fill", partial(fill.fill, (2, 3)), lambda x: np.full((2, 3), x), (ONE,)),
-    Case(
-        "Fill",
-        lambda x: fill.fill(sizes(0, 3), x),
-        lambda x: np.zeros((0, 3)),
-        (ONE,),
+    sloped("Fill", partial(fill.fill, (2, 3)), lambda x: np.full((2, 3), x), ONE),
+    sloped(
+        "Fill", lambda x: fill.fill(sizes(0, 3), x), lambda x: np.zeros((0, 3)), ONE
     ),
-    Case("ZerosLike", fill.zeros_like, lambda x: x * 0, (A,), False),
-    Case(
+    flat("ZerosLike", fill.zeros_like, lambda x: x * 0, A),
+    flat(
         "OnesLike",
         partial(fill.ones_like, dtype="int32"),
         lambda x: (x == x) * np.int32(1),
-        (A,),
-        False,
+        A,
     ),
     Case(
         "Range",
@@ -247,33 +229,30 @@ FILLED = [
         has_slope=False,
         is_dynamic=True,
     ),
-    Case("Range", lambda x: fill.arange(4) + x, lambda x: np.arange(4) + x, (ONE,)),
-    Case(
+    sloped("Range", lambda x: fill.arange(4) + x, lambda x: np.arange(4) + x, ONE),
+    flat(
         "LinSpace",
         partial(fill.linspace, num=5),
         lambda a, b: a + (b - a) * np.array([0, 0.25, 0.5, 0.75, 1]),
         (ONE, ONE * 3),
-        has_slope=False,
     ),
-    Case(
+    sloped(
         "Eye",
         lambda x: fill.eye(2, 3, dtype="float64") * x,
         lambda x: np.array([[1.0, 0, 0], [0, 1, 0]]) * x,
-        (ONE,),
+        ONE,
     ),
-    Case(
+    flat(
         "OneHot",
         partial(fill.one_hot, depth=3),
         lambda i: np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], np.float32),
-        (np.array([2, -1, 0]),),
-        has_slope=False,
+        np.array([2, -1, 0]),
     ),
-    Case(
+    flat(
         "OneHot",
         partial(fill.one_hot, depth=3, on_value=5, off_value=-1, axis=0, dtype="int32"),
         lambda i: np.array([[-1, 5], [-1, -1], [5, -1]], np.int32),
-        (np.array([2, 0], np.int32),),
-        has_slope=False,
+        np.array([2, 0], np.int32),
     ),
 ]
 
