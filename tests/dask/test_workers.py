@@ -237,7 +237,8 @@ class TestReal:
 
             notebook.kill()
 
-        until(lambda: not any(map(lives, running)) and plugins(client) == [], 31)
+        until(lambda: not any(map(lives, running)), 31)
+        until(lambda: plugins(client) == [], 31)
         assert client.submit(sum, [1, 2]).result(30) == 3
 
     def test_more_tasks_than_threads_are_refused_and_leave_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -66,18 +67,21 @@ def one_further(group: kit.Group, x: Any, **how: Any) -> Any:
 WAYS = (in_place, to_another, to_a_new_one, with_gaps, one_further)
 
 
+KINDS = ("sum", "float32"), ("mean", "float64")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_tasks_that_give_their_arrays_in_any_way_get_the_same_bits(n: int) -> None:
+    # First all in the same way, then each in its own; of each algorithm both kinds.
+    turns = list(zip(product(ALGORITHMS, range(3)), cycle(KINDS), strict=False))
+
     def program(group: kit.Group) -> Any:
         results = list[Any]()
-        for algorithm in ALGORITHMS:
-            for op, dtype in (("sum", "float32"), ("mean", "float64")):
-                # First all in the same way, then each in its own.
-                for first in (0, group.rank, group.rank + 2):
-                    way = WAYS[first % len(WAYS)]
-                    x = numbers(group.rank, dtype)
-                    results.append(way(group, x, op=op, algorithm=algorithm).copy())
+        for (algorithm, turn), (op, dtype) in turns:
+            way = WAYS[(0, group.rank, group.rank + 2)[turn] % len(WAYS)]
+            x = numbers(group.rank, dtype)
+            results.append(way(group, x, op=op, algorithm=algorithm).copy())
         return results
 
     with scene(n, values={"bucket_bytes": BUCKET}) as stage:
@@ -85,15 +89,11 @@ def test_tasks_that_give_their_arrays_in_any_way_get_the_same_bits(n: int) -> No
         traffic = stage.groups[0].traffic
 
     assert traffic.measured == traffic.formula
-    for results in every:
-        iterator = iter(results)
-        for algorithm in ALGORITHMS:
-            for op, dtype in (("sum", "float32"), ("mean", "float64")):
-                values = [numbers(rank, dtype) for rank in range(n)]
-                total = wanted(values, op, algorithm if algorithm in ORDERS else "ring")
-                for _ in range(3):
-                    result = next(iterator)
-                    assert result.tobytes() == total.tobytes(), (algorithm, op)
+    for number, ((algorithm, _), (op, dtype)) in enumerate(turns):
+        values = [numbers(rank, dtype) for rank in range(n)]
+        total = wanted(values, op, algorithm if algorithm in ORDERS else "ring")
+        for results in every:
+            assert results[number].tobytes() == total.tobytes(), (algorithm, op)
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ NOTHING = dict.fromkeys(("sessions", "segments", "steps", "rooms"), 0)
 
 
 @pytest.mark.slow
-def test_a_thousand_sessions_leave_nothing(cluster: LocalCluster, target: Any) -> None:
+def test_many_sessions_leave_nothing(cluster: LocalCluster, target: Any) -> None:
     with at(W0):
         total = value(PS) + value(W1)
 
@@ -72,7 +72,7 @@ def test_a_thousand_sessions_leave_nothing(cluster: LocalCluster, target: Any) -
         run()
     until(lambda: threading.active_count() < 40)
     before = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
-    for _ in range(1000):
+    for _ in range(200):
         run()
 
     assert held(cluster) == NOTHING
@@ -167,11 +167,11 @@ def test_tensors_of_steps_that_nobody_begins_take_little_room() -> None:
     box.begin(3)
     box.put(3, 0, "wanted")
 
-    for step in range(10, 10_000):
+    for step in range(10, 3_000):
         box.put(step, 0, "unasked")
 
     assert len(box) < 1100
-    for number, tensor in ((3, "wanted"), (9_999, "unasked")):
+    for number, tensor in ((3, "wanted"), (2_999, "unasked")):
         assert box.take(step_of(number), 0, "it") == tensor
 
 
