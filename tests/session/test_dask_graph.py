@@ -55,17 +55,8 @@ def test_tensors_and_arrays_come_back_in_the_order_in_which_they_were_asked_for(
 
     assert compute(tensors[0], sums[0], tensors[1], sums[1]) == (7, 3, 8, 10)
     assert compute(sums[1], tensors[1], sums[0], tensors[0]) == (10, 8, 3, 7)
-
-
-@pytest.mark.usefixtures("no_cluster")
-def test_tensors_are_found_inside_of_containers() -> None:
-    tensor = kit.constant([1.0, 2.0])
-
-    (result,) = compute({"a": [tensor * 2.0], "b": (3, tensor)})
-
-    assert result["a"][0].tolist() == [2.0, 4.0]
-    assert result["b"][0] == 3
-    assert result["b"][1].tolist() == [1.0, 2.0]
+    (inside,) = compute({"a": [tensors[0] * 2.0], "b": (3, tensors[1])})
+    assert inside == {"a": [14.0], "b": (3, 8.0)}
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
@@ -123,24 +114,14 @@ def test_running_cluster_is_used_where_there_is_no_session(
         assert compute(weights * 2.0)[0].tolist() == [2.0, 4.0]
 
 
-def test_delayed_function_takes_the_value_of_a_tensor() -> None:
-    delayed: Any = dask.delayed(lambda value: value.sum() + 1)  # type: ignore[attr-defined]
-    with kit.Session():
-        assert delayed(kit.constant([1.0, 2.0])).compute() == 4.0
-
-
-def test_compute_takes_feeds() -> None:
+def test_compute_takes_feeds_and_options_and_delayed_functions_take_tensors() -> None:
     x = kit.placeholder("float32", (None,))
+    delayed: Any = dask.delayed(lambda value: value.sum() + 1)  # type: ignore[attr-defined]
 
     with kit.Session():
         assert (x * 2.0).compute({x: [1.0, 2.0]}).tolist() == [2.0, 4.0]
-
-
-def test_compute_takes_options_of_dask() -> None:
-    with kit.Session():
-        value = kit.constant(3.0).compute(scheduler="threads")
-
-    assert value == 3.0
+        assert kit.constant(3.0).compute(scheduler="threads") == 3.0
+        assert delayed(kit.constant([1.0, 2.0])).compute() == 4.0
 
 
 @pytest.mark.parametrize("by_method", [True, False])

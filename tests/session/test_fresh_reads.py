@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from kit.graph import ops as ops  # they enter the table of ops
 from kit.graph.node import Edge, Node
 from kit.session.master.plan import refreshed
+from tests.cases import for_each
 
 V: Edge = ("v", 0)
 READ: Edge = ("v/read", 0)
@@ -22,80 +22,44 @@ def node(
     return Node(name, kind, tuple(inputs), tuple(control), attrs, "", (), "", "")
 
 
-BASE = (
+BASE = [
     node("v", "VariableV2"),
+    node("w", "VariableV2"),
     node("one", "Const"),
     node("v/read", "Identity", [V]),
-)
-ADD = node("add", "AssignAdd", [V, ("one", 0)])
+    node("late", "Identity", [V], control=["one"]),
+    node("add", "AssignAdd", [V, ("one", 0)]),
+    node("add w", "AssignAdd", [("w", 0), ("one", 0)]),
+    node("middle", "NoOp", control=["add"]),
+    node("look", "IsVariableInitialized", [V]),
+]
+USES: dict[str, tuple[Node, Sequence[Edge]]] = {
+    "behind an update by control": (node("use", "Neg", [READ], ["add"]), [V]),
+    "by data": (node("use", "Add", [("add", 0), READ]), [("add", 0), V]),
+    "far behind": (node("use", "Neg", [READ], ["middle"]), [V]),
+    "beside": (node("use", "Neg", [READ]), [READ]),
+    "behind another variable's": (node("use", "Neg", [READ], ["add w"]), [READ]),
+    "behind an op that only looks": (node("use", "Neg", [READ], ["look"]), [READ]),
+    "by a reading that waits": (
+        node("use", "Neg", [("late", 0)], ["add"]),
+        [("late", 0)],
+    ),
+}
 
 
-def inputs_of(name: str, *more: Node, feeds: Collection[Edge] = ()) -> tuple[Edge, ...]:
-    result = {item.name: item for item in refreshed([*BASE, *more], feeds)}
-    return result[name].inputs
+@for_each(("use", "inputs"), USES.values(), ids=USES)
+def test_op_behind_an_update_reads_anew_and_no_other_node_changes(
+    use: Node, inputs: Sequence[Edge]
+) -> None:
+    result = refreshed([*BASE, use])
+
+    assert [item.name for item in result] == [*(item.name for item in BASE), "use"]
+    assert result[-1].inputs == tuple(inputs)
+    assert all(item is other for item, other in zip(result, BASE, strict=False))
 
 
-def test_op_behind_an_update_by_control_reads_anew() -> None:
-    use = node("use", "Neg", [READ], control=["add"])
-
-    assert inputs_of("use", ADD, use) == (V,)
-
-
-def test_op_behind_an_update_by_data_reads_anew() -> None:
-    use = node("use", "Add", [("add", 0), READ])
-
-    assert inputs_of("use", ADD, use) == (("add", 0), V)
-
-
-def test_op_far_behind_an_update_reads_anew() -> None:
-    middle = node("middle", "NoOp", control=["add"])
-    use = node("use", "Neg", [READ], control=["middle"])
-
-    assert inputs_of("use", ADD, middle, use) == (V,)
-
-
-def test_op_beside_an_update_keeps_its_reading() -> None:
-    use = node("use", "Neg", [READ])
-
-    assert inputs_of("use", ADD, use) == (READ,)
-
-
-def test_update_of_another_variable_changes_nothing() -> None:
-    other = node("w", "VariableV2")
-    add = node("add", "AssignAdd", [("w", 0), ("one", 0)])
-    use = node("use", "Neg", [READ], control=["add"])
-
-    assert inputs_of("use", other, add, use) == (READ,)
-
-
-def test_op_behind_an_op_that_only_looks_keeps_its_reading() -> None:
-    look = node("look", "IsVariableInitialized", [V])
-    use = node("use", "Neg", [READ], control=["look"])
-
-    assert inputs_of("use", look, use) == (READ,)
-
-
-def test_reading_that_waits_for_something_itself_stays() -> None:
-    late = node("late", "Identity", [V], control=["one"])
-    use = node("use", "Neg", [("late", 0)], control=["add"])
-
-    assert inputs_of("use", late, ADD, use) == (("late", 0),)
-
-
-@pytest.mark.parametrize("fed", [V, READ])
+@for_each("fed", [V, READ])
 def test_what_is_fed_is_not_read_anew(fed: Edge) -> None:
     use = node("use", "Neg", [READ], control=["add"])
 
-    assert inputs_of("use", ADD, use, feeds=[fed]) == (READ,)
-
-
-def test_nodes_stay_in_their_order_and_others_are_the_same_objects() -> None:
-    use = node("use", "Neg", [READ], control=["add"])
-    inputs = [*BASE, ADD, use]
-
-    result = refreshed(inputs)
-
-    assert [item.name for item in result] == [item.name for item in inputs]
-    assert all(
-        item is other for item, other in zip(result[:-1], inputs[:-1], strict=True)
-    )
+    assert refreshed([*BASE, use], [fed])[-1].inputs == (READ,)

@@ -25,9 +25,9 @@ from tests.session.scene import PS, W0, W1, at, variable
 @pytest.mark.parametrize(
     ("device", "first", "error", "words"),
     [
-        (W1, np.float32([0, 0]), FailedPreconditionError, "uninitialized"),
-        (PS, np.float32([0, 0, 0]), InvalidArgumentError, "shape"),
-        (PS, np.int32([0, 0]), InternalError, "float32"),
+        (W1, np.zeros(2, "f4"), FailedPreconditionError, "uninitialized"),
+        (PS, np.zeros(3, "f4"), InvalidArgumentError, "shape"),
+        (PS, np.zeros(2, "i4"), InternalError, "float32"),
     ],
 )
 def test_another_graph_finds_a_variable_by_name_task_and_kind(

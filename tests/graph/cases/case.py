@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kit.graph.convert import make
 from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor
 
@@ -58,6 +59,19 @@ def flat(
 ) -> Case:
     """Return a case without a gradient."""
     return replace(sloped(op, build, expect, inputs), has_slope=False)
+
+
+def bare(
+    op: str,
+    expect: Callable[..., Any],
+    inputs: Any,
+    *,
+    has_slope: bool = True,
+    **attrs: Any,
+) -> Case:
+    """Return the case of an op that is built as it is: no function stands for it."""
+    case = sloped(op, lambda *xs: make(op, *xs, **attrs), expect, inputs)
+    return replace(case, has_slope=has_slope)
 
 
 def numbers(seed: int, *shape: int) -> Host:

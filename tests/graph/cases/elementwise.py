@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.graph.convert import make
 from kit.graph.ops.array import choose
 from kit.graph.ops.math import arithmetic, cast, compare, unary
-from tests.graph.cases.case import Case, Host, flat, numbers, positive, sloped
+from tests.graph.cases.case import Case, Host, bare, flat, numbers, positive, sloped
 
 A, B, ROW = numbers(1, 2, 3), numbers(2, 2, 3), numbers(3, 3)
 POS, COLUMN, ONE = positive(4, 2, 3), positive(5, 2, 1), np.float64(1.7)
@@ -104,8 +103,8 @@ UNARY = [
         "Acosh", unary.acosh, lambda x: np.log(x + np.sqrt(x * x - 1)), 1.5 + np.abs(A)
     ),
     sloped("Atanh", unary.atanh, lambda x: np.log((1 + x) / (1 - x)) / 2, SMALL),
-    sloped("Erf", lambda x: make("Erf", x), erf, A),
-    sloped("Erfc", lambda x: make("Erfc", x), lambda x: 1 - erf(x), A),
+    bare("Erf", erf, A),
+    bare("Erfc", lambda x: 1 - erf(x), A),
     sloped("Atan2", arithmetic.atan2, lambda y, x: np.angle(x + 1j * y), (A, ROW)),
     sloped("Tanh", unary.tanh, lambda x: 1 - 2 / (np.exp(2 * x) + 1), A),
     sloped("Reciprocal", unary.reciprocal, lambda x: 1 / x, POS),
@@ -117,24 +116,9 @@ UNARY = [
     flat("IsFinite", unary.is_finite, lambda x: abs(x) < np.inf, NOT_NUMBERS),
     flat("IsNan", unary.is_nan, lambda x: x != x, NOT_NUMBERS),
     flat("IsInf", unary.is_inf, lambda x: abs(x) == np.inf, NOT_NUMBERS),
-    sloped(
-        "TanhGrad",
-        lambda y, g: make("TanhGrad", y, g),
-        lambda y, g: (1 - y**2) * g,
-        (A, B),
-    ),
-    sloped(
-        "LogOrZero",
-        lambda x: make("LogOrZero", x),
-        lambda x: np.where(x > 0, np.log(np.abs(x)), 0),
-        A,
-    ),
-    sloped(
-        "SumLike",
-        lambda g, x: make("SumLike", g, x),
-        summed_back,
-        (numbers(6, 4, 2, 3), COLUMN),
-    ),
+    bare("TanhGrad", lambda y, g: (1 - y**2) * g, (A, B)),
+    bare("LogOrZero", lambda x: np.where(x > 0, np.log(np.abs(x)), 0), A),
+    bare("SumLike", summed_back, (numbers(6, 4, 2, 3), COLUMN)),
 ]
 
 CHOICES = [
@@ -170,17 +154,18 @@ CHOICES = [
         lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
         (A * 2, np.float64(-0.5), np.array([0.3, 0.5, 0.7])),
     ),
-    flat(
+    bare(
         "Bitcast",
-        lambda x: make("Bitcast", x, dtype=np.dtype("uint8")),
         lambda x: x.view("uint8").reshape(*x.shape, -1),
         A,
+        has_slope=False,
+        dtype=np.dtype("uint8"),
     ),
     flat("Cast", lambda x: cast.cast(x, "float32"), np.float32, A),
     flat(
         "Cast", lambda x: cast.cast(x, "float64") * 1.0, lambda x: x.astype(float), INTS
     ),
-    sloped("Cast", lambda x: make("Cast", x, dtype=np.dtype(float)), lambda x: x, A),
+    bare("Cast", lambda x: x, A, dtype=np.dtype(float)),
     flat("Cast", lambda x: cast.cast(x, "bool"), lambda x: x != 0, INTS),
     flat(
         "Cast",

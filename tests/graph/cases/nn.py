@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.convert import make, make_op
+from kit.graph.convert import make_op
 from kit.graph.ops.nn import activations as act
 from kit.graph.ops.nn import embedding, layers, softmax
-from tests.graph.cases.case import Case, Host, flat, numbers, sloped
+from tests.graph.cases.case import Case, Host, bare, flat, numbers, sloped
 
 # Nothing near the places where a slope jumps: 0 and 6.
 X = np.array([[-3.0, -0.5, 0.25], [0.75, 2.0, 9.0]])
@@ -50,28 +50,14 @@ def cross_entropy(op_type: str) -> Any:
     return lambda logits, labels: list(make_op(op_type, logits, labels).outputs)
 
 
-def built(op_type: str, **attrs: Any) -> Any:
-    return lambda *inputs: make(op_type, *inputs, **attrs)
-
-
 ACTIVATIONS = [
     sloped("Relu", act.relu, lambda x: np.where(x > 0, x, 0), X),
     flat("Relu", act.relu, lambda x: np.array([[0, 0, 7]], np.int32), INTS),
-    sloped("ReluGrad", built("ReluGrad"), lambda g, y: np.where(y > 0, g, 0.0), (G, X)),
+    bare("ReluGrad", lambda g, y: np.where(y > 0, g, 0.0), (G, X)),
     sloped("Relu6", act.relu6, lambda x: np.where(x > 6, 6, np.where(x > 0, x, 0)), X),
-    sloped(
-        "Relu6Grad",
-        built("Relu6Grad"),
-        lambda g, y: np.where((y > 0) & (y < 6), g, 0.0),
-        (G, X),
-    ),
+    bare("Relu6Grad", lambda g, y: np.where((y > 0) & (y < 6), g, 0.0), (G, X)),
     sloped("Elu", act.elu, lambda x: np.where(x > 0, x, np.exp(x) - 1), X),
-    sloped(
-        "EluGrad",
-        built("EluGrad"),
-        lambda g, y: np.where(y > 0, g, g * (y + 1)),
-        (G, X),
-    ),
+    bare("EluGrad", lambda g, y: np.where(y > 0, g, g * (y + 1)), (G, X)),
     sloped("LeakyRelu", act.leaky_relu, lambda x: np.where(x > 0, x, x / 5), X),
     sloped(
         "LeakyRelu",
@@ -79,19 +65,12 @@ ACTIVATIONS = [
         lambda x: np.where(x > 0, x, x * 3),
         X,
     ),
-    sloped(
-        "LeakyReluGrad",
-        built("LeakyReluGrad", alpha=0.5),
-        lambda g, x: np.where(x > 0, g, g / 2),
-        (G, X),
-    ),
+    bare("LeakyReluGrad", lambda g, x: np.where(x > 0, g, g / 2), (G, X), alpha=0.5),
     sloped("Sigmoid", act.sigmoid, logistic, X),
     sloped("Sigmoid", act.sigmoid, lambda x: np.array([1, 0, logistic(x)[2]]), LARGE),
-    sloped(
-        "SigmoidGrad", built("SigmoidGrad"), lambda y, g: g * (y - y * y), (HALVES, G)
-    ),
+    bare("SigmoidGrad", lambda y, g: g * (y - y * y), (HALVES, G)),
     sloped("Softplus", act.softplus, lambda x: np.log(1 + np.exp(x)), X),
-    sloped("SoftplusGrad", built("SoftplusGrad"), lambda g, x: g * logistic(x), (G, X)),
+    bare("SoftplusGrad", lambda g, x: g * logistic(x), (G, X)),
 ]
 
 LOSSES = [
@@ -134,9 +113,8 @@ LOSSES = [
         binary_surprise,
         (LOGITS, HALVES),
     ),
-    sloped(
+    bare(
         "ScaleRows",
-        built("ScaleRows"),
         lambda x, f: np.stack([row * f[i] for i, row in enumerate(x)]),
         (X, numbers(9, 2)),
     ),
@@ -145,12 +123,7 @@ LOSSES = [
 LAYERS = [
     sloped("BiasAdd", layers.bias_add, lambda x, b: x + b, (X, numbers(10, 3))),
     sloped("BiasAdd", layers.bias_add, lambda x, b: x + b, (IMAGE, BIAS)),
-    sloped(
-        "BiasAddGrad",
-        built("BiasAddGrad"),
-        lambda g: np.array([g[..., k].sum() for k in range(4)]),
-        IMAGE,
-    ),
+    bare("BiasAddGrad", lambda g: np.array([g[..., k].sum() for k in range(4)]), IMAGE),
     sloped("L2Loss", layers.l2_loss, lambda x: np.square(x).sum() / 2, IMAGE),
 ]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kit.graph.convert import make
 from kit.graph.ops.math import linear, reduce
-from tests.graph.cases.case import Case, Host, flat, numbers, sloped
+from tests.graph.cases.case import Case, Host, bare, flat, numbers, sloped
 
 A, CUBE = numbers(1, 3, 4), numbers(2, 2, 3, 4)
 INTS = np.array([[1, 2, 4], [0, -3, 4]], np.int32)
@@ -126,21 +125,23 @@ REDUCTIONS = [
         lambda x: first_best(x, lambda a, b: a < b).astype(np.int32),
         A,
     ),
-    sloped(
+    bare(
         "Spread",
-        lambda g, x: make("Spread", g, x, axis=(1,), keepdims=False, mean=False),
         lambda g, x: np.outer(g, np.ones(4)),
         (numbers(6, 3), A),
+        axis=(1,),
+        keepdims=False,
+        mean=False,
     ),
-    sloped(
+    bare(
         "Spread",
-        lambda g, x: make("Spread", g, x, axis=None, keepdims=True, mean=True),
         lambda g, x: np.full((3, 4), g[0, 0] / 12),
         (numbers(6, 1, 1), A),
+        axis=None,
+        keepdims=True,
+        mean=True,
     ),
-    flat(
-        "ProdOfOthers", lambda x: make("ProdOfOthers", x, axis=(1,)), of_others, ZEROS
-    ),
+    bare("ProdOfOthers", of_others, ZEROS, has_slope=False, axis=(1,)),
 ]
 
 
@@ -179,9 +180,8 @@ LINEAR = [
     ),
     sloped("Diag", linear.diag, lambda x: x * np.eye(4), A[0]),
     sloped("DiagPart", linear.diag, lambda x: np.array([x[i, i] for i in range(3)]), A),
-    sloped(
+    bare(
         "DiagLike",
-        lambda g, x: make("DiagLike", g, x),
         lambda g, x: np.concatenate([g * np.eye(3), np.zeros((3, 1))], 1),
         (numbers(7, 3), A),
     ),

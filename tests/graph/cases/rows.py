@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from kit.graph.convert import make, make_op
+from kit.graph.convert import make_op
 from kit.graph.ops.array import blocks, rows
-from tests.graph.cases.case import Case, Host, flat, numbers, sloped
+from tests.graph.cases.case import Case, Host, bare, numbers, sloped
 
 A, CUBE, ROW = numbers(1, 4, 3), numbers(2, 2, 3, 4), numbers(3, 5)
 INDICES = np.array([[2, 0], [2, 3]])
@@ -61,12 +61,7 @@ SLICES = [
         (A, np.int32(2)),
         is_dynamic=True,
     ),
-    sloped(
-        "StridedSliceGrad",
-        lambda g, x: make("StridedSliceGrad", g, x, spec=SPEC),
-        put_back,
-        (numbers(4, 2), A),
-    ),
+    bare("StridedSliceGrad", put_back, (numbers(4, 2), A), spec=SPEC),
     sloped(
         "Slice",
         partial(blocks.slice_of, begin=(1, 0), size=(2, -1)),
@@ -80,11 +75,12 @@ SLICES = [
         (A, np.array([1, 2]), np.array([1, 1])),
         is_dynamic=True,
     ),
-    flat(
+    bare(
         "PlaceAt",
-        lambda g, x: make("PlaceAt", g, x, begin=(2,)),
         lambda g, x: np.array([0, 0, *g, 0]),
         (numbers(5, 2), ROW),
+        has_slope=False,
+        begin=(2,),
     ),
 ]
 
@@ -97,11 +93,8 @@ ROWS = [
         lambda x, i: np.moveaxis(picked(x.T, i), -1, 0),
         (A, np.array([[2, 0], [2, 2]])),
     ),
-    sloped(
-        "GatherGrad",
-        lambda g, i, x: make("GatherGrad", g, i, x, axis=1),
-        added_to_columns,
-        (numbers(6, 4, 2), np.array([2, 2]), A),
+    bare(
+        "GatherGrad", added_to_columns, (numbers(6, 4, 2), np.array([2, 2]), A), axis=1
     ),
     sloped(
         "GatherNd",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kit.graph.convert import make
-from tests.graph.cases.case import Case, Host, flat, numbers, positive, sloped
+from tests.graph.cases.case import Case, Host, bare, numbers, positive
 
 X = positive(1, 5, 2)
 SORTED, MIXED = np.array([0, 0, 2, 2, 2]), np.array([2, 0, -1, 2, 2])
@@ -100,33 +100,23 @@ SEGMENTS = [
 
 CASES = [
     *SEGMENTS,
-    sloped("SegmentSpread", of("SegmentSpread"), spread, (numbers(2, 3, 2), MIXED, X)),
+    bare("SegmentSpread", spread, (numbers(2, 3, 2), MIXED, X)),
     *(
-        flat(
+        bare(
             f"Segment{kind}Grad",
-            of(f"Segment{kind}Grad"),
             shares(power),
             (numbers(3, 3, 2), MIXED, X),
+            has_slope=False,
         )
         for kind, power in (("Mean", 1.0), ("SqrtN", 0.5))
     ),
-    flat(
-        "SegmentProdGrad", of("SegmentProdGrad"), others, (X, SORTED, numbers(4, 3, 2))
-    ),
+    bare("SegmentProdGrad", others, (X, SORTED, numbers(4, 3, 2)), has_slope=False),
     *(
-        sloped(
-            f"TensorScatter{kind}",
-            of(f"TensorScatter{kind}"),
-            changed(kind),
-            (X, PLACES, numbers(5, 2)),
-        )
+        bare(f"TensorScatter{kind}", changed(kind), (X, PLACES, numbers(5, 2)))
         for kind in ("Update", "Add", "Sub")
     ),
-    flat(
+    bare(
         "SearchSorted",
-        lambda rows, values: make(
-            "SearchSorted", rows, values, side="right", dtype=np.dtype(np.int32)
-        ),
         lambda rows, values: np.array(
             [
                 [(row <= v).sum() for v in vs]
@@ -135,11 +125,14 @@ CASES = [
             np.int32,
         ),
         (np.sort(numbers(6, 2, 4)), numbers(7, 2, 3)),
+        has_slope=False,
+        side="right",
+        dtype=np.dtype(np.int32),
     ),
-    flat(
+    bare(
         "Orthogonal",
-        of("Orthogonal"),
         lambda x: np.linalg.qr(x)[0] * np.sign(np.diag(np.linalg.qr(x)[1])),
         numbers(8, 4, 2),
+        has_slope=False,
     ),
 ]
