@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import kit
 from kit.errors import InvalidArgumentError, ResourceExhaustedError
 from kit.exchange.layout import Layout, Range, Spec
-from kit.exchange.plan import GRAD, Apply, Group, Plan, Receive, Send
+from kit.exchange.plan import GRAD, Apply, Group, Op, Plan, Receive, Send
 from kit.exchange.topologies import topology as topologies
 from kit.exchange.topologies.mesh import Mesh
 from kit.exchange.topologies.ring import Ring
@@ -32,12 +33,27 @@ from tests.rehearsal.line_by_line import play
 TOPOLOGIES = ["ring", "ps", "ring-whole", "mesh", "hierarchical"]
 FREE = Rates(0.0, 0.0, 0.0, 0.0)
 LINKS = ["", "1mbit", "3ms", "2mbit,1ms", "500kbit,1ms,2ms"]
-COMPRESSORS = [None, None, "float16", "int8"]
 MIB = 1 << 20
 
 
 def arrays(specs: list[Spec]) -> dict[str, Any]:
     return {spec.name: np.zeros(spec.shape, spec.dtype) for spec in specs}
+
+
+def rehearsed(
+    specs: list[Spec], name: str, n: int, n_ps: int, hosts: int | None, **more: Any
+) -> Rehearsal:
+    """Rehearse a model of small buckets, on no more hosts than there are tasks."""
+    hosts = hosts and min(hosts, n + n_ps)
+    if (hosts or 1) == 1:
+        more.pop("link_within", None)
+    with kit.settings(bucket_bytes=64):
+        return kit.rehearse(arrays(specs), name, ps=n_ps, worker=n, hosts=hosts, **more)
+
+
+HOSTS = st.sampled_from([None, 1, 2, 3])
+COMPRESS = st.sampled_from([None, None, "float16", "int8"])
+SLOW = Rates(1e-4, 2e-5, 3e-6, 1.7e-6)
 
 
 @pytest.mark.slow
@@ -46,8 +62,8 @@ def arrays(specs: list[Spec]) -> dict[str, Any]:
     st.sampled_from(TOPOLOGIES),
     st.integers(1, 6),
     st.integers(1, 2),
-    st.sampled_from([None, 1, 2, 3]),
-    st.sampled_from(COMPRESSORS),
+    HOSTS,
+    COMPRESS,
 )
 def test_bytes_and_messages_are_those_of_the_formulas(
     specs: list[Spec],
@@ -57,11 +73,7 @@ def test_bytes_and_messages_are_those_of_the_formulas(
     hosts: int | None,
     compress: str | None,
 ) -> None:
-    asked: dict[str, Any] = {"hosts": hosts and min(hosts, n + n_ps), "rates": FREE}
-    with kit.settings(bucket_bytes=64):
-        result = kit.rehearse(
-            arrays(specs), name, ps=n_ps, worker=n, compress=compress, **asked
-        )
+    result = rehearsed(specs, name, n, n_ps, hosts, compress=compress, rates=FREE)
 
     job, names, topology = result.job, result.trace.names, by_name(name)
     formula = job.traffic(topology)
@@ -81,13 +93,17 @@ def test_bytes_and_messages_are_those_of_the_formulas(
     st.sampled_from(TOPOLOGIES),
     st.integers(1, 5),
     st.integers(1, 2),
-    st.sampled_from([None, 1, 2]),
-    st.sampled_from(LINKS),
-    st.sampled_from(LINKS),
+    HOSTS,
     st.lists(st.floats(0, 0.01), min_size=5, max_size=5),
-    st.sampled_from(["gradient_descent", "adagrad"]),
-    st.sampled_from([FREE, Rates(1e-4, 2e-5, 3e-6, 1.7e-6)]),
-    st.sampled_from(COMPRESSORS),
+    st.fixed_dictionaries(
+        {
+            "link": st.sampled_from(LINKS),
+            "link_within": st.sampled_from(LINKS),
+            "optimizer": st.sampled_from(["gradient_descent", "adagrad"]),
+            "rates": st.sampled_from([FREE, SLOW]),
+            "compress": COMPRESS,
+        }
+    ),
 )
 def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     specs: list[Spec],
@@ -95,35 +111,16 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
     n: int,
     n_ps: int,
     hosts: int | None,
-    link: str,
-    within: str,
     compute: list[float],
-    optimizer: str,
-    rates: Rates,
-    compress: str | None,
+    more: dict[str, Any],
 ) -> None:
-    hosts = hosts and min(hosts, n + n_ps)
-    within = within if (hosts or 1) > 1 else ""
-    with kit.settings(bucket_bytes=64):
-        result = kit.rehearse(
-            arrays(specs),
-            name,
-            ps=n_ps,
-            worker=n,
-            link=link,
-            link_within=within,
-            compute=compute[:n],
-            hosts=hosts,
-            optimizer=optimizer,
-            rates=rates,
-            compress=compress,
-        )
+    result = rehearsed(specs, name, n, n_ps, hosts, compute=compute[:n], **more)
 
     steps = result.trace.steps
     n_steps = int(steps["step"].max()) + 1
-    seconds = {member: compute[member - n_ps] for member in range(n_ps, n_ps + n)}
-    seconds |= dict.fromkeys(range(n_ps), 0.0)
-    replay = play(result.job, seconds, rates, n_steps, within)
+    seconds = dict.fromkeys(range(n_ps), 0.0) | dict(enumerate(compute[:n], n_ps))
+    within = more["link_within"] if len(set(result.job.group.hosts)) > 1 else ""
+    replay = play(result.job, seconds, more["rates"], n_steps, within)
     for row in steps:
         assert row["end"] == replay[row["step"]][row["task"]]
 
@@ -135,9 +132,9 @@ def test_steps_end_when_those_of_a_replay_of_one_operation_after_the_other_do(
 @given(
     models(4),
     st.integers(1, 6),
-    st.sampled_from([None, 1, 2, 3]),
+    HOSTS,
     st.sampled_from(["gradient_descent", "adam"]),
-    st.sampled_from(COMPRESSORS),
+    COMPRESS,
 )
 def test_what_one_plan_tells_of_all_workers_is_what_their_own_plans_say(
     kind: type[Topology],
@@ -149,24 +146,17 @@ def test_what_one_plan_tells_of_all_workers_is_what_their_own_plans_say(
 ) -> None:
     derived = type("Derived", (kind,), {"name": "derived"})  # its plans are all made
     topologies.register(derived())
+    more: dict[str, Any] = {"link": "1mbit,1ms", "rates": SLOW}
+    more |= {"optimizer": optimizer, "compress": compress}
 
-    def rehearsed(name: str) -> Rehearsal:
-        with kit.settings(bucket_bytes=64):
-            return kit.rehearse(
-                *(arrays(specs), name),
-                worker=n,
-                hosts=hosts and min(hosts, n),
-                link="1mbit,1ms",
-                optimizer=optimizer,
-                compress=compress,
-                rates=Rates(1e-4, 2e-5, 3e-6, 1.7e-6),
-            )
+    by_one, by_each = (
+        rehearsed(specs, name, n, 0, hosts, **more) for name in (kind.name, "derived")
+    )
 
-    by_one, by_each = rehearsed(kind.name), rehearsed("derived")
     assert by_one.memory == by_each.memory
-    assert by_one.trace.steps.tobytes() == by_each.trace.steps.tobytes()
-    assert by_one.trace.transfers.tobytes() == by_each.trace.transfers.tobytes()
-    assert by_one.trace.totals.tobytes() == by_each.trace.totals.tobytes()
+    for table in ("steps", "transfers", "totals"):
+        one, each = (getattr(item.trace, table) for item in (by_one, by_each))
+        assert one.tobytes() == each.tobytes()
 
 
 def test_all_workers_of_a_ring_need_one_plan(
@@ -200,18 +190,10 @@ def test_ring_takes_its_bytes_over_the_bandwidth_and_its_hops_times_the_latency(
     assert result.exchange == pytest.approx(moved, rel=1e-6)
 
 
-def test_hops_of_a_ring_over_two_hosts_are_as_late_as_the_links_that_they_take() -> (
-    None
-):
+def test_hops_of_a_ring_over_two_hosts_are_as_late_as_their_links() -> None:
     n_bytes = 4 * 4000
-    result = kit.rehearse(
-        *(n_bytes, "ring"),
-        worker=4,
-        hosts=2,
-        link="8mbit,5ms",
-        link_within="80mbit,1ms",
-        rates=FREE,
-    )
+    links = {"link": "8mbit,5ms", "link_within": "80mbit,1ms"}
+    result = kit.rehearse(n_bytes, "ring", worker=4, hosts=2, rates=FREE, **links)
 
     between, within = n_bytes / 4 / 1e6 + 0.005, n_bytes / 4 / 1e7 + 0.001
     assert result.seconds == pytest.approx(3 * (between + within), rel=1e-6)
@@ -225,14 +207,6 @@ def test_a_hierarchy_is_advised_for_fast_cards_and_not_for_slow_ones() -> None:
 
     assert fast.topology == "hierarchical"
     assert slow.rehearsals["hierarchical"].seconds > 2 * slow.best.seconds
-
-
-@for_each("hosts", [None, 1])
-def test_a_link_within_hosts_is_refused_where_there_is_one_host(
-    hosts: int | None,
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="say how many with hosts="):
-        kit.rehearse(4000, worker=4, hosts=hosts, link_within="1gbit")
 
 
 def test_server_takes_the_gradients_of_its_workers_one_after_the_other() -> None:
@@ -315,34 +289,20 @@ def test_trace_of_a_large_step_keeps_its_last_step_for_the_first_tasks() -> None
     assert {*trace.spans["step"].tolist()} == {last}
 
 
-class _Own(Topology):
-    """Two workers that send each other one message; subclasses do it wrong."""
+class Own(Topology):
+    """Two workers that send each other one message, or do what `arranged` says."""
 
     name = "own-exchange"
+
+    def __init__(self, arranged: Callable[[list[Op]], list[Op]] = list) -> None:
+        self._arranged = arranged
 
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         other = next(worker for worker in group.workers if worker != member)
         whole, kind = Range(0, layout.n_bytes), TransferKind.REDUCE
         ops = [Send(other, GRAD, whole, kind), Receive(other, GRAD, whole, kind)]
-        return Plan((tuple(self.arranged(ops, member)),), (Apply(whole),))
-
-    def arranged(self, ops: list[Any], member: int) -> list[Any]:
-        return ops
-
-
-class _Waits(_Own):
-    def arranged(self, ops: list[Any], member: int) -> list[Any]:
-        return ops[::-1]
-
-
-class _Deaf(_Own):
-    def arranged(self, ops: list[Any], member: int) -> list[Any]:
-        return ops[:1]
-
-
-class _Idle(_Own):
-    def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
-        return None
+        arranged = self._arranged(ops)
+        return Plan((tuple(arranged),), (Apply(whole),)) if arranged else None
 
 
 @pytest.fixture
@@ -352,7 +312,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("table")
 def test_topology_of_ones_own_is_rehearsed_by_its_plan_alone() -> None:
-    topologies.register(_Own())
+    topologies.register(Own())
 
     result = kit.rehearse(
         100_000, "own-exchange", worker=2, link="8mbit,5ms", rates=FREE
@@ -364,14 +324,18 @@ def test_topology_of_ones_own_is_rehearsed_by_its_plan_alone() -> None:
 
 @pytest.mark.usefixtures("table")
 @for_each(
-    ("topology", "said"),
-    [(_Waits(), "never end"), (_Deaf(), "do not fit"), (_Idle(), "none of the tasks")],
-    ids=lambda item: type(item).__name__,
+    ("arranged", "said"),
+    [
+        (lambda ops: ops[::-1], "never end"),
+        (lambda ops: ops[:1], "do not fit"),
+        (lambda ops: [], "none of the tasks"),
+    ],
+    ids=["waiting", "deaf", "idle"],
 )
 def test_plans_that_cannot_be_carried_out_are_refused(
-    topology: Topology, said: str
+    arranged: Callable[[list[Op]], list[Op]], said: str
 ) -> None:
-    topologies.register(topology)
+    topologies.register(Own(arranged))
 
     with pytest.raises(InvalidArgumentError, match=said):
         kit.rehearse(4000, "own-exchange", worker=2)
@@ -394,6 +358,8 @@ def test_plans_that_cannot_be_carried_out_are_refused(
         ({"worker": 70_000}, "65,536 tasks"),
         ({"worker": 2.5}, "whole number"),
         ({"link": "fast"}, "neither a bandwidth"),
+        ({"link_within": "1gbit"}, "say how many with hosts="),
+        ({"link_within": "1gbit", "hosts": 1}, "say how many with hosts="),
         ({"compute": -1.0}, "seconds of 0 or more"),
         ({"compute": [0.1]}, "1 times for 2 workers"),
         ({"compute": {"worker:9": 1.0}}, "compute names worker:9"),
