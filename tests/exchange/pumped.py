@@ -6,14 +6,23 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import combinations
+from typing import Any
 
-from kit.exchange.layout import Layout
+import numpy as np
+
+from kit.exchange.execution.program import Program
+from kit.exchange.layout import Layout, Range
+from kit.exchange.pipeline import pipelined
+from kit.exchange.plan import GRAD, NOW, Group
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Stamp
 from kit.exchange.ports.pumped_port import PumpedPort
-from kit.testing.group import LocalMember
-from kit.trace.traffic import Meter
+from kit.exchange.topologies.parameter_placement import shards_of
+from kit.exchange.topologies.topology import by_name
+from kit.testing.group import LocalMember, run_together
+from kit.trace.traffic import Meter, Phase
+from kit.training.optimizers.rule import MeanUpdate
 from kit.wire.frame import Bounds
 from kit.wire.records import Direction, RecordStream
 from kit.wire.sockets import SocketStream
@@ -111,3 +120,47 @@ def pumped_group(
             )
             for number, own in enumerate(streams)
         ]
+
+
+def three_steps(
+    members: list[LocalMember], layout: Layout, topology: str, rule: Any
+) -> list[tuple[bytes, Any]]:
+    """Do three steps; return each member's parameters and account after them."""
+    n, n_ps = len(members), int(topology == "ps")
+    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), shards_of(layout, n_ps))
+
+    def work(member: LocalMember) -> None:
+        plan = by_name(topology).plan(layout, group, member.number)
+        assert plan is not None
+        stamp, dice = member.endpoint.stamp, np.random.default_rng(member.number)
+        stamp.epoch = 4
+        program = Program(
+            pipelined(plan, layout, early=True),
+            *(member.endpoint, member.memory, member.meter),
+            update=MeanUpdate(rule, n - n_ps),
+            n_slots=len(rule.slots),
+        )
+        for number in range(3):
+            stamp.step = number
+            if member.number >= n_ps:
+                for leaf in member.memory.leaves(stamp.where(GRAD)).values():
+                    leaf[:] = dice.standard_normal(leaf.shape)
+            program.step()
+            stamp.parity ^= 1
+        assert program.waited_ns == waited(member.meter)
+
+    run_together(members, work)
+    whole = Range(0, layout.n_bytes)
+    return [
+        (
+            bytes(member.memory.raw(member.endpoint.stamp.where(NOW), whole)),
+            member.meter.totals().tolist(),
+        )
+        for member in members
+    ]
+
+
+def waited(meter: Meter) -> int:
+    spans, _ = meter.spans.since(0)
+    waits = spans[spans["phase"] == int(Phase.WAIT)]
+    return int((waits["end"] - waits["start"]).sum())

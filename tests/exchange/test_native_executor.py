@@ -18,15 +18,14 @@ from kit.exchange.execution.bound_operations import Descend, Sum
 from kit.exchange.execution.native_executor import NativeExecutor, loop
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import GRAD, Group, Plan, Receive, Send
+from kit.exchange.plan import GRAD, Plan, Receive, Send
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Stamp
-from kit.exchange.topologies.topology import by_name
-from kit.testing.group import LocalMember, local_group, run_together
-from kit.trace.traffic import Meter, Phase, TransferKind
+from kit.testing.group import local_group
+from kit.trace.traffic import Meter, TransferKind
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
+from tests.exchange.pumped import three_steps
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]
@@ -102,55 +101,23 @@ def test_a_rule_derived_from_gradient_descent_is_not_taken_for_it() -> None:
     assert tuple(map(float, result)) == (0.5, float(np.float32(0.1)))
 
 
-def steps(name: str, *, native: bool) -> list[LocalMember]:
-    """Return the members after two steps of three workers."""
-    group = Group((), (0, 1, 2), ())
-
-    def work(member: LocalMember) -> None:
-        plan = by_name(name).plan(LAYOUT, group, member.number)
-        assert plan is not None
-        stamp = member.endpoint.stamp
-        stamp.epoch = 4
-        program = Program(
-            pipelined(plan, LAYOUT, early=True),
-            member.endpoint,
-            member.memory,
-            member.meter,
-            update=MeanUpdate(GradientDescent(0.1), 3),
-        )
-        for number in (0, 1):
-            stamp.step = number
-            member.memory.typed(GRAD, FIRST)[:] = 1 + member.number
-            program.step()
-            stamp.parity ^= 1
-        assert program.waited_ns == waited(member.meter)
-
-    with local_group(LAYOUT, 3, native=native) as members:
-        run_together(members, work)
-    return members
-
-
-def waited(meter: Meter) -> int:
-    spans, _ = meter.spans.since(0)
-    waits = spans[spans["phase"] == int(Phase.WAIT)]
-    return int((waits["end"] - waits["start"]).sum())
-
-
 @has_loop
 @pytest.mark.parametrize("name", ["ring", "mesh"])
 def test_it_records_what_python_records(name: str) -> None:
-    compiled, plain = (steps(name, native=native) for native in (True, False))
+    recorded = []
+    for native in (True, False):
+        with local_group(LAYOUT, 3, native=native) as members:
+            results = three_steps(members, LAYOUT, name, GradientDescent(0.1))
+        rows = [member.meter.spans.since(0)[0] for member in members]
+        rows += [member.meter.transfers.since(0)[0] for member in members]
+        # The last two columns are times.
+        plain = [row[[*row.dtype.names[:-2]]].tolist() for row in rows]
+        recorded.append((results, plain))
 
-    for first, other in zip(compiled, plain, strict=True):
-        assert first.meter.totals().tolist() == other.meter.totals().tolist()
-        for log, times in (("spans", 2), ("transfers", 2)):
-            rows, _ = getattr(first.meter, log).since(0)
-            want, _ = getattr(other.meter, log).since(0)
-            names = list(rows.dtype.names[:-times])
-            assert rows[names].tolist() == want[names].tolist()
-            assert (rows["start"] <= rows["end"]).all()
-        spans, _ = first.meter.spans.since(0)
-        assert (spans["start"] > 0).all()
+        assert all((row["start"] <= row["end"]).all() for row in rows)
+        assert all((row["start"] > 0).all() for row in rows[:3])
+
+    assert recorded[0] == recorded[1]
 
 
 @has_loop

@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,25 +26,20 @@ from kit import machine
 from kit.errors import Fenced, PeerLost, ProtocolError, ResourceExhaustedError
 from kit.exchange.execution.bound_operations import Take
 from kit.exchange.execution.native_executor import loop, suit
-from kit.exchange.execution.program import Program
 from kit.exchange.group.linked_member import LinkedMember
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import GRAD, NOW, Group
+from kit.exchange.plan import GRAD
 from kit.exchange.ports import endpoint
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Expected, Stamp
 from kit.exchange.ports.pumped_port import FORM, PumpedPort
 from kit.exchange.ports.stream_port import StreamPort
-from kit.exchange.topologies.parameter_placement import shards_of
-from kit.exchange.topologies.topology import by_name
 from kit.native import library
-from kit.testing.group import LocalMember, local_group, run_together
+from kit.testing.group import LocalMember, local_group
 from kit.testing.streams import memory_pair
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
-from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
 from kit.wire import Credentials
 from kit.wire.frame import SIZE
@@ -62,6 +56,7 @@ from tests.exchange.pumped import (
     pumped_member,
     sealed,
     sealed_pair,
+    three_steps,
 )
 from tests.wire.conftest import open_streams
 
@@ -84,43 +79,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- the same as over others -----------------------------------------------------------
 
 
-def outcome(
-    members: list[LocalMember], topology: str, rule: Any
-) -> list[tuple[bytes, Any]]:
-    """Return each member's parameters and account after three steps."""
-    n, n_ps = len(members), int(topology == "ps")
-    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), shards_of(LAYOUT, n_ps))
-
-    def work(member: LocalMember) -> None:
-        plan = by_name(topology).plan(LAYOUT, group, member.number)
-        assert plan is not None
-        stamp, dice = member.endpoint.stamp, np.random.default_rng(member.number)
-        stamp.epoch = 4
-        program = Program(
-            pipelined(plan, LAYOUT, early=True),
-            *(member.endpoint, member.memory, member.meter),
-            update=MeanUpdate(rule, n - n_ps),
-            n_slots=len(rule.slots),
-        )
-        for number in range(3):
-            stamp.step = number
-            if member.number >= n_ps:
-                for leaf in member.memory.leaves(stamp.where(GRAD)).values():
-                    leaf[:] = dice.standard_normal(leaf.shape)
-            program.step()
-            stamp.parity ^= 1
-
-    run_together(members, work)
-    whole = Range(0, LAYOUT.n_bytes)
-    return [
-        (
-            bytes(member.memory.raw(member.endpoint.stamp.where(NOW), whole)),
-            member.meter.totals().tolist(),
-        )
-        for member in members
-    ]
-
-
 @pytest.mark.parametrize("topology", ["ring", "mesh", "ps"])
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("pair", PAIRS)
@@ -130,10 +88,10 @@ def test_bits_and_counts_are_those_of_shared_memory(
 ) -> None:
     n = 4 if topology == "ps" else 3
     with local_group(LAYOUT, n) as members:
-        wanted = outcome(members, topology, rule)
+        wanted = three_steps(members, LAYOUT, topology, rule)
 
     with pumped_group(LAYOUT, n, pair=pair, native=native) as members:
-        assert outcome(members, topology, rule) == wanted
+        assert three_steps(members, LAYOUT, topology, rule) == wanted
 
 
 @has_loop
