@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kit.exchange  # noqa: F401  # fills the table of topologies
-from benchmarks.sum_in_place import in_place
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Receive, Send
+from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Send
 from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.topology import carry_messages
@@ -107,28 +106,3 @@ def test_plans_for_slots_update_nothing_before_everything_is_summed(
         assert not any(isinstance(op, Apply) for ops in plan.reduce for op in ops)
         kinds = [type(op) for op in plan.ops if isinstance(op, Apply | Add)]
         assert kinds == sorted(kinds, key=lambda kind: kind is Apply)
-
-
-@given(models(), st.integers(1, 6), st.sampled_from(["ring", "mesh"]))
-def test_sums_in_place_fit_together_and_end_when_all_readers_have_read(
-    specs: list[Spec], n: int, name: str
-) -> None:
-    layout, late = plans(specs, (n, 0), name)
-
-    summed = {
-        member: in_place(pipelined(plan, layout, early=True))
-        for member, plan in late.items()
-    }
-
-    carry_messages(summed)
-    for member, plan in late.items():
-        # What the others write into our memory nobody has to read there.
-        readers = {
-            op.to
-            for op in plan.ops
-            if isinstance(op, Send) and op.region == NEXT and not plan.placed
-        }
-        last = summed[member].ops[-len(readers) :] if readers else ()
-        assert {op.source for op in last if isinstance(op, Receive)} == readers
-        assert all(op.range.size == 0 for op in last)
-        assert not any(isinstance(op, Apply) for op in summed[member].ops)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
@@ -17,21 +16,13 @@ import pytest
 import kit
 from kit.__main__ import main
 from kit.wire.handshake.credentials import Credentials
-from tests.server.ports import free_ports, spec_of
+from tests.server.ports import spec_of
 
 
 @contextmanager
-def serving(
-    *options: str, environment: dict[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+def serving(*options: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "kit", "serve", *options]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(environment or {})},
-    )
-    with process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:
@@ -136,7 +127,7 @@ def test_a_command_that_cannot_be_parsed_ends_with_code_2(
 
 
 @pytest.mark.slow
-def test_tasks_that_were_started_by_hand_serve_a_session_until_sigterm(
+def test_tasks_that_were_started_by_hand_serve_a_session_until_a_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cluster.json"
@@ -157,24 +148,8 @@ def test_tasks_that_were_started_by_hand_serve_a_session_until_sigterm(
                 doubled = kit.constant(21.0) * 2
             with kit.Session(f"psring://{spec['worker'][0]}") as session:
                 assert session.run(doubled) == 42
-        for process in (ps, worker):
-            process.send_signal(signal.SIGTERM)
+        ps.send_signal(signal.SIGTERM)
+        worker.send_signal(signal.SIGINT)
 
-        assert [process.wait(20) for process in (ps, worker)] == [0, 0]
+        assert [process.wait(20) for process in (ps, worker)] == [0, 130]
     assert list((tmp_path / "psring").iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_task_from_the_environment_listens_where_it_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "cluster.json"
-    Credentials.new().save(path)
-    (port,) = free_ports(1)
-    cluster = {"worker": [f"worker-0.psring:{port}"]}
-    config = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
-    options = ["--bind", "127.0.0.1", "--credentials", str(path)]
-
-    with serving(*options, environment={"TF_CONFIG": json.dumps(config)}) as process:
-        assert first_line(process) == f"worker:0 serves at worker-0.psring:{port}\n"
-        process.send_signal(signal.SIGINT)
-
-        assert process.wait(20) == 130

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, product
 
 import numpy as np
 import pytest
@@ -93,16 +93,25 @@ def is_refused(relay: Relay, attack: Attack, seed: int) -> bool:
     return result == data[: n_data(before)] and isinstance(error, LinkLost)
 
 
-def test_without_an_attack_both_sides_take_all_and_a_real_end(relay: Relay) -> None:
-    for way in WAYS:
-        with relay.meeting() as meeting:
-            change_keys_often(meeting, 3)
-            line = meeting.hold(way, lambda link: write(link, b"abcde" * 50, 30))
+def test_without_an_attack_both_sides_take_all_and_nobody_on_the_way_reads_it(
+    relay: Relay,
+) -> None:
+    data = b"abcde" * 50
+    for way, encryption in product(WAYS, ("aes-gcm", "tls")):
+        with relay.meeting(encryption=encryption) as meeting:
+            if encryption == "aes-gcm":
+                change_keys_often(meeting, 3)
+            line = meeting.hold(way, lambda link: write(link, data, 30))
             meeting.let_go(way, line)
 
-            assert meeting.link(way).transport == "aes-gcm"
-            assert {row[3] for row in split(line)} == {1, 2, 3}
-            assert received(meeting.link(1 - way).stream) == (b"abcde" * 50, None)
+            assert meeting.link(way).transport == encryption
+            assert len(line) > len(data)
+            assert data[:5] not in line
+            if encryption == "aes-gcm":
+                assert {row[3] for row in split(line)} == {1, 2, 3}
+            result, error = received(meeting.link(1 - way).stream)
+            assert result == data
+            assert error is None or encryption == "tls"  # which says no farewell
 
 
 @pytest.mark.slow
