@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kit.hooks import (
     SessionRunArgs,
@@ -71,6 +71,15 @@ class Notes:
 
     def texts(self, kind: str) -> list[str]:
         return [text for item, text in self.lines if item == kind]
+
+
+Hook = TypeVar("Hook", bound=SessionRunHook)
+
+
+def begun(hook: Hook) -> Hook:
+    """Return a hook that has begun."""
+    hook.begin()
+    return hook
 
 
 class _Kept:

@@ -28,7 +28,7 @@ from kit.hooks import (
 )
 from kit.settings import settings
 from tests.cases import for_each
-from tests.hooks.notes import Counter, Notes, one_run
+from tests.hooks.notes import Counter, Notes, begun, one_run
 
 
 def test_nan_asks_for_the_end_if_it_shall_not_fail(notes: Notes) -> None:
@@ -72,8 +72,7 @@ class Time:
 
 def test_waiter_lets_the_first_run_begin_at_its_step(notes: Notes) -> None:
     time = Time()
-    hook = GlobalStepWaiterHook(30, clock=time, sleep=time.sleep)
-    hook.begin()
+    hook = begun(GlobalStepWaiterHook(30, clock=time, sleep=time.sleep))
 
     one_run(hook, Counter(0, 10, 20, 30), None)
     waited = time.now
@@ -84,8 +83,7 @@ def test_waiter_lets_the_first_run_begin_at_its_step(notes: Notes) -> None:
 
 def test_waiter_gives_up_when_the_step_has_stood_still(notes: Notes) -> None:
     time = Time()
-    hook = GlobalStepWaiterHook(30, clock=time, sleep=time.sleep)
-    hook.begin()
+    hook = begun(GlobalStepWaiterHook(30, clock=time, sleep=time.sleep))
 
     with (
         settings(run_deadline_s=4.0),
@@ -99,8 +97,7 @@ def test_waiter_gives_up_when_the_step_has_stood_still(notes: Notes) -> None:
 def test_profile_is_written_from_the_second_run_on(
     notes: Notes, tmp_path: Path
 ) -> None:
-    hook = ProfilerHook(save_steps=2, output_dir=str(tmp_path / "new"))
-    hook.begin()
+    hook = begun(ProfilerHook(save_steps=2, output_dir=str(tmp_path / "new")))
     options = []
 
     for step in range(6):
@@ -129,8 +126,7 @@ class Writer:
 
 def test_summaries_go_to_the_writer_of_the_program(notes: Notes) -> None:
     writer = Writer()
-    hook = SummarySaverHook(save_steps=2, summary_writer=writer, summary_op="op")
-    hook.begin()
+    hook = begun(SummarySaverHook(save_steps=2, summary_writer=writer, summary_op="op"))
 
     for step in range(4):
         one_run(hook, Counter(step + 1), {"global_step": step, "summary": b"s"})
@@ -139,8 +135,7 @@ def test_summaries_go_to_the_writer_of_the_program(notes: Notes) -> None:
 
 
 def test_summaries_without_a_writer_are_warned_of_and_not_run(notes: Notes) -> None:
-    hook = SummarySaverHook(save_steps=2, output_dir="folder", summary_op="op")
-    hook.begin()
+    hook = begun(SummarySaverHook(save_steps=2, output_dir="folder", summary_op="op"))
     hook.after_create_session(None, None)
 
     context = SessionRunContext(SessionRunArgs("loss"), None)

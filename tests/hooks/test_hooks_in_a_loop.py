@@ -19,14 +19,13 @@ from kit.hooks import (
     environment,
 )
 from tests.cases import for_each
-from tests.hooks.notes import Counter, Notes, one_run
+from tests.hooks.notes import Counter, Notes, begun, one_run
 
 
 def test_end_is_asked_for_when_the_step_that_is_read_again_is_the_last(
     notes: Notes,
 ) -> None:
-    hook = StopAtStepHook(last_step=5)
-    hook.begin()
+    hook = begun(StopAtStepHook(last_step=5))
 
     assert not one_run(hook, Counter(3), 3)
     assert not one_run(hook, Counter(4), 4)  # read before the update of another worker
@@ -34,8 +33,7 @@ def test_end_is_asked_for_when_the_step_that_is_read_again_is_the_last(
 
 
 def test_number_of_steps_counts_from_the_first_session_alone(notes: Notes) -> None:
-    hook = StopAtStepHook(num_steps=3)
-    hook.begin()
+    hook = begun(StopAtStepHook(num_steps=3))
     hook.after_create_session(Counter(10), None)
 
     hook.after_create_session(Counter(11), None)  # after a recovery
@@ -69,8 +67,7 @@ def test_hook_that_counts_steps_names_itself_where_none_is_counted(
 def test_checkpoints_are_saved_at_the_begin_at_the_time_and_at_the_end(
     notes: Notes,
 ) -> None:
-    hook = CheckpointSaverHook("folder", save_steps=3)
-    hook.begin()
+    hook = begun(CheckpointSaverHook("folder", save_steps=3))
     hook.after_create_session(Counter(10), None)
 
     for step in range(10, 15):
@@ -87,8 +84,7 @@ def test_checkpoints_are_saved_at_the_begin_at_the_time_and_at_the_end(
 def test_nothing_is_saved_at_the_end_of_a_training_that_has_not_moved(
     notes: Notes,
 ) -> None:
-    hook = CheckpointSaverHook("folder", save_steps=3)
-    hook.begin()
+    hook = begun(CheckpointSaverHook("folder", save_steps=3))
     hook.after_create_session(Counter(10), None)
 
     hook.end(Counter(10))
@@ -107,8 +103,7 @@ def test_rate_is_told_from_the_second_time_on(notes: Notes) -> None:
             seen.append((elapsed_steps, global_step))
             super()._log_and_record(elapsed_steps, elapsed_time, global_step)
 
-    hook = Kept(every_n_steps=2)
-    hook.begin()
+    hook = begun(Kept(every_n_steps=2))
 
     for step in range(6):
         one_run(hook, Counter(step + 1), step)
@@ -119,8 +114,7 @@ def test_rate_is_told_from_the_second_time_on(notes: Notes) -> None:
 
 
 def test_step_that_stands_still_is_warned_of_five_times(notes: Notes) -> None:
-    hook = StepCounterHook(every_n_steps=100)
-    hook.begin()
+    hook = begun(StepCounterHook(every_n_steps=100))
 
     for _ in range(20):
         one_run(hook, Counter(7), 7)
@@ -132,12 +126,10 @@ def test_step_that_stands_still_is_warned_of_five_times(notes: Notes) -> None:
 def test_values_are_told_in_the_order_of_the_list_and_sorted_for_a_dict(
     notes: Notes,
 ) -> None:
-    hook = LoggingTensorHook(["b", "a"], every_n_iter=2)
-    hook.begin()
+    hook = begun(LoggingTensorHook(["b", "a"], every_n_iter=2))
     for number in range(3):
         one_run(hook, None, {"a": number, "b": 10 * number})
-    other = LoggingTensorHook({"z": "b", "y": "a"}, at_end=True)
-    other.begin()
+    other = begun(LoggingTensorHook({"z": "b", "y": "a"}, at_end=True))
     one_run(other, None, None)
     other.end(Counter({"z": 1, "y": 2}))
 

@@ -101,12 +101,23 @@ def odd(dice: np.random.Generator, value: Any) -> Any:
     return others[int(dice.integers(len(others)))]
 
 
+Change = Callable[[dict[str, Any]], None]
+
+
 def part(kind: str, plain: Any, rows: bytes) -> bytes:
     """Return a part with right checksums, as the module's text says."""
     text = json.dumps(plain).encode()
     head = struct.pack("<4sII", kind.encode(), len(text), len(rows))
     sums = struct.pack("<II", crc32(head), crc32(rows, crc32(text)))
     return head + sums + text + rows
+
+
+def change_head(log: Path, change: Change) -> None:
+    """Have the first part of a log say something else; take the last one away."""
+    begin, parts = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
+    change(parts[0].plain)
+    lines = [part(item.kind, item.plain, item.rows) for item in parts[:-1]]
+    log.write_bytes(begin + b"".join(lines))
 
 
 @pytest.mark.slow
@@ -144,13 +155,13 @@ def test_odd_values_under_right_checksums_are_refused_in_words(
 
 
 def test_state_without_a_parameter_of_the_job_is_refused(
-    recorded: Recorded, copied: Callable[[], Path]
+    copied: Callable[[], Path],
 ) -> None:
+    def rename(head: dict[str, Any]) -> None:
+        head["job"]["specs"][0][0] = "layer/w"  # named as a slot of `layer`
+
     log = copied() / "run.log"
-    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
-    head.plain["job"]["specs"][0][0] = "layer/w"  # named as a slot of `layer`
-    changed = [part(item.kind, item.plain, item.rows) for item in (head, *parts[:-1])]
-    log.write_bytes(begin + b"".join(changed))
+    change_head(log, rename)
 
     with pytest.raises(DataLossError, match="'layer/w' is not there as float32"):
         kit.replay(log.parent, 5, step=fit)
@@ -230,12 +241,7 @@ def test_module_that_a_recording_names_is_not_imported_unless_it_is_trusted(
         "from tests.recording.random_runs import Averaged\n"
         "from tests.training.toy import fit\n"
     )
-    log = folder / "run.log"
-    begin, (head, *parts) = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
-    changed = dict(head.plain)
-    name(changed, module)
-    some = [head._replace(plain=changed), *parts[:-1]]
-    log.write_bytes(begin + b"".join(part(*item) for item in some))
+    change_head(folder / "run.log", lambda head: name(head, module))
 
     for options in (
         {},

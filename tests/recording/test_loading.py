@@ -167,28 +167,24 @@ def test_recording_that_was_cut_off_has_all_up_to_its_last_complete_part(
         loaded.wait()
 
 
-def test_what_is_no_recording_is_refused(
-    copied: Callable[[], Path], tmp_path: Path
-) -> None:
-    with pytest.raises(NotFoundError, match="no recording"):
-        kit.load_run(tmp_path)
-    folder = copied()
-    log = folder / "run.log"
+def test_what_is_no_recording_is_refused(copied: Callable[[], Path]) -> None:
+    log = copied() / "run.log"
     whole = log.read_bytes()
+
+    def refused(error: type[KitError], said: str) -> None:
+        with pytest.raises(error, match=said):
+            kit.load_run(log.parent)
+        log.unlink(missing_ok=True)
+
     log.write_bytes(b"something else, and longer than a header")
-    with pytest.raises(InvalidArgumentError, match="not a file of a recording"):
-        kit.load_run(folder)
+    refused(InvalidArgumentError, "not a file of a recording")
     log.write_bytes(whole[:8] + b"\x63" + whole[9:])
-    with pytest.raises(VersionMismatch, match="version 99"):
-        kit.load_run(folder)
-    log.rename(folder / "elsewhere")
-    log.symlink_to(folder / "elsewhere")
-    with pytest.raises(InvalidArgumentError, match="symbolic link"):
-        kit.load_run(folder)
-    log.unlink()
+    refused(VersionMismatch, "version 99")
+    log.symlink_to(log.parent / "final.safetensors")
+    refused(InvalidArgumentError, "symbolic link")
     os.mkfifo(log)
-    with pytest.raises(InvalidArgumentError, match="FIFO"):
-        kit.load_run(folder)
+    refused(InvalidArgumentError, "FIFO")
+    refused(NotFoundError, "no recording")
 
 
 def test_folder_that_cannot_be_used_begins_no_training(tmp_path: Path) -> None:

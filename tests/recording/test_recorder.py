@@ -24,7 +24,7 @@ from kit.training.client.observer import Observer
 from kit.training.optimizers.rule import MeanUpdate
 from tests.elastic.scene import LEADER, kill, slowly
 from tests.elastic.scene import train as train_elastic
-from tests.recording.toy_training import begin, train
+from tests.recording.toy_training import assert_replayed, begin, train
 from tests.training.toy import BATCH, DATA, fit, quick_cluster, replayed, same_bits
 
 
@@ -81,9 +81,8 @@ def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
         with pytest.raises(FailedPreconditionError, match="already"):
             run.record(tmp_path / "later")
 
-    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert result.step == 120
-    assert same_bits(result.params, run.params)
+    assert_replayed(tmp_path / "run", run)
+    assert run.step == 120
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
 
 
@@ -106,8 +105,7 @@ def test_recording_that_is_begun_too_late_leaves_nothing_behind(
         run.resume()
         run.wait(30)
 
-    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert same_bits(result.params, run.params)
+    assert_replayed(tmp_path / "run", run)
 
 
 def test_training_that_is_over_before_its_recorder_begins_is_recorded(
@@ -123,9 +121,8 @@ def test_training_that_is_over_before_its_recorder_begins_is_recorded(
     with quick_cluster(1, 2) as cluster:
         run = begin(cluster, tmp_path / "run", optimizer=kit.Adam(0.01), steps=30)
 
-    result = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert result.step == 30
-    assert same_bits(result.params, run.params)
+    assert_replayed(tmp_path / "run", run)
+    assert run.step == 30
     assert kit.load_run(tmp_path / "run").metrics == run.metrics
 
 
@@ -135,9 +132,8 @@ def test_training_that_resumes_is_replayed_from_its_checkpoint(tmp_path: Path) -
         with quick_cluster(1, 2) as cluster:
             run = train(cluster, tmp_path / name, steps=steps, **how)
 
-    result = kit.replay(tmp_path / "two", step=fit, data=DATA)
+    result = assert_replayed(tmp_path / "two", run)
     assert min(result.content.states) == 20
-    assert same_bits(result.params, run.params)
     assert same_bits(result.params, replayed(50, 2, kit.Adam(0.01)))
 
 
@@ -203,9 +199,8 @@ def test_elastic_training_that_loses_its_leader_is_recorded_whole_and_replayed(
         run.wait(30)
 
     loaded = kit.load_run(wanted.path)
-    result = kit.replay(loaded, step=slowly, data=DATA)
+    result = assert_replayed(wanted.path, run, slowly)
     assert loaded.losses == run.losses
     assert [loss.lost for loss in loaded.losses] == [("worker:0",)]
     assert loaded.metrics == run.metrics
-    assert same_bits(result.params, run.params)
     assert result.n_losses == 3 * run.step

@@ -8,7 +8,7 @@ from typing import Any
 import kit
 from kit.testing.cluster import LocalCluster
 from tests.training import toy
-from tests.training.toy import BATCH
+from tests.training.toy import BATCH, same_bits
 
 
 def begin(
@@ -31,3 +31,13 @@ def train(
     run = begin(cluster, record, **options).wait(30)
     assert run.params
     return run
+
+
+def assert_replayed(
+    folder: str | Path, run: kit.Run, step: Any = toy.fit, data: Any = toy.DATA
+) -> Any:
+    """Replay a recording to the bits of its training; return the replay."""
+    result = kit.replay(folder, step=step, data=data)
+    assert result.step == run.step
+    assert same_bits(result.params, run.params)
+    return result

@@ -13,13 +13,7 @@ from kit.errors import InvalidArgumentError, NotFoundError
 from kit.server.environment import task_from_environment
 from kit.server.server import Server
 from kit.wire.handshake.credentials import Credentials
-
-STEP = {
-    "SLURM_PROCID": "0",
-    "SLURM_NTASKS": "3",
-    "SLURM_STEP_NODELIST": "n[1-2]",
-    "SLURM_STEP_TASKS_PER_NODE": "2,1",
-}
+from tests.cases import for_each
 
 
 def tf_config(cluster: Any, job: str, index: Any = 0) -> dict[str, str]:
@@ -36,31 +30,23 @@ def slurm(nodes: str, counts: str, n_tasks: int, rank: int = 0) -> dict[str, str
     }
 
 
-def nodes_of(text: str, n_nodes: int) -> list[str]:
-    counts = f"1(x{n_nodes})"
-    result = task_from_environment(slurm(text, counts, n_nodes), ps=0)
-    addresses = result.cluster.as_dict()["worker"]
-    return [str(address).removesuffix(":2222") for address in addresses]
+STEP = slurm("n[1-2]", "2,1", 3)
 
 
-def test_tf_config_names_the_cluster_and_the_task() -> None:
-    cluster = {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1", "w:2"]}
+@for_each(
+    ("cluster", "index", "as_it_is"),
+    [
+        ({"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:0", "w:1"]}, 1, None),
+        ({"worker": {"3": "w:3"}}, "3", {"worker": {3: "w:3"}}),  # sparse: texts
+        ({"worker": ["w:1"], "evaluator": ["e:1"]}, 0, {"worker": ["w:1"]}),
+    ],
+)
+def test_tf_config_names_the_cluster_and_the_task(
+    cluster: Any, index: Any, as_it_is: Any
+) -> None:
+    result = task_from_environment(tf_config(cluster, "worker", index))
 
-    result = task_from_environment(tf_config(cluster, "worker", 1))
-
-    assert result == (kit.ClusterSpec(cluster), "worker", 1)
-
-
-def test_a_sparse_cluster_has_its_indices_as_texts() -> None:
-    cluster = {"ps": ["p:1"], "worker": {"3": "w:3"}}
-
-    result = task_from_environment(tf_config(cluster, "worker", "3"))
-
-    assert result == (
-        kit.ClusterSpec({"ps": ["p:1"], "worker": {3: "w:3"}}),
-        "worker",
-        3,
-    )
+    assert result == (kit.ClusterSpec(as_it_is or cluster), "worker", int(index))
 
 
 def test_an_evaluator_is_told_what_to_do_instead() -> None:
@@ -68,15 +54,7 @@ def test_an_evaluator_is_told_what_to_do_instead() -> None:
         task_from_environment(tf_config({"worker": ["w:1"]}, "evaluator"))
 
 
-def test_an_evaluator_of_others_is_not_a_task_of_the_cluster() -> None:
-    cluster = {"worker": ["w:1"], "evaluator": ["e:1"]}
-
-    assert task_from_environment(tf_config(cluster, "worker")).cluster.jobs == [
-        "worker"
-    ]
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("{", "a JSON object"),
@@ -108,7 +86,7 @@ def test_a_wrong_tf_config_is_named_and_shown_with_what_was_expected(
     assert len(str(got.value)) < 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "nodes"),
     [
         ("n7", ["n7"]),
@@ -120,7 +98,10 @@ def test_a_wrong_tf_config_is_named_and_shown_with_what_was_expected(
 def test_a_list_of_nodes_is_expanded_as_slurm_writes_it(
     text: str, nodes: list[str]
 ) -> None:
-    assert nodes_of(text, len(nodes)) == nodes
+    step = slurm(text, f"1(x{len(nodes)})", len(nodes))
+    workers = task_from_environment(step, ps=0).cluster.as_dict()["worker"]
+
+    assert workers == [f"{node}:2222" for node in nodes]
 
 
 def test_the_first_tasks_are_ps_and_each_has_a_port_of_its_own_on_its_node() -> None:
@@ -141,25 +122,17 @@ def test_the_first_tasks_are_ps_and_each_has_a_port_of_its_own_on_its_node() -> 
 
 
 def test_all_tasks_of_a_step_see_the_same_cluster_each_at_another_place() -> None:
+    # A step may have fewer tasks than its job.
+    step = {**STEP, "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "3"}
     result = [
-        task_from_environment({**STEP, "SLURM_PROCID": str(n)}, ps=1) for n in range(3)
+        task_from_environment({**step, "SLURM_PROCID": str(n)}, ps=1) for n in range(3)
     ]
 
     assert [row[1:] for row in result] == [("ps", 0), ("worker", 0), ("worker", 1)]
     assert result[0].cluster == result[1].cluster == result[2].cluster
 
 
-def test_a_step_without_parameter_servers_has_workers_only() -> None:
-    assert task_from_environment(STEP, ps=0).cluster.jobs == ["worker"]
-
-
-def test_a_step_may_have_fewer_tasks_than_its_job() -> None:
-    environment = {**STEP, "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "3"}
-
-    assert len(task_from_environment(environment).cluster.tasks()) == 3
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "expected"),
     [
         ("SLURM_PROCID", "x", "a whole number"),
@@ -190,27 +163,24 @@ def test_a_wrong_variable_of_slurm_is_named_and_shown_with_what_was_expected(
     assert value in str(caught.value) or expected.endswith("nodes")
 
 
-@pytest.mark.parametrize("name", sorted(set(STEP) - {"SLURM_PROCID"}))
+@for_each("name", sorted(set(STEP) - {"SLURM_PROCID"}))
 def test_a_missing_variable_of_slurm_is_named(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{name} is not.*srun"):
         task_from_environment({**STEP, name: ""})
 
 
-@pytest.mark.parametrize(("ps", "port"), [(-1, 2222), (1, 65535), (1, -5)])
+@for_each(("ps", "port"), [(-1, 2222), (1, 65535), (1, -5)])
 def test_a_number_that_fits_no_step_is_refused(ps: int, port: int) -> None:
     with pytest.raises(InvalidArgumentError, match=r"ps is -1|port 65536|-5"):
         task_from_environment(STEP, ps=ps, port=port)
 
 
-def test_an_environment_that_names_no_task_is_told_so() -> None:
-    with pytest.raises(NotFoundError, match="TF_CONFIG nor SLURM_PROCID"):
-        task_from_environment({"PATH": "/bin"})
-
-
-def test_tf_config_is_read_before_slurm() -> None:
+def test_tf_config_is_read_before_slurm_and_one_of_both_must_be_there() -> None:
     environment = {**STEP, **tf_config({"worker": ["w:1"]}, "worker")}
 
     assert task_from_environment(environment).cluster == {"worker": {0: "w:1"}}
+    with pytest.raises(NotFoundError, match="TF_CONFIG nor SLURM_PROCID"):
+        task_from_environment({"PATH": "/bin"})
 
 
 def test_a_server_is_made_from_the_environment(
