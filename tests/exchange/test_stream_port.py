@@ -21,7 +21,7 @@ from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group, run_together
-from kit.testing.streams import memory_pair, sliced
+from kit.testing.streams import StreamAround, memory_pair, sliced
 from kit.wire.frame import SIZE, Buffer
 from kit.wire.stream import Stream
 from tests.cases import for_each
@@ -31,30 +31,34 @@ LAYOUT = lay_out([Spec("x", (25,), "float32")], n_workers=2)
 WHOLE = Range(0, 100)
 
 
-class Damaging:
-    """An end that turns one bit of the byte number `at` that it sends."""
+class Spoiling(StreamAround):
+    """An end that changes the byte number `at` that it sends, or `ends` before it."""
 
-    def __init__(self, stream: Stream, at: int) -> None:
-        self._stream, self._at, self._sent = stream, at, 0
-        self.kind, self.peer = stream.kind, stream.peer
-        self.fileno, self.read_into = stream.fileno, stream.read_into
-        self.shutdown, self.close = stream.shutdown, stream.close
+    def __init__(self, stream: Stream, at: int, ends: bool = False) -> None:
+        super().__init__(stream)
+        self._at, self._ends, self._sent = at, ends, 0
 
     def write(self, buffers: Sequence[Buffer]) -> int | None:
-        data = bytearray(b"".join(buffers))
-        if self._sent <= self._at < self._sent + len(data):
-            data[self._at - self._sent] ^= 0x10
+        data, at = bytearray(b"".join(buffers)), self._at - self._sent
         self._sent += len(data)
-        return self._stream.write([data])
+        if 0 <= at < len(data) and self._ends:
+            super().write([data[:at]])
+            self.shutdown()
+            return len(data)
+        if 0 <= at < len(data):
+            data[at] ^= 0x10
+        return super().write([data])
 
 
 def as_it_is(stream: Stream) -> Stream:
     return stream
 
 
-def damaging_pair(at: int, wrap: Callable[[Stream], Stream]) -> tuple[Stream, Stream]:
+def spoiling_pair(
+    at: int, wrap: Callable[[Stream], Stream], *, ends: bool = False
+) -> tuple[Stream, Stream]:
     near, far = memory_pair()
-    return Damaging(near, at), wrap(far)
+    return Spoiling(near, at, ends), wrap(far)
 
 
 @contextmanager
@@ -76,31 +80,44 @@ def carry(near: LocalMember, far: LocalMember, expected: Expected) -> None:
 
 
 @for_each("wrap", [sliced, as_it_is])
-@for_each("at", [SIZE, SIZE + 50, SIZE + 99, 56, 59])
+@for_each(
+    ("at", "part"),
+    [
+        *((at, WHOLE) for at in (SIZE, SIZE + 50, SIZE + 99, 56, 59)),
+        (57, Range(0, 0)),
+    ],
+)
 def test_a_damaged_frame_is_noticed_however_it_is_cut(
-    at: int, wrap: Callable[[Stream], Stream]
+    at: int, wrap: Callable[[Stream], Stream], part: Range
 ) -> None:
-    pair = partial(damaging_pair, at, wrap)
+    pair = partial(spoiling_pair, at, wrap)
     damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
 
     with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, WHOLE, separate=True))
+        carry(near, far, Expected(GRAD, part, separate=True))
+
+
+@for_each("at", [0, 30, SIZE, SIZE + 90])
+def test_a_link_that_ends_within_a_frame_is_lost_and_shows_none_of_it(at: int) -> None:
+    due = Expected(GRAD, WHOLE, separate=True)
+    with two(partial(spoiling_pair, at, as_it_is, ends=True)) as (near, far):
+        port = far.endpoint.ports[0]
+        port.expect(([due], []), 0)
+        near.endpoint.ports[1].post(*due[:2])
+
+        for _ in range(9):
+            port.pump()
+
+        assert port.lost
+        assert not port.has_arrived()
 
 
 def test_a_whole_frame_is_taken_byte_by_byte() -> None:
-    with two(partial(damaging_pair, -1, sliced)) as (near, far):
+    with two(partial(spoiling_pair, -1, sliced)) as (near, far):
         carry(near, far, Expected(GRAD, WHOLE, separate=True))
 
         result = far.endpoint.ports[0].window(GRAD, WHOLE, separate=True)
         np.testing.assert_array_equal(result, np.arange(25))
-
-
-def test_a_frame_without_payload_is_checked_too() -> None:
-    pair = partial(damaging_pair, 57, sliced)
-    damaged = pytest.raises(ProtocolError, match="frame 1 is damaged")
-
-    with two(pair) as (near, far), damaged:
-        carry(near, far, Expected(GRAD, Range(0, 0), separate=True))
 
 
 @pytest.mark.parametrize("region", [GRAD, NEXT])

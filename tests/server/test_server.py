@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,19 +18,14 @@ import pytest
 import kit
 from kit.errors import (
     AddressInUse,
-    AuthenticationFailed,
     FailedPreconditionError,
     InvalidArgumentError,
     PlacementError,
-    VersionMismatch,
 )
 from kit.server.directory import Directory
 from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
-from kit.wire.handshake.handshake import VERSIONS
-from kit.wire.handshake.messages import HELLO, REPLY, Refusal, Role, unpack_reply
-from kit.wire.listening.address import UnixAddress
-from kit.wire.listening.listener import listen
+from kit.wire.handshake.messages import Role
 from kit.wire.rpc import Caller
 from tests.cases import for_each
 from tests.server.ports import free_ports
@@ -162,27 +155,6 @@ def dial(server: kit.Server, credentials: Credentials, task: Task) -> Caller:
     return Caller(directory.dial(task, CLIENT, Role.OBSERVER))
 
 
-@pytest.mark.parametrize("transport", ["auto", "tcp"])
-def test_client_with_another_key_is_not_let_in(
-    tmp_path: Path, credentials: Credentials, transport: str
-) -> None:
-    settings = kit.Settings(runtime_dir=str(tmp_path), transport=transport)
-    stranger = Credentials(
-        credentials.cluster_id,
-        bytes(32),
-        credentials.certificate_pem,
-        credentials.private_key_pem,
-    )
-    with kit.Server(
-        {"worker": ONE}, credentials=credentials, settings=settings
-    ) as output:
-        with pytest.raises(AuthenticationFailed, match="key"):
-            dial(output, stranger, output.task)
-
-        caller = dial(output, credentials, output.task)
-        caller.close()
-
-
 def test_other_task_than_the_expected_one_is_named(
     server: kit.Server, credentials: Credentials
 ) -> None:
@@ -193,55 +165,6 @@ def test_other_task_than_the_expected_one_is_named(
 def test_unknown_task_is_a_placement_error(server: kit.Server) -> None:
     with pytest.raises(PlacementError, match="worker:0"):
         server.directory.dial(Task("ps", 0), CLIENT, Role.CONTROL)
-
-
-def test_client_of_another_version_is_told_both(
-    tmp_path: Path, make: MakeServer
-) -> None:
-    newer = VERSIONS.newest + 7
-    hello = struct.pack("<4sHH", HELLO.magic, newer, newer).ljust(HELLO.size, b"\0")
-    with (
-        make({"worker": [f"unix:{tmp_path}/s"]}),
-        socket.socket(socket.AF_UNIX) as client,
-    ):
-        client.settimeout(5)
-        client.connect(f"{tmp_path}/s")
-        client.sendall(hello)
-        reply = unpack_reply(client.recv(REPLY.size, socket.MSG_WAITALL))
-
-    assert reply.refusal is Refusal.VERSION
-    assert reply.versions == VERSIONS
-
-
-def test_server_of_another_version_is_refused_naming_both(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    newer = VERSIONS.newest + 7
-    listener = listen(UnixAddress(f"{tmp_path}/s"))
-    refusal = struct.pack("<4sHHHH", REPLY.magic, newer, newer, Refusal.VERSION, 0)
-
-    def refuse() -> None:
-        select.select([listener.fileno()], [], [], 10)
-        stream = listener.accept()
-        assert stream is not None
-        select.select([stream.fileno()], [], [], 10)
-        assert stream.read_into(memoryview(bytearray(HELLO.size)))
-        stream.write([refusal.ljust(REPLY.size, b"\0")])
-        stream.close()
-
-    thread = threading.Thread(target=refuse)
-    thread.start()
-    addresses = {Task("ps", 0): f"unix:{tmp_path}/s"}
-    directory = Directory(addresses, credentials, tmp_path, kit.Settings())
-    try:
-        with pytest.raises(VersionMismatch) as caught:
-            directory.dial(Task("ps", 0), CLIENT, Role.CONTROL)
-    finally:
-        thread.join(10)
-        listener.close()
-
-    assert str(newer) in str(caught.value)
-    assert str(VERSIONS.newest) in str(caught.value)
 
 
 def test_neighbours_use_the_socket_beside_the_port_and_are_told_what_is_not_answered(

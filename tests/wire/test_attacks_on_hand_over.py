@@ -149,15 +149,6 @@ def test_a_connection_cut_before_the_secrets_says_so(relay: Relay, way: int) -> 
 
 
 @both_ways
-def test_a_record_before_the_secrets_ends_the_opening(relay: Relay, way: int) -> None:
-    foreign, last = foreign_record(relay, way), relay.n_records[way] - 1
-    change = Once(way, last, lambda record: foreign + record)
-    with relay.meeting(change, leaves=True) as meeting:
-        assert change.was_made
-        assert isinstance(meeting.error(1 - way), LinkLost)
-
-
-@both_ways
 def test_the_secrets_sent_twice_are_no_record(relay: Relay, way: int) -> None:
     """The second time they come where TLS is spoken no more."""
     change = Once(way, relay.n_records[way] - 1, lambda record: record + record)

@@ -7,26 +7,17 @@ under TLS). `test_records.py` attacks lines in memory in the same ways, more oft
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from itertools import accumulate, product
+from itertools import product
 
-import numpy as np
 import pytest
 
 from kit.errors import KitError, LinkLost
-from kit.exchange.layout import Range, Spec, lay_out
-from kit.exchange.plan import GRAD, NEXT
-from kit.exchange.ports.memory import Array
-from kit.exchange.ports.port import Expected, Port
-from kit.testing.group import LocalMember, local_group
-from kit.wire import Credentials, FrameKind, Link, Stream
-from kit.wire.frame import SIZE
+from kit.wire import Credentials, FrameKind, Link
 from kit.wire.records import HEAD_BYTES, MAX_DATA, TAG_BYTES, RecordKind
 from tests.wire.attacks import ATTACKS, Attack
-from tests.wire.conftest import soon
 from tests.wire.relay import (
     TO_CLIENT,
     TO_SERVER,
@@ -251,79 +242,3 @@ def test_attacked_links_under_tls_bring_the_frames_before_and_an_error(
         tried[attack.__name__] += 1
 
     assert tried == {attack.__name__: 10 for attack in attacks}
-
-
-# -- ports -----------------------------------------------------------------------------
-
-LAYOUT = lay_out([Spec("w", (600,), "float32")], 6)
-MESSAGES = [
-    Expected(region, part, separate=region == GRAD)
-    for part in LAYOUT.buckets[0].chunks
-    for region in (GRAD, NEXT)
-]
-
-
-def numbers(region: int, part: Range) -> Array:
-    result: Array = np.arange(part.lo, part.hi, 4).astype(np.float32) + 0.5 * region
-    return result
-
-
-def streams_of(meeting: Meeting) -> tuple[Stream, Stream]:
-    return meeting.link(TO_SERVER).stream, meeting.link(TO_CLIENT).stream
-
-
-def post_all(member: LocalMember, _: Link) -> None:
-    port = member.endpoint.ports[1 - member.number]
-    for item in MESSAGES:
-        member.memory.typed(item.region, item.range)[:] = numbers(
-            item.region, item.range
-        )
-        port.post(item.region, item.range)
-    while not port.is_idle():
-        port.pump()
-
-
-def taken(port: Port) -> int:
-    """Read until the link is lost; how many messages came, each as it was sent."""
-    give_up = soon()
-    while not port.lost:
-        port.pump()
-        assert time.monotonic() < give_up, "the link is not lost"
-    count = 0
-    while port.has_arrived():
-        port.take()
-        first = MESSAGES[count]
-        window = port.window(first.region, first.range, separate=first.separate)
-        assert np.array_equal(window, numbers(first.region, first.range))
-        count += 1
-    return count
-
-
-@pytest.mark.slow
-def test_a_port_whose_link_is_attacked_has_the_messages_before_and_is_lost(
-    relay: Relay,
-) -> None:
-    sizes = [SIZE + item.range.size for item in MESSAGES]
-    counts, tried = Counter[int](), Counter[str]()
-    for seed in range(8 * len(ATTACKS)):
-        chance, attack, way = random.Random(seed), ATTACKS[seed // 2 % 7], seed % 2
-        with relay.meeting() as meeting:
-            back = record_of(meeting, 1 - way)
-            with local_group(
-                *(LAYOUT, 2), in_place=False, pair=partial(streams_of, meeting)
-            ) as members:
-                sent = meeting.hold(way, partial(post_all, members[way]))
-                line = split(sent)
-                changed = attack(chance, line, back)
-                assert b"".join(changed) != sent
-                port = members[1 - way].endpoint.ports[way]
-                port.expect(([*MESSAGES, MESSAGES[0]], []), 0)
-                meeting.let_go(way, b"".join(changed))
-                count = taken(port)
-        whole = n_data(intact(line, changed))
-        assert count == sum(end <= whole for end in accumulate(sizes)), (seed, attack)
-        counts[count] += 1
-        tried[attack.__name__] += 1
-
-    assert set(tried.values()) == {8}
-    assert len(counts) > 3  # the attacks met many of the messages

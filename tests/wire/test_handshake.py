@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hmac
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,15 @@ from kit.errors import (
 )
 from kit.task import Task
 from kit.wire.handshake.handshake import ClientHandshake, Handshake, ServerHandshake
-from kit.wire.handshake.messages import Hello, Role, Versions
+from kit.wire.handshake.messages import HELLO as HELLO_TABLE
+from kit.wire.handshake.messages import (
+    REPLY,
+    Hello,
+    Refusal,
+    Role,
+    Versions,
+    unpack_reply,
+)
 from tests.cases import for_each
 
 KEY, CLUSTER = b"k" * 32, b"c" * 16
@@ -134,6 +143,22 @@ def test_a_refusal_is_told_to_both_sides(
     assert behind in str(errors[1])
     assert not left.done
     assert not right.done
+
+
+def test_a_later_version_need_share_no_more_than_where_it_says_its_number() -> None:
+    """Of its hello and of its refusal, nothing behind the versions is looked at."""
+    ours, theirs, later = client(), server(), struct.pack("<HH", 9, 9)
+    ours.outgoing()
+
+    for side, table, rest in (
+        (theirs, HELLO_TABLE, b""),
+        (ours, REPLY, struct.pack("<H", Refusal.VERSION)),
+    ):
+        with pytest.raises(VersionMismatch, match=r"1 to 1.*9 to 9"):
+            side.feed((table.magic + later + rest).ljust(table.size, b"\0"))
+
+    reply = unpack_reply(theirs.outgoing())
+    assert (reply.refusal, reply.versions) == (Refusal.VERSION, Versions(1, 1))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [((3, 1), (1, 1)), ((1, 1), (9, 1))])

@@ -8,13 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from kit.errors import FailedPreconditionError, KitError, LinkLost, ProtocolError
 from kit.testing.streams import memory_pair, sliced
 from kit.wire import Credentials, Role, Stream
-from kit.wire.handshake.keys import direction_keys, ready, unpack_exchange
+from kit.wire.handshake.keys import ready, unpack_exchange
 from kit.wire.records import MAX_DATA, Direction, RecordKind, RecordStream
 from tests.wire import relay
 from tests.wire.attacks import ATTACKS
@@ -161,29 +159,6 @@ def test_short_buffers_leave_in_one_record_and_a_cut_stream_gives_all() -> None:
     first.close()
 
     assert everything(two) == b"abcdefg"
-
-
-def test_keys_are_those_of_hkdf_and_differ_by_direction() -> None:
-    key, client, server = b"k" * 32, b"c" * 32, b"s" * 32
-    wanted = [
-        HKDF(SHA256(), 32, key, b"psring records 1: " + who).derive(client + server)
-        for who in (b"client", b"server")
-    ]
-
-    assert list(direction_keys(key, client, server)) == wanted
-    assert len({*wanted, *direction_keys(key, server, client)}) == 4
-
-
-def test_each_connection_has_keys_of_its_own(
-    tmp_path: Path, credentials: Credentials
-) -> None:
-    keys = set()
-    for _ in range(2):
-        for stream in open_streams("aes-gcm", tmp_path, credentials):
-            keys.add(stream._sends._key)  # type: ignore[attr-defined]
-            stream.close()
-
-    assert len(keys) == 4
 
 
 def test_ends_with_different_settings_both_say_so(
