@@ -111,7 +111,7 @@ def test_it_records_what_python_records(name: str) -> None:
         rows = [member.meter.spans.since(0)[0] for member in members]
         rows += [member.meter.transfers.since(0)[0] for member in members]
         # The last two columns are times.
-        plain = [row[[*row.dtype.names[:-2]]].tolist() for row in rows]
+        plain = [row[list(row.dtype.names or ())[:-2]].tolist() for row in rows]
         recorded.append((results, plain))
 
         assert all((row["start"] <= row["end"]).all() for row in rows)

@@ -115,8 +115,10 @@ def part(kind: str, plain: Any, rows: bytes) -> bytes:
 def change_head(log: Path, change: Change) -> None:
     """Have the first part of a log say something else; take the last one away."""
     begin, parts = log.read_bytes()[:BEGIN], read_parts(log, LOG).parts
-    change(parts[0].plain)
-    lines = [part(item.kind, item.plain, item.rows) for item in parts[:-1]]
+    head = dict(parts[0].plain)
+    change(head)
+    changed = [parts[0]._replace(plain=head), *parts[1:-1]]
+    lines = [part(*item) for item in changed]
     log.write_bytes(begin + b"".join(lines))
 
 

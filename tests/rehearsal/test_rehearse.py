@@ -192,7 +192,7 @@ def test_ring_takes_its_bytes_over_the_bandwidth_and_its_hops_times_the_latency(
 
 def test_hops_of_a_ring_over_two_hosts_are_as_late_as_their_links() -> None:
     n_bytes = 4 * 4000
-    links = {"link": "8mbit,5ms", "link_within": "80mbit,1ms"}
+    links: dict[str, Any] = {"link": "8mbit,5ms", "link_within": "80mbit,1ms"}
     result = kit.rehearse(n_bytes, "ring", worker=4, hosts=2, rates=FREE, **links)
 
     between, within = n_bytes / 4 / 1e6 + 0.005, n_bytes / 4 / 1e7 + 0.001
@@ -300,7 +300,8 @@ class Own(Topology):
     def plan(self, layout: Layout, group: Group, member: int) -> Plan | None:
         other = next(worker for worker in group.workers if worker != member)
         whole, kind = Range(0, layout.n_bytes), TransferKind.REDUCE
-        ops = [Send(other, GRAD, whole, kind), Receive(other, GRAD, whole, kind)]
+        about = other, GRAD, whole, kind
+        ops: list[Op] = [Send(*about), Receive(*about)]
         arranged = self._arranged(ops)
         return Plan((tuple(arranged),), (Apply(whole),)) if arranged else None
 
