@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -13,14 +16,20 @@ from hypothesis import strategies as st
 
 import kit
 from kit.checkpoint import Folder, Manifest, graph_hash, write_shard
+from kit.errors import DeadlineExceededError
 from kit.exchange import layout
 from kit.exchange.layout import Range, Spec, lay_out, tensors_of
 from kit.exchange.plan import NOW, SLOT, Group, Owned
 from kit.exchange.ports.memory import Memory, physical
+from kit.exchange.ports.port import Stamp
 from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
+from kit.task import Task
 from kit.training.core import snapshot
 from kit.training.core.axes import ranges_of, writers_of
+from kit.training.core.context import MemberContext
+from kit.training.core.member import Member
+from kit.training.core.news import parameters
 from kit.training.core.snapshot import empty_pieces, fill, pieces
 from tests.training.saved import resumed_at
 from tests.training.shards import shard_of
@@ -204,3 +213,60 @@ def test_thousands_of_parameters_are_not_looked_through_for_each_range(
 
     assert len(held.ranges) > 100
     assert len(looked_at) <= len(result) + len(held.ranges) * len(REGIONS)
+
+
+# -- one moment ------------------------------------------------------------------------
+
+
+@dataclass
+class Busy:
+    """A part of a training that goes on while its parameters are copied."""
+
+    goes_on: list[Callable[[Any], None]]
+    step: int = 7
+    endpoint: Any = field(default_factory=lambda: SimpleNamespace(stamp=Stamp()))
+    n_copies: int = 0
+
+    moment = MemberContext.moment
+
+    def parameters(self) -> bytes:
+        self.n_copies += 1
+        if self.goes_on:
+            self.goes_on.pop(0)(self)
+            return b"torn"
+        return b"whole"
+
+
+def copy(busy: Busy, clock: Callable[[], float] = lambda: 0.0) -> tuple[int, bytes]:
+    task = Task("worker", 0)
+    member = SimpleNamespace(context=busy, epochs=[1], task=task, state="running")
+    return parameters(cast("Member", member), clock)
+
+
+def makes_a_step(busy: Busy) -> None:
+    busy.step += 1
+
+
+def commits(busy: Busy) -> None:
+    busy.endpoint.stamp.parity ^= 1
+
+
+def switches(busy: Busy) -> None:
+    busy.endpoint.stamp.epoch += 1
+
+
+@pytest.mark.parametrize("change", [makes_a_step, commits, switches])
+def test_what_was_copied_while_it_changed_is_copied_again(
+    change: Callable[[Any], None],
+) -> None:
+    busy = Busy([change, change])
+
+    assert copy(busy) == (busy.step, b"whole")
+    assert busy.n_copies == 3
+
+
+def test_steps_that_are_too_short_to_copy_between_end_in_a_deadline() -> None:
+    times = iter(range(1000))
+
+    with pytest.raises(DeadlineExceededError, match=r"pause the run first"):
+        copy(Busy([makes_a_step] * 1000), lambda: float(next(times)))

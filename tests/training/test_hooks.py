@@ -1,4 +1,4 @@
-"""The hooks of `kit.train`: when they are called, and what each kind does there."""
+"""The hooks of `kit.train`: when they are called, what each does, and how they fail."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 
 import kit
-from kit.errors import UnimplementedError
+from kit.checkpoint import Files, write_shard
+from kit.errors import (
+    CheckpointFailed,
+    InvalidArgumentError,
+    KitError,
+    StepFailed,
+    UnimplementedError,
+)
 from kit.hooks import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
     FeedFnHook,
     FinalOpsHook,
     GlobalStepWaiterHook,
@@ -19,6 +28,7 @@ from kit.hooks import (
     NanTensorHook,
     ProfilerHook,
     SecondOrStepTimer,
+    SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
@@ -27,9 +37,11 @@ from kit.hooks import (
     SummarySaverHook,
 )
 from kit.testing.cluster import LocalCluster
+from kit.training.features.checkpointing import writer
 from tests.training.graph_models import Model
-from tests.training.hook_scene import Event, Gate, Noted, begin
+from tests.training.hook_scene import Event, Gate, Listener, Noted, begin
 from tests.training.paced import how
+from tests.training.saved import Patient, names, resumed_at
 from tests.training.toy import DATA, Params, fit, initial, replayed, rows, same_bits
 
 DESCENT = kit.GradientDescent()
@@ -293,3 +305,316 @@ def test_hook_may_name_loss_and_parameters_by_their_tensors(
     assert isinstance(loss, float)
     assert np.array_equal(b, run.params["b"])
     assert np.array_equal(w, run.params["layer/w"])
+
+
+# -- failures --------------------------------------------------------------------------
+
+# The step that was done when each of these was called first.
+METHODS = {"begin": 0, "after_create_session": 0, "before_run": 0, "after_run": 1}
+
+
+def failing_in(method: str, error: BaseException) -> SessionRunHook:
+    def fail(*_: Any) -> None:
+        raise error
+
+    kind: type[SessionRunHook] = type("Failing", (SessionRunHook,), {method: fail})
+    return kind()
+
+
+def failure_of(cluster: LocalCluster, *hooks: Any, **options: Any) -> KitError:
+    """Return what the training fails with, at once or later."""
+    with pytest.raises(KitError) as caught:
+        begin(cluster, *hooks, **options).wait(30)
+    return caught.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+@pytest.mark.parametrize("method", METHODS)
+def test_hook_that_fails_is_named_and_what_was_done_is_kept(
+    cluster: LocalCluster, method: str, topology: str
+) -> None:
+    book: list[Event] = []
+    hooks = Noted("other", book), failing_in(method, ValueError("boom"))
+    if method == "begin":
+        error = failure_of(cluster, *hooks, topology=topology)
+    else:
+        run = begin(cluster, *hooks, topology=topology)
+        with pytest.raises(StepFailed) as caught:
+            run.wait(30)
+        error = caught.value
+        assert run.state == "failed"
+        assert run.step == METHODS[method]
+        assert same_bits(run.params, replayed(run.step, 2, DESCENT))
+
+    assert isinstance(error, StepFailed)
+    assert f"worker/task:0: hook Failing.{method}() raised ValueError: boom" in str(
+        error
+    )
+    assert "in fail" in str(error.remote_traceback)
+    assert "end" not in [row[1] for row in book]
+    assert begin(cluster, topology=topology).wait(30).step == 4
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring"])
+def test_hook_that_fails_at_the_end_loses_no_step_and_no_checkpoint(
+    cluster: LocalCluster, tmp_path: Path, topology: str
+) -> None:
+    hook = failing_in("end", ValueError("boom"))
+    run = begin(cluster, hook, topology=topology, checkpoint=tmp_path)
+
+    with pytest.raises(StepFailed, match=r"Failing\.end\(\) raised ValueError: boom"):
+        run.wait(30)
+
+    assert same_bits(run.params, replayed(4, 2, DESCENT))
+    again = begin(cluster, steps=6, topology=topology, checkpoint=tmp_path).wait(30)
+    assert resumed_at(again) == 4
+    assert same_bits(again.params, replayed(6, 2, DESCENT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["before_run", "after_run"])
+def test_hook_that_fails_ends_an_asynchronous_training(
+    cluster: LocalCluster, method: str
+) -> None:
+    hook = failing_in(method, ValueError("boom"))
+
+    error = failure_of(cluster, hook, sync=False, steps=1_000_000)
+
+    assert f"hook Failing.{method}() raised ValueError: boom" in str(error)
+    assert begin(cluster, sync=False).wait(30).step == 4
+
+
+def test_error_of_ours_keeps_its_class(cluster: LocalCluster) -> None:
+    hook = failing_in("after_run", InvalidArgumentError("no such thing"))
+
+    error = failure_of(cluster, hook)
+
+    assert type(error) is InvalidArgumentError
+    assert "hook Failing.after_run(): no such thing" in error.message
+
+
+def test_hook_that_would_end_the_process_ends_the_training(
+    cluster: LocalCluster,
+) -> None:
+    error = failure_of(cluster, failing_in("before_run", SystemExit(3)))
+
+    assert "SystemExit" in str(error)
+    assert begin(cluster).wait(30).step == 4
+
+
+@pytest.mark.parametrize(
+    ("hook", "where"),
+    [
+        (LoggingTensorHook(["nothing"], every_n_iter=1), "LoggingTensorHook.begin"),
+        (NanTensorHook("nothing"), "NanTensorHook.before_run"),
+        (FinalOpsHook(["nothing"]), "FinalOpsHook.end"),
+    ],
+)
+def test_value_that_a_training_lacks_is_refused_with_those_that_it_has(
+    cluster: LocalCluster, hook: SessionRunHook, where: str
+) -> None:
+    error = failure_of(cluster, hook)
+
+    assert f"{where}()" in str(error)
+    assert "'nothing' cannot be fetched in a training; there are 'loss'" in str(error)
+    assert "'w', 'none', 'b', 'scale'" in str(error)
+
+
+def test_what_a_hook_would_feed_is_refused_before_the_step(
+    cluster: LocalCluster,
+) -> None:
+    class Feeding(SessionRunHook):
+        def before_run(self, run_context: Any) -> SessionRunArgs:
+            return SessionRunArgs(None, {"x": 1})
+
+    run = begin(cluster, Feeding())
+
+    with pytest.raises(InvalidArgumentError, match=r"Feeding\.before_run.*feeds"):
+        run.wait(30)
+    assert run.step == 0
+    assert same_bits(run.params, initial())
+
+
+def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
+    cluster: LocalCluster,
+) -> None:
+    class Complaining(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            coord.request_stop(ValueError("I cannot work like this"))
+
+    error = failure_of(cluster, Complaining())
+
+    assert "ValueError: I cannot work like this" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        (7, "is not a hook; derive its class"),
+        ("stop", "is not a hook; derive its class"),
+        (SessionRunHook, r"the class SessionRunHook; give an object of it"),
+    ],
+)
+def test_what_is_no_hook_is_refused(
+    cluster: LocalCluster, hook: Any, words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        begin(cluster, hook)
+
+
+def test_saver_with_a_saver_of_its_own_is_refused(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=2, saver=object())
+
+    with pytest.raises(KitError, match="takes neither a saver nor a scaffold"):
+        begin(cluster, hook)
+
+
+def test_saver_with_a_second_folder_is_refused(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    hook = CheckpointSaverHook(str(tmp_path / "one"), save_steps=2)
+
+    with pytest.raises(InvalidArgumentError, match="a training has one folder"):
+        begin(cluster, hook, checkpoint=tmp_path / "other")
+
+
+def test_saver_whose_last_save_fails_says_so_and_keeps_the_parameters(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: Any) -> Any:
+        raise CheckpointFailed(f"{path} could not be written: No space left on device.")
+
+    monkeypatch.setattr(writer, "write_shard", full)
+    run = begin(cluster, CheckpointSaverHook(str(tmp_path), save_steps=100))
+
+    with pytest.raises(CheckpointFailed, match=r"Saver.*\.end\(\).*No space left"):
+        run.wait(30)
+
+    assert run.step == 4
+    assert same_bits(run.params, replayed(4, 2, DESCENT))
+
+
+# -- hooks that save -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topology", ["ps", "ring", "mesh"])
+def test_saver_saves_at_the_begin_every_so_many_steps_and_at_the_end(
+    cluster: LocalCluster, tmp_path: Path, topology: str
+) -> None:
+    book: list[Event] = []
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=3, listeners=[Listener(book)])
+    step = Patient(cluster, 2, {0, 3, 6})
+
+    begin(cluster, hook, topology=topology, steps=8, step=step).wait(30)
+
+    assert names(tmp_path) == ["step-0", "step-3", "step-6", "step-8"]
+    assert [row for row in book if row[0] != "after"] == [
+        ("begin",), ("before", 0), ("before", 3), ("before", 6), ("before", 8),
+        ("end", 8),
+    ]  # fmt: skip
+    assert [row for row in book if row[0] == "after"] == [
+        ("after", step) for step in (0, 3, 6, 8)
+    ]
+    assert all(
+        book.index(("before", n)) < book.index(("after", n)) for n in (0, 3, 6, 8)
+    )
+    for number in (0, 3, 6, 8):
+        result = dict(kit.load_checkpoint(tmp_path / f"step-{number}"))
+        want = replayed(number, 2, kit.GradientDescent())
+        assert same_bits({name: result[name] for name in want}, want)
+
+
+def test_training_with_a_saver_goes_on_from_what_it_saved(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    def saver() -> CheckpointSaverHook:
+        return CheckpointSaverHook(str(tmp_path), save_steps=100)
+
+    begin(cluster, saver(), steps=3).wait(30)
+    run = begin(cluster, saver(), StopAtStepHook(num_steps=2), steps=99).wait(30)
+
+    assert (resumed_at(run), run.step) == (3, 5)
+    assert same_bits(run.params, replayed(5, 2, kit.GradientDescent()))
+
+
+@pytest.mark.slow
+def test_after_save_is_told_when_the_checkpoint_is_on_disk(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Steps go on while it is written: a listener that reads it must find it."""
+    result: list[tuple[int, int]] = []
+
+    class Reading(CheckpointSaverListener):
+        def after_save(self, session: Any, global_step_value: int) -> None:
+            result.append((global_step_value, kit.load_checkpoint(tmp_path).step))
+
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=2, listeners=[Reading()])
+
+    begin(cluster, hook, steps=30).wait(30)
+
+    assert [asked for asked, _ in result] == sorted({asked for asked, _ in result})
+    assert result[0][0] == 0
+    assert result[-1] == (30, 30)
+    assert all(there >= asked for asked, there in result)
+
+
+def test_nothing_is_told_of_a_save_that_failed(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_at_first(path: Path, pieces: Any, files: Files) -> Any:
+        if path.parent.name.startswith("step-0."):
+            raise CheckpointFailed("No space left on device.")
+        return write_shard(path, pieces, files)
+
+    monkeypatch.setattr(writer, "write_shard", full_at_first)
+    book: list[Event] = []
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=99, listeners=[Listener(book)])
+
+    run = begin(cluster, hook, steps=5).wait(30)
+
+    assert run.checkpoints.n_failed == 1
+    assert book == [("begin",), ("before", 0), ("before", 5), ("after", 5), ("end", 5)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("last", "steps"), [(0, 30), (4, 100_000)])
+def test_listener_may_ask_for_the_end_but_not_at_the_begin(
+    cluster: LocalCluster, tmp_path: Path, last: int, steps: int
+) -> None:
+    book: list[Event] = []
+    listener = Listener(book, last=last)
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=2, listeners=[listener])
+
+    run = begin(cluster, hook, steps=steps).wait(30)
+
+    assert (run.step == steps) == (last == 0)
+    assert ("after", last) in book
+    assert kit.load_checkpoint(tmp_path).step == run.step
+
+
+def test_saver_by_the_clock_saves_at_the_begin_and_at_the_end(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    begin(cluster, CheckpointSaverHook(str(tmp_path), save_secs=3600)).wait(30)
+
+    assert names(tmp_path) == ["step-0", "step-4"]
+
+
+def test_saver_and_the_trainings_own_saves_share_a_folder(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    own = kit.Checkpoints(str(tmp_path), every_steps=5)
+    step = Patient(cluster, 2, {0, 4, 5})
+
+    begin(
+        cluster,
+        CheckpointSaverHook(str(tmp_path), save_steps=4),
+        steps=7,
+        checkpoint=own,
+        step=step,
+    ).wait(30)
+
+    assert names(tmp_path) == ["step-0", "step-4", "step-5", "step-7"]

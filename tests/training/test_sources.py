@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kit
+import kit.data
 from kit.errors import InvalidArgumentError, OutOfRangeError
-from kit.training.data.sources import ArraySource, IterableSource
+from kit.testing.cluster import local_cluster
+from kit.training.data.dask_source import BlockSource
+from kit.training.data.sources import ArraySource, IterableSource, Source, make_source
 from kit.training.data.splits import shuffled, split_bounds
 from tests.cases import for_each
 
@@ -304,3 +311,155 @@ def test_shuffled_order_is_pinned_for_every_version_of_numpy() -> None:
 def test_seed_beyond_64_bits_is_refused(seed: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"seed is {seed}"):
         shuffled(3, seed, 0)
+
+
+# -- which source data get -------------------------------------------------------------
+
+
+def few_pairs() -> Iterator[tuple[Array, Array]]:
+    for k in range(3):
+        yield np.full(4, k), np.ones((4, 2))
+
+
+class Own:
+    """A source of the user's."""
+
+    def batch(self, step: int) -> tuple[Array, ...]:
+        return (np.ones(step),)
+
+    def examples(self, step: int) -> int:
+        return step
+
+
+@for_each(
+    ("data", "kind"),
+    [
+        (np.ones(8), ArraySource),
+        ((np.ones((8, 2)), np.ones(8)), ArraySource),
+        ([np.ones((8, 2)), np.ones(8)], ArraySource),
+        (da.ones(8, chunks=2), BlockSource),
+        ((da.ones((8, 3), chunks=2), da.zeros(8, chunks=2)), BlockSource),
+        (lambda: few_pairs(), IterableSource),
+        (few_pairs(), IterableSource),
+        (list(few_pairs()), IterableSource),
+        (Own(), Own),
+    ],
+)
+def test_source_fits_the_type_of_the_data(data: object, kind: type) -> None:
+    source = make_source(data, batch=4, seed=0, worker=1, n_workers=2)
+
+    assert type(source) is kind
+    assert isinstance(source, Source)
+    assert len(source.batch(2)[0]) == source.examples(2) == 2
+
+
+@for_each(
+    ("data", "words"),
+    [
+        ([np.ones((4, 2)), np.ones((4, 2)), np.ones((2, 2))], ["(x, y)", "lambda: b"]),
+        ([np.ones(4), np.ones(4)], ["a list of 2 arrays", "tuple"]),
+        ([[1, 2], [3, 4]], ["Python lists", "np.array(data)"]),
+        (([1.0, 2.0], [3.0, 4.0]), ["Python lists", "(np.array(x), np.array(y))"]),
+        ({"x": np.ones(3), "y": np.ones(3)}, ["(data['x'], data['y'],)"]),
+        ("x.csv", ["load a file first"]),
+    ],
+)
+def test_data_that_may_mean_two_things_are_refused_with_both_spellings(
+    data: object, words: list[str]
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        make_source(data, batch=4, seed=0, worker=1, n_workers=2)
+
+    assert all(word in caught.value.message for word in words), caught.value
+
+
+@pytest.mark.parametrize("data", ["x.csv", 3, {"x": np.ones(3)}, None, b"x"])
+def test_what_is_no_data_is_refused_by_its_type(data: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=type(data).__name__):
+        make_source(data, 2, 0, 0, 1)
+
+
+def test_other_collections_of_dask_are_not_gathered_behind_the_users_back() -> None:
+    class Frame:
+        shape = (8, 2)
+
+        def __dask_graph__(self) -> None:
+            return None
+
+        def __array__(self) -> Array:
+            raise AssertionError("gathered")
+
+    with pytest.raises(InvalidArgumentError, match="to_dask_array"):
+        make_source((Frame(), Frame()), 2, 0, 0, 1)
+
+
+@pytest.mark.slow
+def test_arrays_in_memory_never_load_dask() -> None:
+    program = (
+        "import sys, numpy as np; from kit.training.data.sources import make_source;"
+        "make_source((np.ones(4), np.ones(4)), 2, 0, 0, 1).batch(0);"
+        "sys.exit('dask' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+
+    assert done.returncode == 0
+
+
+# -- each worker has its own part ------------------------------------------------------
+
+X, Y = np.arange(60), np.repeat([0, 1, 2], 20)
+
+
+@for_each("uneven", [kit.data.by_label((X, Y)), kit.data.dirichlet((X, Y), 0.5)])
+def test_each_example_belongs_to_one_worker(uneven: Any) -> None:
+    rows = uneven.rows(4)
+
+    assert sorted(np.concatenate(rows)) == X.tolist()
+    assert [value.tolist() for value in uneven.rows(4)] == [r.tolist() for r in rows]
+
+
+def test_by_label_gives_each_worker_a_label_of_its_own() -> None:
+    mixed = np.random.default_rng(0).permutation(60)
+
+    rows = kit.data.by_label((X[mixed], Y[mixed])).rows(3)
+
+    assert [set(Y[mixed][value]) for value in rows] == [{0}, {1}, {2}]
+
+
+def test_a_large_alpha_is_even_and_a_small_one_is_not() -> None:
+    def largest(alpha: float) -> float:
+        rows = kit.data.dirichlet((X, Y), alpha, seed=3).rows(2)
+        return max(abs(float(np.mean(Y[value] == 0)) - 1 / 3) for value in rows)
+
+    assert largest(1e4) < 0.1 < largest(0.1)
+
+
+def test_a_worker_reads_its_own_rows_only_and_goes_through_all_of_them() -> None:
+    data = kit.data.by_label((X, Y))
+
+    for worker in range(3):
+        source = data.source(batch=12, seed=5, worker=worker, n_workers=3)
+        read = [row for step in range(5) for row in source.batch(step)[0].tolist()]
+
+        assert sorted(read) == sorted(data.rows(3)[worker].tolist())
+        assert source.examples(7) == len(source.batch(7)[0]) == 4
+
+
+def test_workers_with_other_data_train() -> None:
+    def step(params: Any, batch: Any) -> Any:
+        (labels,) = set(batch[1].tolist())
+        return float(labels), {"w": np.ones(1)}
+
+    with local_cluster(ps=0, worker=3) as cluster:
+        run = kit.train(
+            *(step, {"w": np.zeros(1)}, kit.data.by_label((X, Y))),
+            optimizer=kit.GradientDescent(1.0),
+            batch=12,
+            topology="ring",
+            steps=2,
+            cluster=cluster,
+        ).wait(10)
+
+    assert run.loss == 1.0
+    assert run.params["w"] == [-2.0]

@@ -1,4 +1,4 @@
-"""A training changes between synchronous and asynchronous steps while it goes on."""
+"""Asynchronous steps, changes between them and synchronous ones, and their bounds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ from kit.errors import InvalidArgumentError
 from kit.testing.task_process import until
 from kit.trace.traffic import TransferKind
 from kit.training.optimizers.rule import Optimizer
+from tests.cases import for_each
+from tests.training import toy
 from tests.training.paced import Held, always_one, begin, how, standing
 from tests.training.saved import Patient
-from tests.training.toy import Params, initial, quick_cluster, replayed, same_bits
+from tests.training.toy import (
+    DATA,
+    Params,
+    X,
+    by_kind,
+    fit,
+    initial,
+    quick_cluster,
+    replayed,
+    same_bits,
+    trained,
+)
 
 SIZE = sum(value.nbytes for value in initial().values())
 MANY = 1_000_000
@@ -252,3 +265,118 @@ def test_one_worker_alone_can_do_single_updates() -> None:
 
     assert went_to == stood + 2
     assert run.step == went_to
+
+
+# -- each worker at its own pace -------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_staleness_is_what_others_did_in_between_and_the_loss_falls() -> None:
+    run = trained(1, 3, optimizer=kit.GradientDescent(0.02), sync=False, steps=300)
+
+    # A worker pulls right after its push, so what came between its updates is stale.
+    last = dict.fromkeys(run.job.workers, -1)
+    in_between = []
+    steps = run.trace.steps[run.trace.steps["examples"] > 0]
+    for update in np.sort(steps, order="step"):
+        in_between.append(update["step"] - last[update["task"]] - 1)
+        last[update["task"]] = update["step"]
+    losses = [record["loss"] for record in run.metrics]
+    assert [record["staleness"] for record in run.metrics] == in_between
+    assert max(in_between) >= 2  # all three toy.begin with the same parameters
+    assert np.mean(losses[-30:]) < 0.1 * np.mean(losses[:10])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_ps", [1, 2])
+def test_pause_and_resume_lose_no_update(n_ps: int) -> None:
+    with quick_cluster(n_ps, 3) as cluster:
+        run = toy.begin(cluster, optimizer=kit.Adagrad(0.1), sync=False, steps=2000)
+        for _ in range(3):
+            run.pause()
+            run.advance(50)
+            run.resume()
+        run.wait(30)
+
+    steps = run.trace.steps
+    updates = steps[steps["examples"] > 0]
+    assert run.step == 2000
+    assert sorted(updates["step"]) == list(range(2000))
+    for kind in (TransferKind.PUSH, TransferKind.PULL):
+        assert by_kind(run, kind) == 2000 * SIZE
+
+
+# -- none too far ahead ----------------------------------------------------------------
+
+STEPS = 60
+
+
+def trained_by_three(step: Any, data: Any = DATA, **changes: Any) -> kit.Run:
+    how: dict[str, Any] = {"optimizer": kit.GradientDescent(1e-4), "steps": STEPS}
+    return toy.trained(1, 3, step, data=data, sync=False, **how, **changes)
+
+
+def most_ahead(run: kit.Run) -> int:
+    """Return how many updates more than the slowest any worker had made at any time."""
+    updates = run.trace.steps[run.trace.steps["examples"] > 0]
+    made = dict.fromkeys(run.job.workers, 0)
+    ahead = 0
+    for update in np.sort(updates, order="step"):
+        made[int(update["task"])] += 1
+        ahead = max(ahead, max(made.values()) - min(made.values()))
+    return ahead
+
+
+def slow_third(params: Any, batch: Any) -> Any:
+    if X[-1, 0] in batch[0][:, 0]:  # the one mini-batch's last rows
+        threading.Event().wait(0.02)
+    return fit(params, batch)
+
+
+@pytest.mark.slow
+@for_each("bound", [0, 1, 4])
+def test_nobody_is_further_ahead_than_the_bound_and_one(bound: int) -> None:
+    run = trained_by_three(slow_third, [DATA], staleness=bound)
+
+    steps = run.trace.steps
+    updates = steps[steps["examples"] > 0]
+    assert sorted(updates["step"]) == list(range(STEPS))
+    assert most_ahead(run) == bound + 1
+
+
+@pytest.mark.slow
+def test_without_a_bound_a_slow_worker_is_left_behind() -> None:
+    assert most_ahead(trained_by_three(slow_third, [DATA])) > 5
+
+
+@pytest.mark.slow
+def test_staleness_is_counted_from_what_a_worker_was_sent() -> None:
+    run = trained_by_three(fit, staleness=1)
+
+    # No more can come between a pull and a push than what two others may be ahead and
+    # behind: each makes bound + 1 updates more, from as much behind, and one.
+    late = [record["staleness"] for record in run.metrics]
+    assert max(late) <= 2 * (2 * (1 + 1))
+    assert run.step == STEPS
+
+
+@pytest.mark.slow
+def test_pauses_and_stops_free_those_that_wait() -> None:
+    with quick_cluster(1, 3) as cluster:
+        run = kit.train(
+            *(slow_third, initial(), [DATA]),
+            optimizer=kit.GradientDescent(1e-4),
+            sync=False,
+            staleness=0,
+            steps=400,
+            cluster=cluster,
+        )
+        for _ in range(3):
+            run.pause()
+            run.advance(5)
+            run.resume()
+        run.stop()
+        run.wait(30)
+
+    updates = run.trace.steps[run.trace.steps["examples"] > 0]
+    assert sorted(updates["step"]) == list(range(run.step))
