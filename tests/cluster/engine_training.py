@@ -39,7 +39,7 @@ def patient_step(
     return step(params, batch)
 
 
-def begin(cluster: kit.Cluster, function: Any = step, **changes: Any) -> Run:
+def begin(cluster: Any, function: Any = step, **changes: Any) -> Run:
     options: dict[str, Any] = {"steps": 60, "batch": 24, "topology": "ring"}
     options |= {"optimizer": kit.Momentum(0.05), "cluster": cluster, **changes}
     if function is step and options["steps"] >= ENDLESS:
@@ -63,3 +63,9 @@ def replayed(steps: int, n_workers: int = 2, batch: int = 24) -> dict[str, Array
         return np.asarray(now - state["a"] * kind(0.05))
 
     return replay.train(PARAMS, steps, gradients, update)
+
+
+def assert_replayed(run: Run) -> None:
+    """A training has, bit for bit, the parameters that numpy makes of its steps."""
+    for name, value in replayed(run.step, len(run.job.workers)).items():
+        np.testing.assert_array_equal(run.params[name], value, strict=True)

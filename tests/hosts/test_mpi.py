@@ -7,18 +7,18 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
-import numpy as np
 import psutil
 import pytest
 
 import kit
-from kit.errors import PeerLost, PermissionDeniedError, StartFailed
+from kit.errors import StartFailed
 from kit.testing.task_process import until
-from tests.cluster.engine_training import begin, patient_step, replayed
+from tests.cluster.engine_training import assert_replayed, begin
 from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
 from tests.zygote import forking
@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-STEPS = 240
 ROOT = Path(__file__).parents[2]
 
 
@@ -61,81 +60,24 @@ def launcher(hosts: TwoHosts, *, slots: int = 2) -> kit.launchers.MPI:
     )
 
 
-@pytest.fixture(scope="module")
-def cluster(hosts: TwoHosts) -> Iterator[kit.Cluster]:
-    """Server and first worker on one host, the other workers on the other one."""
-    with kit.Cluster(ps=1, worker=3, launcher=launcher(hosts)) as running:
-        yield running
-        folders = uses.folders_of(running)
-        launchers = uses.launchers_of(folders)
-        assert names(launchers) == ["hydra_pmi_proxy"] * 2 + ["mpiexec.hydra"]
-    # A stop has left nothing when it returns.
-    assert uses.left_of(folders, launchers) == []
-
-
 def names(processes: Iterable[psutil.Process]) -> list[str]:
     return sorted(process.name() for process in processes)
 
 
-def test_training_that_mpi_starts_ends_with_the_bits_of_one_process(
-    cluster: kit.Cluster,
+STARTED = ["hydra_pmi_proxy", "hydra_pmi_proxy", "mpiexec.hydra"]
+
+
+def test_cluster_that_mpi_starts_is_used_as_one_of_this_machine_and_leaves_nothing(
+    hosts: TwoHosts,
 ) -> None:
-    assert cluster.call("all", platform.node) == ["nodea"] * 2 + ["nodeb"] * 2
-    training = begin(cluster, patient_step, steps=STEPS, topology="ps")
-    until(lambda: training.step > 3, 30)
-    training.topology = "ring"
+    with kit.Cluster(ps=1, worker=3, launcher=launcher(hosts)) as cluster:
+        uses.use(cluster)
+        uses.lose(cluster)
+        folders = uses.folders_of(cluster)
+        launchers = uses.launchers_of(folders)
+        assert names(launchers) == STARTED
 
-    training.wait(60)
-
-    for name, value in replayed(STEPS, n_workers=3).items():
-        np.testing.assert_array_equal(training.params[name], value)
-
-
-def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
-    (message,) = cluster.on("worker:2", "print('from afar'); 6 * 7")
-
-    assert (message.stdout, message.result) == ("from afar\n", "42")
-
-
-def test_each_task_says_where_it_is_and_what_memory_it_has(
-    cluster: kit.Cluster,
-) -> None:
-    assert uses.hosts_told(cluster) == ["nodea"] * 2 + ["nodeb"] * 2
-    until(lambda: "Completed registration" in cluster.log("worker:2", 100), 10)
-
-
-def test_cell_that_takes_too_long_on_a_far_task_is_interrupted_there(
-    cluster: kit.Cluster,
-) -> None:
-    assert uses.interrupt(cluster, "worker:2").startswith("'free again' after: ")
-
-
-def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
-    assert uses.compute(cluster, "worker:2") == [0.0, 2.0, 4.0]
-
-
-def test_group_of_the_tasks_of_both_hosts_sums_and_counts(
-    cluster: kit.Cluster,
-) -> None:
-    assert uses.exchange(cluster) == uses.EXCHANGED
-
-
-@pytest.mark.lasting("process")  # the new one of the module's cluster
-def test_task_that_is_killed_in_a_training_is_named_and_gets_a_new_process(
-    cluster: kit.Cluster,
-) -> None:
-    training = begin(cluster, steps=10**6, topology="ring")
-
-    reply = uses.named_within(cluster, training, "worker:2", by="worker:1")
-    with pytest.raises(PeerLost, match="worker:2 killed by signal 9"):
-        cluster.call("worker:2", os.getpid)
-    cluster.restart("worker:2")
-
-    assert "killed by signal 9" in reply
-    assert cluster.call("worker:2", platform.node) == "nodeb"
-    again = begin(cluster, steps=20, topology="ring").wait(60)
-    for name, value in replayed(20, n_workers=3).items():
-        np.testing.assert_array_equal(again.params[name], value)
+    assert uses.left_of(folders, launchers) == []
 
 
 KERNEL = """
@@ -164,26 +106,17 @@ def test_kernel_that_is_killed_leaves_nothing_on_any_host(hosts: TwoHosts) -> No
         folders = [Path(name) for name in kernel.stdout.readline().split()]
         launchers = uses.launchers_of(folders)
         assert len(folders) == 3
-        assert names(launchers) == ["hydra_pmi_proxy"] * 2 + ["mpiexec.hydra"]
+        assert names(launchers) == STARTED
         kernel.kill()
 
     until(lambda: uses.left_of(folders, launchers) == [], 31)
 
 
-def test_root_that_mpi_refuses_is_told_in_its_words(tmp_path: Path) -> None:
-    mpi = tmp_path / "mpiexec"  # what Open MPI's says, version 5
-    mpi.write_text(
-        """#!/bin/sh
+AS_OPEN_MPI = """#!/bin/sh
 if [ "$1" = --version ]; then echo "mpiexec (Open MPI) 5.0.11"; exit; fi
 cat >&2 <<'END'
 --------------------------------------------------------------------------
 prterun has detected an attempt to run as root.
-
-Running as root is *strongly* discouraged as any mistake (e.g., in
-defining TMPDIR) or bug can result in catastrophic damage to the OS
-file system, leaving your system in an unusable state.
-
-We strongly suggest that you run prterun as a non-root user.
 
 You can override this protection by adding the --allow-run-as-root
 option to your command line.  However, we reiterate our strong advice
@@ -192,7 +125,11 @@ against doing so - please do so at your own risk.
 END
 exit 1
 """
-    )
+
+
+def test_root_that_mpi_refuses_is_told_in_its_words(tmp_path: Path) -> None:
+    mpi = tmp_path / "mpiexec"
+    mpi.write_text(AS_OPEN_MPI)
     mpi.chmod(0o755)
     launcher = kit.launchers.MPI(command=[str(mpi)], address="127.0.0.1")
 
@@ -200,30 +137,19 @@ exit 1
         kit.Cluster(ps=0, worker=2, launcher=launcher).start()
 
 
-@pytest.mark.parametrize("insecure", [False, True])
-def test_gradients_between_hosts_travel_over_mpi_if_they_need_no_encryption(
-    hosts: TwoHosts, insecure: bool, monkeypatch: pytest.MonkeyPatch
+def test_gradients_between_hosts_travel_over_mpi(
+    hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mpi4py")
     # The endpoints of MPICH's other way, UCX, time out on a busy machine.
     monkeypatch.setenv("MPIR_CVAR_CH4_NETMOD", "ofi")
     monkeypatch.setenv("FI_PROVIDER", "tcp")
-    made = kit.Cluster(
-        ps=0,
-        worker=2,
-        launcher=launcher(hosts, slots=1),
-        transport="mpi",
-        insecure=insecure,
-    )
-    with made as cluster:
+    options: dict[str, Any] = {"transport": "mpi", "insecure": True}
+    launched = launcher(hosts, slots=1)
+    with kit.Cluster(ps=0, worker=2, launcher=launched, **options) as cluster:
         assert cluster.call("all", platform.node) == ["nodea", "nodeb"]
-        if not insecure:
-            with pytest.raises(PermissionDeniedError, match="insecure=True"):
-                begin(cluster, steps=20, topology="ring").wait(30)
-            return
 
         training = begin(cluster, steps=20, topology="ring").wait(30)
 
-        for name, value in replayed(20).items():
-            np.testing.assert_array_equal(training.params[name], value)
+        assert_replayed(training)
         assert all(entry.agrees for entry in training.traffic)

@@ -24,23 +24,20 @@ import pytest
 
 import kit
 from kit.checkpoint.files import Files
-from kit.cluster.report import ClusterState
-from kit.errors import AuthenticationFailed, PeerLost
+from kit.cluster.processes import host_calls
+from kit.errors import AuthenticationFailed
 from kit.testing.task_process import until
 from kit.wire.handshake.credentials import Credentials
-from tests.cluster.engine_training import begin, patient_step, replayed
+from tests.cluster.engine_training import assert_replayed, begin
 from tests.cluster.hub import define, forget_topologies, titles
 from tests.hosts import uses
 from tests.hosts.two_hosts import TwoHosts
-from tests.hosts.uses import named_within
 from widgets import TrafficBoard
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
     pytest.mark.timeout(300),  # ssh is slow on a busy machine
 ]
-
-STEPS = 240
 
 
 def launcher(hosts: TwoHosts, *, slots: int = 2, **changes: Any) -> kit.launchers.SSH:
@@ -74,47 +71,10 @@ def left_of(folder: Path, hosts: TwoHosts) -> list[object]:
     return [*hosts.processes(folder.name), *Path("/tmp").glob(f"{folder.name}*")]
 
 
-def test_training_over_two_hosts_ends_with_the_bits_of_one_process(
-    cluster: kit.Cluster,
-) -> None:
-    training = begin(cluster, patient_step, steps=STEPS, topology="ps")
-    until(lambda: training.step > 3, 30)
-    training.topology = "ring"
-    until(lambda: training.topology == "ring", 30)
-    training.switch("hierarchical", at=STEPS - 20)
-
-    training.wait(60)
-
-    result = [epoch.topology for epoch in training.trace.epochs]
-    assert result == ["ps", "ring", "hierarchical"]
-    assert training.job.hosts == ("nodea", "nodea", "nodeb", "nodeb")
-
-    expected = replayed(STEPS, n_workers=3)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(training.params[name], value)
-
-
 @pytest.mark.lasting("process", "descriptor")  # the task has a new process
-def test_an_elastic_training_survives_a_far_task_with_the_same_bits(
-    cluster: kit.Cluster,
-) -> None:
-    training = begin(cluster, steps=10**6, topology="ring", elastic=True)
-    until(lambda: training.copied > 0, 30)
-    cluster.kill("worker:2")
-    until(lambda: len(training.losses) == 1, 30)
-    seen = training.step
-    until(lambda: training.step > seen + 5, 30)
-    cluster.restart("worker:2")
-    until(lambda: len(training.history()) == 2, 60)
-    seen = training.step
-    until(lambda: training.step > seen + 5, 30)
-    training.stop()
-    training.wait(60)
-
-    assert training.history()[0].lost == ("worker:2",)
-    assert training.history()[1].joined == ("worker:2",)
-    for name, value in replayed(training.step, n_workers=3).items():
-        np.testing.assert_array_equal(training.params[name], value)
+def test_cluster_over_ssh_is_used_as_one_of_this_machine(cluster: kit.Cluster) -> None:
+    uses.use(cluster)
+    uses.lose(cluster)
 
 
 def test_times_of_tasks_whose_clocks_differ_are_told_by_the_notebooks(
@@ -175,8 +135,7 @@ def saved(cluster: kit.Cluster, folder: Path) -> dict[str, list[str]]:
     again = begin(cluster, steps=60, topology="ps", checkpoint=str(folder)).wait(60)
     assert again.resumed_from is not None
     assert again.resumed_from.step == 30
-    for name, value in replayed(60, n_workers=3).items():
-        np.testing.assert_array_equal(again.params[name], value)
+    assert_replayed(again)
     return {task: item for task, item in made.items() if item}
 
 
@@ -211,43 +170,7 @@ def test_a_topology_of_ones_own_reaches_the_tasks_of_all_hosts(
     training = begin(cluster, steps=20, topology="circle").wait(60)
 
     assert cluster.call("all", titles, "circle") == ["of a cell"] * 4
-    expected = replayed(20, n_workers=3)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(training.params[name], value)
-
-
-def test_each_task_is_where_it_was_placed_and_says_so(cluster: kit.Cluster) -> None:
-    assert cluster.call("all", platform.node) == ["nodea", "nodea", "nodeb", "nodeb"]
-    assert [item.host for item in cluster.status] == [
-        "nodea",
-        "nodea",
-        "nodeb",
-        "nodeb",
-    ]
-    until(lambda: cluster._repr_html_().count("<td>") == 16, 10)  # with memory
-    assert "MiB of the tasks on all hosts" in cluster.memory_told
-
-
-def test_cell_on_a_far_task_prints_here(cluster: kit.Cluster) -> None:
-    outcome = cluster.on("worker:2", "print('from afar'); 6 * 7")[0]
-
-    assert (outcome.stdout, outcome.result) == ("from afar\n", "42")
-
-
-def test_cell_that_takes_too_long_on_a_far_task_is_interrupted_there(
-    cluster: kit.Cluster,
-) -> None:
-    assert uses.interrupt(cluster, "worker:2").startswith("'free again' after: ")
-
-
-def test_session_places_an_op_on_a_far_task(cluster: kit.Cluster) -> None:
-    assert uses.compute(cluster, "worker:2") == [0.0, 2.0, 4.0]
-
-
-def test_group_of_the_tasks_of_both_hosts_sums_and_counts(
-    cluster: kit.Cluster,
-) -> None:
-    assert uses.exchange(cluster) == uses.EXCHANGED
+    assert_replayed(training)
 
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -291,29 +214,6 @@ def test_a_board_shows_each_task_on_its_host_and_which_links_lead_to_the_other(
     assert links == {"0-1", "1-0", "0-2", "2-0", "0-3", "3-0"}
     far = {element.get("data-link") for element in of("ps-far")}
     assert far == {"0-2", "2-0", "0-3", "3-0"}
-
-
-@pytest.mark.lasting("process", "descriptor")  # the task has a new process
-def test_killed_far_task_ends_a_training_within_five_seconds_with_its_name(
-    cluster: kit.Cluster,
-) -> None:
-    training = begin(cluster, steps=10**6, topology="ring")
-
-    reply = named_within(cluster, training, "worker:2", by="worker:1", within_s=5)
-
-    assert "killed by signal 9" in reply
-    cluster.restart("worker:2")
-    assert begin(cluster).wait(60).step == 60
-
-
-def test_two_clusters_from_one_folder_train_side_by_side(
-    cluster: kit.Cluster, other: kit.Cluster
-) -> None:
-    runs = [begin(cluster, steps=60), begin(other, steps=60)]
-    for run, n_workers in zip(runs, (3, 2), strict=True):
-        run.wait(60)
-        for name, value in replayed(60, n_workers=n_workers).items():
-            np.testing.assert_array_equal(run.params[name], value)
 
 
 # -- what passes between the hosts -----------------------------------------------------
@@ -391,26 +291,6 @@ def test_parameters_cannot_be_read_between_the_hosts_unless_insecure_is_asked_fo
     assert words in overheard(hosts, other)
 
 
-def test_killed_far_task_is_named_and_restarted_and_a_stop_leaves_nothing(
-    cluster: kit.Cluster, other: kit.Cluster, hosts: TwoHosts
-) -> None:
-    folder, before = folder_of(other), other.spec
-    pid = other.call("worker:1", os.getpid)
-
-    with pytest.raises(PeerLost, match=r"worker:1 killed by signal 9"):
-        other.on("worker:1", f"import os; os.kill({pid}, 9)")
-    until(lambda: other.status[1].state is ClusterState.LOST, 5)
-    other.restart("worker:1")
-
-    assert other.spec == before
-    assert other.call("worker:1", platform.node) == "nodeb"
-    until(lambda: "Completed registration" in other.log("worker:1", 100), 10)
-    assert left_of(folder, hosts)
-    other.stop()
-    assert left_of(folder, hosts) == []
-    assert cluster.call("worker:2", platform.node) == "nodeb"  # it has its own end
-
-
 # pyzmq has a thread from the first message on that it sends without a copy.
 @pytest.mark.lasting("thread", "descriptor")
 def test_step_function_and_data_travel_once_to_each_host_and_its_tasks_share_them(
@@ -432,6 +312,31 @@ def test_step_function_and_data_travel_once_to_each_host_and_its_tasks_share_the
     assert len(held[0]) == len(held[1]) == 1
     assert held[1] == held[2]
     assert held[0] != held[1]
+
+
+def test_two_clusters_from_one_folder_train_side_by_side_and_end_one_by_one(
+    cluster: kit.Cluster, other: kit.Cluster, hosts: TwoHosts
+) -> None:
+    for run in [begin(cluster), begin(other)]:
+        assert_replayed(run.wait(60))
+    folder = folder_of(other)
+    assert left_of(folder, hosts)
+
+    other.stop()
+
+    assert left_of(folder, hosts) == []
+    assert cluster.call("worker:2", platform.node) == "nodeb"
+
+
+def test_firewall_that_drops_silently_is_noticed_in_time(
+    cluster: kit.Cluster, hosts: TwoHosts
+) -> None:
+    address = str(cluster.spec.task_address("worker", 2))
+    with hosts.swallowing("nodea", "nodeb"):
+        reply = cluster.call("worker:0", host_calls.unreachable, [address], 0.5)
+
+    assert list(reply) == [address]
+    assert "no answer within" in reply[address]
 
 
 # -- from here to hosts on which others have started the tasks ------------------------
@@ -473,10 +378,8 @@ def test_servers_on_two_hosts_are_looked_at_and_used_from_a_third_one(
         kit.Graph().as_default(),
     ):
         attached = kit.attach(here, credentials=credentials)
-        assert [str(item) for item in attached.status] == [
-            "ps:0 ready",
-            "worker:0 ready",
-        ]
+        status = [str(item) for item in attached.status]
+        assert status == ["ps:0 ready", "worker:0 ready"]
 
         with kit.device("/job:worker/task:0"):
             doubled = kit.constant(np.arange(3.0), name="three") * 2.0

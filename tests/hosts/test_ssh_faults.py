@@ -13,7 +13,6 @@ import time
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,27 +38,12 @@ from tests.zygote import forking
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
-    pytest.mark.timeout(
-        300
-    ),  # hosts are lost by silence, and ssh is slow on a busy one
+    # Hosts are lost by silence, and ssh is slow on a busy one.
+    pytest.mark.timeout(300),
 ]
 
-ROOT = Path(__file__).parents[2]
 LOST_S = 12.0  # from a cut until the status says so; it is 9 s on a quiet machine
 STOP_S = 10.0  # of a cluster with a host that does not answer
-
-
-def is_lost_in_time(cluster: kit.Cluster, since: float) -> None:
-    """Wait until the status says that the far task is lost with its host."""
-    end = since + LOST_S
-    until(lambda: cluster.status[1].state is ClusterState.LOST, end - time.monotonic())
-    assert "host nodeb" in cluster.status[1].reason
-
-
-def stop_in_time(cluster: kit.Cluster) -> None:
-    begun = time.monotonic()
-    cluster.stop()
-    assert time.monotonic() - begun <= STOP_S
 
 
 def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
@@ -69,7 +53,9 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
         try:
             since = time.monotonic()
             hosts.cut("nodeb")
-            is_lost_in_time(cluster, since)
+            until(lambda: cluster.status[1].state is ClusterState.LOST, LOST_S)
+            assert time.monotonic() - since <= LOST_S
+            assert "host nodeb" in cluster.status[1].reason
             with pytest.raises(KitError, match=r"task:1 is gone"):
                 training.wait(30)
             folder = folder_of(cluster)
@@ -77,30 +63,13 @@ def test_host_that_is_cut_off_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
                 cluster.restart("worker:1")
             with pytest.raises(PeerLost, match="cannot be restarted, because its host"):
                 cluster.call("worker:1", os.getpid)
-            stop_in_time(cluster)
+            assert cluster.call("worker:0", platform.node) == "nodea"
+            begun = time.monotonic()
+            cluster.stop()
+            assert time.monotonic() - begun <= STOP_S
         finally:
             hosts.join("nodeb")
     until(lambda: left_of(folder, hosts) == [], 31)
-
-
-@pytest.mark.lasting("process")  # the host that is on again
-def test_host_that_loses_its_power_is_lost_with_its_tasks(hosts: TwoHosts) -> None:
-    with kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)) as cluster:
-        training, folder = begin(cluster, steps=100_000), folder_of(cluster)
-        until(lambda: training.step > 3, 30)
-        since = time.monotonic()
-        hosts.power_off("nodeb")
-        try:
-            is_lost_in_time(cluster, since)
-            with pytest.raises(KitError, match=r"task:1 is gone"):
-                training.wait(30)
-            assert cluster.call("worker:0", platform.node) == "nodea"
-            stop_in_time(cluster)
-        finally:
-            hosts.power_on("nodeb")
-    until(lambda: hosts.processes(folder.name) == [], 31)
-    (kept,) = Path("/tmp").glob(f"{folder.name}*")  # on the disk of that host
-    shutil.rmtree(kept)
 
 
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(
@@ -197,7 +166,7 @@ def test_host_with_another_version_of_the_kit_is_refused_with_both_versions(
     )
     python = python_of(hosts, tmp_path, f"export PYTHONPATH={tmp_path}")
 
-    message = refused(hosts, python=python)
+    message = refused(launcher(hosts, slots=1, python=python))
 
     assert f"nodeb has psring 99.0, the notebook has {version('psring')}" in message
 
@@ -214,120 +183,64 @@ def test_host_on_which_tasks_may_not_open_enough_files_is_named_with_its_number(
 # -- what cannot start -----------------------------------------------------------------
 
 
-def refused(hosts: TwoHosts, **changes: Any) -> str:
+def refused(launcher: kit.launchers.SSH) -> str:
+    """Return why a cluster with a task on each host of a launcher does not start."""
     with pytest.raises(StartFailed) as caught:
-        kit.Cluster(
-            ps=0, worker=2, launcher=launcher(hosts, slots=1, **changes)
-        ).start()
+        kit.Cluster(ps=0, worker=len(launcher.hosts), launcher=launcher).start()
     return str(caught.value)
 
 
-def test_wrong_key_is_told_in_the_words_of_ssh(hosts: TwoHosts, tmp_path: Path) -> None:
-    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other"))
-    arguments = [
-        str(tmp_path / "other") if word == str(hosts.folder / "key") else word
-        for word in hosts.ssh_args
-    ]
-
-    message = refused(hosts, ssh_args=arguments)
-
-    for address in hosts.address.values():
-        assert f"{address} cannot be logged in to" in message
-    assert "Permission denied" in message
-
-
-def test_closed_port_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
-    first = f"{hosts.address['nodea']}:2299"
-    far = kit.launchers.SSH({first: 2}, ssh_args=hosts.ssh_args, python=hosts.python)
-
-    with pytest.raises(StartFailed, match="Connection refused") as caught:
-        kit.Cluster(ps=0, worker=2, launcher=far).start()
-
-    assert first in str(caught.value)
-
-
-def test_python_that_one_of_two_hosts_lacks_is_told_with_that_host(
-    hosts: TwoHosts,
+def test_hosts_that_cannot_be_logged_in_to_are_told_in_the_words_of_ssh(
+    hosts: TwoHosts, tmp_path: Path
 ) -> None:
-    python = f"/run/python-{os.getpid()}"  # each of the two has a /run of its own
-    script = f"printf '#!/bin/sh\\nexec %s \"$@\"\\n' {sys.executable} > {python}"
-    run(*hosts.at("nodea", "sh", "-c", f"{script}; chmod +x {python}"))
+    nodea, nodeb = hosts.address.values()
+    key, known_hosts = tmp_path / "key", tmp_path / "known_hosts"
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    lines = (hosts.folder / "known").read_text().splitlines()
+    known_hosts.write_text("".join(f"{x}\n" for x in lines if x.startswith(nodea)))
+    arguments = ["-F", "/dev/null", "-i", str(key), "-o", "IdentitiesOnly=yes"]
+    arguments += ["-o", f"UserKnownHostsFile={known_hosts}"]
+    words = {
+        nodea: "Permission denied",
+        nodeb: "Host key verification failed",
+        f"{nodea}:2299": "Connection refused",
+        "nowhere.invalid": "Could not resolve hostname",
+    }
 
-    message = refused(hosts, python=python)
+    far = kit.launchers.SSH(dict.fromkeys(words, 1), ssh_args=arguments)
+    message = refused(far)
 
-    assert f"{hosts.address['nodeb']} cannot run tasks with {python!r}" in message
-    assert "No such file" in message
-    assert hosts.address["nodea"] not in message
+    for host, reason in words.items():
+        assert re.search(rf"(?m)^{host} cannot be logged in to: .*{reason}", message)
 
 
-def test_kit_that_one_of_two_hosts_lacks_is_told_with_that_host(
+def test_host_that_lacks_python_or_the_kit_is_told_with_what_it_lacks(
     hosts: TwoHosts, tmp_path: Path
 ) -> None:
     bare = os.path.realpath(sys.executable)  # that of the system, not of the .venv
-    python = python_of(hosts, tmp_path, f'exec {bare} "$@"')
+    for line, reason in {
+        "exec /nowhere/python": "/nowhere/python: not found",
+        f'exec {bare} "$@"': r"No module named .*Install psring there",
+    }.items():
+        python = python_of(hosts, tmp_path, line)
 
-    message = refused(hosts, python=python)
+        message = refused(launcher(hosts, slots=1, python=python))
 
-    assert f"{hosts.address['nodeb']} cannot run tasks" in message
-    assert "No module named" in message
-    assert "Install psring there" in message
-    assert hosts.address["nodea"] not in message
-
-
-def test_unknown_name_of_a_host_is_told_in_the_words_of_ssh(hosts: TwoHosts) -> None:
-    far = kit.launchers.SSH({"nowhere.invalid": 2}, ssh_args=hosts.ssh_args)
-
-    with pytest.raises(StartFailed, match="Could not resolve hostname") as caught:
-        kit.Cluster(ps=0, worker=2, launcher=far).start()
-
-    assert "nowhere.invalid cannot be logged in to" in str(caught.value)
+        where = rf"^{hosts.address['nodeb']} cannot run tasks with '{python}': "
+        assert re.search(f"{where}.*{reason}", message), message
+        assert hosts.address["nodea"] not in message
 
 
-def test_host_whose_key_ssh_does_not_know_is_told_in_the_words_of_ssh(
-    hosts: TwoHosts, tmp_path: Path
-) -> None:
-    (tmp_path / "known").touch()
-    expected = f"UserKnownHostsFile={hosts.folder}/known"
-    assert expected in hosts.ssh_args
-    nobody = f"UserKnownHostsFile={tmp_path}/known"
-    arguments = [nobody if word == expected else word for word in hosts.ssh_args]
-
-    message = refused(hosts, ssh_args=arguments)
-
-    for address in hosts.address.values():
-        reply = f"{address} cannot be logged in to: Host key verification failed"
-        assert reply in message
-
-
-def parted(hosts: TwoHosts) -> str:
-    """Return what a start says where one host cannot reach the other."""
-    with pytest.raises(UnavailableError) as caught:
+def test_firewall_is_told_with_both_ends_and_the_port(hosts: TwoHosts) -> None:
+    nodea, nodeb = hosts.address.values()
+    with (
+        hosts.refusing("nodea", "nodeb"),
+        pytest.raises(UnavailableError) as caught,
+    ):
         kit.Cluster(ps=0, worker=2, launcher=launcher(hosts, slots=1)).start()
-    message = str(caught.value)
-    assert f"nodea ({hosts.address['nodea']}) cannot connect to nodeb" in message
-    assert re.search(rf"at {re.escape(hosts.address['nodeb'])}:\d+: ", message)
-    assert "A firewall between the two may be in the way" in message
-    return message
 
-
-def test_firewall_that_refuses_is_told_with_both_ends_and_the_port(
-    hosts: TwoHosts,
-) -> None:
-    hosts.part("nodea", "nodeb")
-    try:
-        assert "No route to host" in parted(hosts)
-    finally:
-        hosts.unpart("nodea", "nodeb")
-
-
-def test_firewall_that_drops_silently_is_told_with_both_ends_and_the_port(
-    hosts: TwoHosts,
-) -> None:
-    hosts.swallow("nodea", "nodeb")
-    try:
-        assert "no answer within" in parted(hosts)
-    finally:
-        hosts.unswallow("nodea", "nodeb")
+    ends = rf"nodea \({nodea}\) cannot connect to nodeb at {nodeb}:\d+: "
+    assert re.match(rf"{ends}.*No route to host.* A firewall", str(caught.value))
 
 
 def test_too_few_places_are_refused_before_anything_starts(hosts: TwoHosts) -> None:

@@ -19,9 +19,8 @@ from tests.magics.kernel import Answer, Kernel, kernel
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.engines, pytest.mark.net),
-    pytest.mark.timeout(
-        300
-    ),  # hosts are lost by silence, and ssh is slow on a busy one
+    # Hosts are lost by silence, and ssh is slow on a busy one.
+    pytest.mark.timeout(300),
 ]
 
 ROOT = Path(__file__).parents[2]

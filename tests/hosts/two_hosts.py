@@ -229,42 +229,30 @@ class TwoHosts:
         """Undo `cut`."""
         run("ip", "link", "set", f"{self._link}{name[-1]}", "up")
 
-    def power_off(self, name: str) -> None:
-        """End a host with all that runs there, without a last word to anybody."""
-        self.cut(name)
-        psutil.Process(self.pid(name)).kill()
-        self._init[name].wait()
-        self._end_zygote(name)
-        self._unlink(name)
-
     def _unlink(self, name: str) -> None:
         with contextlib.suppress(OSError):  # it goes with its other end, some time
             run("ip", "link", "del", f"{self._link}{name[-1]}")
 
-    def power_on(self, name: str) -> None:
-        """Undo `power_off`."""
-        self._start_host(name)
-        self._wait_for_login(name)
+    @contextlib.contextmanager
+    def refusing(self, near: str, far: str) -> Iterator[None]:
+        """Refuse at one host what is sent to another, as a firewall may."""
+        way = ("unreachable", f"{self.address[far]}/32")
+        run(*self.at(near, "ip", "route", "add", *way))
+        try:
+            yield
+        finally:
+            run(*self.at(near, "ip", "route", "del", *way))
 
-    def part(self, one: str, other: str) -> None:
-        """Refuse at host `one` what is sent to `other`, as a firewall may."""
-        way = f"{self.address[other]}/32"
-        run(*self.at(one, "ip", "route", "add", "unreachable", way))
-
-    def unpart(self, one: str, other: str) -> None:
-        """Undo `part`."""
-        way = f"{self.address[other]}/32"
-        run(*self.at(one, "ip", "route", "del", "unreachable", way))
-
-    def swallow(self, one: str, other: str) -> None:
-        """Let what host `one` sends to `other` get lost, as behind other firewalls."""
-        way = (self.address[other], "lladdr", _NOBODY, "dev", "eth0")
-        run(*self.at(one, "ip", "neigh", "replace", *way, "nud", "permanent"))
-
-    def unswallow(self, one: str, other: str) -> None:
-        """Undo `swallow`."""
-        way = (self.address[other], "dev", "eth0")
-        run(*self.at(one, "ip", "neigh", "del", *way))
+    @contextlib.contextmanager
+    def swallowing(self, near: str, far: str) -> Iterator[None]:
+        """Let what one host sends to another get lost, as behind other firewalls."""
+        way = (self.address[far], "dev", "eth0")
+        nobody = ("lladdr", _NOBODY, "nud", "permanent")
+        run(*self.at(near, "ip", "neigh", "replace", *way, *nobody))
+        try:
+            yield
+        finally:
+            run(*self.at(near, "ip", "neigh", "del", *way))
 
     def bytes_to(self, name: str) -> int:
         """Return how many bytes have gone to a host, from whomever."""

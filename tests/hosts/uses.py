@@ -1,13 +1,14 @@
 """What is asked of a cluster on two hosts, however its tasks got there.
 
 Programs that a test starts where a queue or dask is known import this, too: each of
-these raises, saying what was found, where something is not as it should be.
+these raises where something is not as it should be.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import re
 import signal
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pytest
 
 import kit
 from kit.cluster.processes import left_behind
@@ -23,76 +25,71 @@ from kit.cluster.report import ClusterState
 from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.testing.task_process import until
-from kit.training.client.run import Run
+from tests.cluster.engine_training import assert_replayed, begin, patient_step
 
-NAMED_S = 5.0  # from a task's end until everybody who waits for it is told
-
-
-def named_within(
-    cluster: kit.Cluster,
-    training: Run,
-    name: str,
-    *,
-    by: str = "",
-    within_s: float = NAMED_S,
-) -> str:
-    """Kill a task of a training that runs, from its own host; return what was told.
-
-    The signal comes from the task `by`, of the same host, or from the task itself. By
-    `within_s` after it, who waits for the training has an error with the task's name,
-    and the status says why it is lost.
-    """
-    task = Task.parse(name)
-    until(lambda: training.step > 3, 30)
-    pid = cluster.call(name, os.getpid)
-    begun = time.monotonic()
-    gone = () if by else (PeerLost,)  # one that kills itself does not answer
-    with contextlib.suppress(*gone):
-        cluster.call(by or name, os.kill, pid, signal.SIGKILL)
-    try:
-        training.wait(max(0.0, begun + within_s - time.monotonic()))
-    except DeadlineExceededError as error:
-        raise AssertionError(
-            f"{name}'s end was not told within {within_s} s"
-        ) from error
-    except KitError as error:
-        message = str(error)
-    else:
-        raise AssertionError(f"the training ended well without {name}")
-    assert re.search(rf"{task}\b|\b{task.short}\b", message), message
-    row = cluster.tasks.index(task)
-    until(
-        lambda: cluster.status[row].state is ClusterState.LOST,
-        max(0.0, begun + within_s - time.monotonic()),
-    )
-    reason = cluster.status[row].reason
-    assert reason, cluster.status
-    assert time.monotonic() - begun <= within_s
-    return f"{message}\n{reason}"
+NAMED_S = 5.0  # from a task's end until everybody who waits for it hears of it
+HOSTS = ["nodea", "nodea", "nodeb", "nodeb"]  # of a server and three workers
+FAR = "worker:2"
+ENDLESS = "import time\nfor _ in range(600): time.sleep(0.1)"
 
 
-def interrupt(cluster: kit.Cluster, name: str) -> str:
-    """Run a cell for too long; return what was told, and what the next cell gives."""
-    try:
-        cluster.on(
-            name, "import time\nfor _ in range(600): time.sleep(0.1)", timeout_s=1
-        )
-    except DeadlineExceededError as error:
-        message = str(error)
-    else:
-        raise AssertionError("a minute has passed in a second")
-    assert name in message, message
-    (after,) = cluster.on(name, "'free again'", timeout_s=10)
-    return f"{after.result} after: {message}"
+def use(cluster: kit.Cluster) -> None:
+    """Use a server and three workers on two hosts as if all were on this machine."""
+    assert cluster.call("all", platform.node) == HOSTS
+    assert hosts_by_status(cluster) == HOSTS
+    assert "MiB of the tasks on all hosts" in cluster.memory_told
+    until(lambda: "Completed registration" in cluster.log(FAR, 100), 10)
 
+    (output,) = cluster.on(FAR, "print('from afar'); 6 * 7")
+    assert (output.stdout, output.result) == ("from afar\n", "42")
+    with pytest.raises(DeadlineExceededError, match=FAR):
+        cluster.on(FAR, ENDLESS, timeout_s=1)
+    (output,) = cluster.on(FAR, "'free again'", timeout_s=10)
+    assert output.result == "'free again'"
 
-def compute(cluster: kit.Cluster, name: str) -> list[float]:
-    """Return what a session makes of an operation that is placed on a task."""
     with kit.Graph().as_default():
-        with kit.device(str(Task.parse(name))):
+        with kit.device(str(Task.parse(FAR))):
             doubled = kit.constant(np.arange(3.0)) * 2.0
         with kit.Session(cluster) as session:
-            return list(map(float, session.run(doubled)))
+            assert session.run(doubled).tolist() == [0.0, 2.0, 4.0]
+    assert exchange(cluster) == EXCHANGED
+
+    training = begin(cluster, patient_step, steps=240, topology="ps")
+    until(lambda: training.step > 3, 30)
+    training.topology = "ring"
+    until(lambda: training.topology == "ring", 30)
+    training.switch("hierarchical", at=220)
+    training.wait(60)
+    topologies = [epoch.topology for epoch in training.trace.epochs]
+    assert topologies == ["ps", "ring", "hierarchical"]
+    assert training.job.hosts == (*HOSTS,)
+    assert_replayed(training)
+
+
+def lose(cluster: kit.Cluster) -> None:
+    """Kill a far task in a training, from its own host, and give it a new process.
+
+    Soon after the signal who waits for the training has an error with the task's name,
+    and the status says why it is lost.
+    """
+    task, before = Task.parse(FAR), cluster.spec
+    row = cluster.tasks.index(task)
+    training = begin(cluster, steps=10**6, topology="ring")
+    until(lambda: training.step > 3, 30)
+    pid, begun = cluster.call(FAR, os.getpid), time.monotonic()
+    cluster.call("worker:1", os.kill, pid, signal.SIGKILL)
+    with pytest.raises(KitError, match=rf"{task}\b|{task.short}\b"):
+        training.wait(NAMED_S)
+    until(lambda: cluster.status[row].state is ClusterState.LOST, NAMED_S)
+    assert time.monotonic() - begun <= NAMED_S
+    assert "killed by signal 9" in cluster.status[row].reason
+    with pytest.raises(PeerLost, match=rf"{FAR} killed by signal 9"):
+        cluster.call(FAR, os.getpid)
+
+    cluster.restart(FAR)
+    assert cluster.spec == before
+    assert cluster.call(FAR, platform.node) == HOSTS[row]
+    assert_replayed(begin(cluster, steps=20).wait(60))
 
 
 _GROUP = """
@@ -100,9 +97,9 @@ import kit, numpy as np
 group = kit.group()
 total = group.all_reduce(np.arange(3.0) + group.rank).tolist()
 before, after = (group.rank - 1) % group.size, (group.rank + 1) % group.size
-told = group.sendrecv(group.rank, after, before) == before
+is_sent = group.sendrecv(group.rank, after, before) == before
 group.barrier()
-print(total, told, group.traffic.measured == group.traffic.formula > 0)
+print(total, is_sent, group.traffic.measured == group.traffic.formula > 0)
 group.barrier()
 """
 
@@ -117,7 +114,7 @@ def exchange(cluster: kit.Cluster) -> set[str]:
 EXCHANGED = {"[3.0, 6.0, 9.0] True True"}
 
 
-def hosts_told(cluster: kit.Cluster) -> list[str]:
+def hosts_by_status(cluster: kit.Cluster) -> list[str]:
     """Return the host of each task by the status, once the table has its memory."""
 
     def mib() -> list[float]:
