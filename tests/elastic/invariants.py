@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kit.training.core.snapshot import CopyPoint
@@ -96,15 +97,12 @@ class Invariants:
         result = newest_whole(held)
         if result is not None and result[0] > moment:
             self.violated(f"{result[0]} is passed over, to begin at {moment}")
-        runs = {
-            bytes(copy.data)
-            for member, (name, of) in values["holders"].items()
-            if not machines[name].is_lost
-            for copy in [
-                machines[name].training.copies._held.get((CopyPoint(*of), int(member)))
-            ]
-            if copy is not None
-        }
+        runs = set()
+        for member, (name, of) in values["holders"].items():
+            if not machines[name].is_lost:
+                copies, point = machines[name].training.copies, CopyPoint(*of)
+                with suppress(KeyError):
+                    runs.add(bytes(copies.find(point, int(member)).data))
         of_it = [of for _, of in values["holders"].values() if CopyPoint(*of) == moment]
         if values["holders"] and len(of_it) < len(job.tasks):
             self.violated(f"it begins with a part of the state of {moment}")

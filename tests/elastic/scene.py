@@ -68,11 +68,11 @@ def train(
     *,
     params: Any = None,
     data: Any = DATA,
-    **given: Any,
+    **changes: Any,
 ) -> kit.Run:
     """Begin an elastic training of the toy, with or without a `victim` to be killed."""
     chosen: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "optimizer": "adam"}
-    chosen |= {"topology": "ring", "elastic": True} | given
+    chosen |= {"topology": "ring", "elastic": True} | changes
     with awaits_its_end(victim, chosen["steps"]):
         return kit.train(step, params or initial(), data, cluster=cluster, **chosen)
 

@@ -13,7 +13,17 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.testing.processes import ProcessCluster
 from kit.testing.task_process import until
-from tests.elastic.scene import ENDLESS, LEADER, OTHER, end, idly, kill, losses, train
+from tests.elastic.scene import (
+    ENDLESS,
+    LEADER,
+    OTHER,
+    assert_undisturbed,
+    end,
+    idly,
+    kill,
+    losses,
+    train,
+)
 from tests.training.saved import names
 from tests.training.toy import fit, same_bits
 
@@ -26,14 +36,14 @@ def every(folder: Path, steps: int) -> kit.Checkpoints:
     return kit.Checkpoints(str(folder), every_steps=steps, keep=1000)
 
 
-def assert_kept(found: list[str], before: list[str], last: int) -> None:
+def assert_kept(kept: list[str], before: list[str], last: int) -> None:
     """All that were whole at the loss are kept, the last one is written, no other.
 
     One that is due while the one before is being written is left out, as ever.
     """
     due = {f"step-{step}" for step in range(10, last + 1, 10)}
     whole = due & {*before}  # the folder of one that was being written had another name
-    assert {*whole, f"step-{last}"} <= {*found} <= due
+    assert {*whole, f"step-{last}"} <= {*kept} <= due
 
 
 def test_they_are_those_of_the_undisturbed_training(
@@ -61,24 +71,37 @@ def test_they_are_those_of_the_undisturbed_training(
 
 
 @pytest.mark.parametrize(
-    ("restore", "resumed", "victim"),
-    [(False, None, OTHER), ("step-20", 20, LEADER), (None, 40, OTHER)],
+    ("restore", "resumed", "victim"), [("step-20", 20, LEADER), (None, 40, OTHER)]
 )
 def test_where_it_began_counts_only_once(
-    tmp_path: Path, cluster: ProcessCluster, restore: Any, resumed: Any, victim: Task
+    tmp_path: Path, cluster: ProcessCluster, restore: Any, resumed: int, victim: Task
 ) -> None:
     saves = every(tmp_path, 10)
-    if restore is not False:
-        with local_cluster(ps=1, worker=2) as quiet:
-            first = every(tmp_path, 20)  # each is written before the next is due
-            train(quiet, idly, steps=40, checkpoint=first).wait(30)
+    with local_cluster(ps=1, worker=2) as quiet:
+        first = every(tmp_path, 20)  # each is written before the next is due
+        train(quiet, idly, steps=40, checkpoint=first).wait(30)
     run = train(cluster, victim=victim, restore=restore, checkpoint=saves, steps=100)
     kill(cluster, run, victim, 55)
     before = names(tmp_path)
     run.wait(30)
     assert len(run.losses) == 1
     assert_kept(names(tmp_path), before, 100)
-    assert (run.resumed_from.step if run.resumed_from else None) == resumed
+    assert run.resumed_from is not None
+    assert run.resumed_from.step == resumed
+
+
+@pytest.mark.parametrize("point", ["ckpt.before_rename", "ckpt.after_rename"])
+def test_a_leader_that_is_killed_as_it_saves_costs_no_step_and_no_bit(
+    tmp_path: Path, cluster: ProcessCluster, point: str
+) -> None:
+    with kit.settings(crash=f"{LEADER.short}@20:{point}:SIGKILL"):
+        run = train(cluster, steps=60, checkpoint=every(tmp_path, 20))
+    assert cluster[LEADER].wait_for_death(20) == -signal.SIGKILL
+    run.wait(30)
+
+    assert [change.lost for change in run.losses] == [(LEADER.short,)]
+    assert_undisturbed(run, 2)
+    assert "step-60" in names(tmp_path)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

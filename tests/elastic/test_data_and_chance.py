@@ -32,8 +32,8 @@ PACE_S = 0.012  # of a step: there is a copy long before a victim stops
 FIVE = kit.Elastic(logical_workers=5)
 
 
-def begin(cluster: Any, step: Any, **given: Any) -> kit.Run:
-    return train(cluster, step, steps=STEPS, **given)
+def begin(cluster: Any, step: Any, **changes: Any) -> kit.Run:
+    return train(cluster, step, steps=STEPS, **changes)
 
 
 def slow_fit(params: Any, batch: Any) -> Any:

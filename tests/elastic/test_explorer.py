@@ -228,7 +228,7 @@ def test_who_asks_to_join_goes_on_when_one_knows_nothing_of_the_training() -> No
     # A process that was started again answers so until it joins itself.
     machine = World(2).machines["worker:1"]
     machine.training.now.has_begun = False
-    coroutine = machine.training._succession._ask_to_join()
+    coroutine = machine.succession._ask_to_join()
 
     wanted = next(coroutine)
     while isinstance(wanted, Ask):
@@ -246,7 +246,7 @@ def test_who_asks_to_join_a_generation_goes_back_to_none_before_it() -> None:
         replace(job, generation=replace(job.generation, number=number, places=places))
         for number, places in [(1, ("worker:0",) * 3), (2, ("worker:1",) * 3)]
     )
-    asked = machine.training._succession._is_led_by_another(0, "it is gone")
+    asked = machine.succession._is_led_by_another(0, "it is gone")
     next(asked)
     machine.training.join(later)
 
@@ -261,7 +261,7 @@ def test_who_stands_by_hears_nothing_of_a_generation_from_one_before_it() -> Non
     # It was told so late that the next generation, too, was followed by another.
     machine = World(3, standby=1).machines["worker:2"]
     standing = machine.training.now
-    coroutine = machine.training._succession._look_around()
+    coroutine = machine.succession._look_around()
     assert isinstance(next(coroutine), Pause)
     asked = next(coroutine)
     assert isinstance(asked, Ask)

@@ -142,10 +142,10 @@ def test_each_attempt_to_begin_a_generation_has_a_number_and_a_run_of_its_own() 
 
 def test_of_two_that_claim_at_once_each_time_the_same_has_the_higher_number() -> None:
     # Else each could refuse the other for ever.
-    for one, other in itertools.pairwise(NAMES):
+    for name, other in itertools.pairwise(NAMES):
         higher = {
-            number_after(newest, one) > number_after(newest, other)
-            for newest in (0, number_after(0, other), number_after(7 << 32, one))
+            number_after(newest, name) > number_after(newest, other)
+            for newest in (0, number_after(0, other), number_after(7 << 32, name))
         }
         assert len(higher) == 1
 

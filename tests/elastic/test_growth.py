@@ -37,7 +37,7 @@ from tests.training.toy import fit
 
 pytestmark = [pytest.mark.slow, pytest.mark.lasting("process", "descriptor")]
 PROCESSES = {"ps": 1, "worker": 3}
-SIX = kit.Elastic(logical_workers=6)
+ALL = {"worker:0", "worker:1", "worker:2"}
 
 
 def hosts_of(run: Run) -> set[str]:
@@ -46,57 +46,60 @@ def hosts_of(run: Run) -> set[str]:
     }
 
 
-def test_six_logical_workers_on_three_tasks_have_the_bits_of_six_workers(
-    cluster: ProcessCluster,
+@pytest.mark.parametrize(
+    ("topology", "asked_for", "is_paused"),
+    [("ring", "ps", True), ("ps", "ring", False)],
+)
+def test_a_training_that_is_spread_anew_again_and_again_repeats_no_step(
+    cluster: ProcessCluster, topology: str, asked_for: str, is_paused: bool
 ) -> None:
-    run = train(cluster, elastic=SIX)
-    assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
-    run.wait(30)
-    assert_undisturbed(run, 6)
+    def await_change(number: int, hosts: set[str]) -> None:
+        until(lambda: len(run.history()) == number)
+        assert hosts_of(run) == hosts
+        seen = run.step
+        until(lambda: run.step > seen or run.state == "paused")
 
-
-@pytest.mark.parametrize("topology", ["ring", "ps"])
-def test_a_resized_training_repeats_no_step(
-    cluster: ProcessCluster, topology: str
-) -> None:
-    run = train(cluster, elastic=SIX, topology=topology, steps=ENDLESS)
+    six = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
+    run = train(cluster, elastic=six, topology=topology, steps=ENDLESS)
+    assert run.newest_job.generation.places.count("worker:1") == 4
     until(lambda: run.step >= 20)
     n_open = psutil.Process().num_fds() + 1  # the link for requests
+
+    run.rebalance({"worker:2": 3})
+    await_change(1, ALL)
+    assert run.newest_job.generation.places.count("worker:2") == 4
     run.resize(worker=1)
-    until(lambda: len(run.history()) == 1)
-    assert hosts_of(run) == {"worker:0"}
-    seen = run.step
-    until(lambda: run.step > seen)
+    await_change(2, {"worker:0"})
     run.resize(worker=3)
-    until(lambda: len(run.history()) == 2)
-    assert hosts_of(run) == {"worker:0", "worker:1", "worker:2"}
-    run.pause()
+    await_change(3, ALL)
+    # What was asked for before lasts.
+    run.advance(10)
+    until(lambda: run.state == "paused" and not run.halting)
     # Links to generations that have ended are closed.
     until(lambda: psutil.Process().num_fds() <= n_open)
-    run.resume()
-
+    stands = run.step
+    run.switch(asked_for, at=stands + 100)
+    if not is_paused:
+        run.resume()
+    run.resize(worker=2)
+    await_change(4, {"worker:0", "worker:1"})
+    if is_paused:
+        until(lambda: run.state == "paused")
+        assert run.step == stands
+        run.resume()
+    until(lambda: run.topology == asked_for)
+    run.leave(Task("worker", 0))
+    await_change(5, {"worker:1", "worker:2"})
     end(run)
+
     assert_undisturbed(run, 6)
     assert run.losses == ()
-    assert [change.repeated for change in run.history()] == [0, 0]
-    assert len(run.moved_once) == 3
+    changes = [(change.left, change.repeated) for change in run.history()]
+    assert changes == [*4 * [((), 0)], (("worker:0",), 0)]
+    epochs = [(row.topology, row.first_step) for row in run.trace.epochs]
+    assert (asked_for, stands + 100) in epochs
+    assert len(run.moved_once) == 7  # with the epoch that was asked for
     assert all(measured == formula for _, measured, formula in run.moved_once)
-
-
-def test_shares_and_rebalance_place_more_on_a_faster_task(
-    cluster: ProcessCluster,
-) -> None:
-    options = kit.Elastic(logical_workers=6, shares={"worker:1": 3})
-    run = train(cluster, elastic=options, steps=ENDLESS)
-    places = run.newest_job.generation.places
-    assert places.count("worker:1") == 4
-    until(lambda: run.step >= 20)
-    run.rebalance({"worker:2": 3})
-    until(lambda: len(run.history()) == 1)
-    places = run.newest_job.generation.places
-    assert places.count("worker:2") == 4
-    end(run)
-    assert_undisturbed(run, 6)
 
 
 def test_rebalance_measures_who_is_faster(
@@ -112,7 +115,8 @@ def test_rebalance_measures_who_is_faster(
         return fit(params, batch)
 
     slow, begins = cluster[OTHER].pid, tmp_path / "begins"
-    run = train(cluster, uneven, elastic=SIX, steps=ENDLESS)
+    six = kit.Elastic(logical_workers=6)
+    run = train(cluster, uneven, elastic=six, steps=ENDLESS)
     with pytest.raises(FailedPreconditionError, match="wait for 3"):
         run.rebalance()
     begins.touch()
@@ -202,41 +206,35 @@ def test_no_file_of_a_generation_is_open_after_the_next_has_begun(
         assert len(run.history()) >= 8
 
 
+QUICK = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_each_lost_spare_is_noticed_and_the_training_goes_on(number: int) -> None:
-    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
-    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
+def test_each_lost_spare_is_noticed_and_stands_by_again_when_it_wakes_up(
+    number: int,
+) -> None:
+    spares = [Task("worker", 2), Task("worker", 1)]
+    with process_cluster(ps=0, worker=3) as cluster, settings(**QUICK):
         run = train(cluster, idly, elastic=kit.Elastic(spare=2), steps=ENDLESS)
         lost: set[str] = set()
-        for spare in Task("worker", 2), Task("worker", 1):
+        for spare in spares:
             until(lambda: run.copied > 0)
             cluster[spare].signal(number)
             lost.add(spare.short)
             # A busy machine may lose the other one with it.
             until(lambda: lost <= {name for loss in run.losses for name in loss.lost})
+        if number == signal.SIGSTOP:
+            for spare in spares:
+                cluster[spare].signal(signal.SIGCONT)
+            until(lambda: set(run.newest_job.generation.standby) == lost)
+            joined = [change.joined for change in run.history()]
+            assert {name for names in joined for name in names} >= lost
         end(run)
         assert len(losses(run)) == run.step
-        for spare in Task("worker", 1), Task("worker", 2):
-            cluster[spare].signal(signal.SIGCONT)
-
-
-def test_a_spare_that_was_stopped_stands_by_again_when_it_wakes_up() -> None:
-    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
-    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
-        run = train(cluster, idly, elastic=kit.Elastic(spare=1), steps=ENDLESS)
-        until(lambda: run.copied > 0)
-        cluster[Task("worker", 2)].signal(signal.SIGSTOP)
-        until(lambda: len(run.losses) == 1)
-        cluster[Task("worker", 2)].signal(signal.SIGCONT)
-        until(lambda: len(run.history()) == 2)
-        assert run.history()[-1].joined == ("worker:2",)
-        assert run.newest_job.generation.standby == ("worker:2",)
-        end(run)
 
 
 def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -> None:
-    quick = {"heartbeat_s": 0.1, "suspect_after_s": 0.5, "dead_after_s": 2.0}
-    with process_cluster(ps=0, worker=3) as cluster, settings(**quick):
+    with process_cluster(ps=0, worker=3) as cluster, settings(**QUICK):
         run = train(cluster, idly, steps=ENDLESS)
         run.resize(worker=1)
         until(lambda: len(run.history()) == 1 and run.copied > 0)
@@ -248,43 +246,6 @@ def test_a_stop_of_the_one_process_with_all_members_is_noticed_on_both_sides() -
         until(lambda: len(run.history()) == 3)
         assert run.history()[-1].joined == ("worker:0",)
         end(run)
-
-
-def test_a_task_that_leaves_is_not_lost(cluster: ProcessCluster) -> None:
-    run = train(cluster, steps=ENDLESS)
-    until(lambda: run.step >= 20)
-    run.leave(Task("worker", 0))
-    until(lambda: len(run.history()) == 1)
-    change = run.history()[0]
-    assert (change.lost, change.left, change.repeated) == ((), ("worker:0",), 0)
-    assert hosts_of(run) == {"worker:1", "worker:2"}
-    end(run)
-    assert_undisturbed(run, 3)
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_what_is_asked_of_a_training_lasts_over_a_resize(
-    cluster: ProcessCluster, paused: bool
-) -> None:
-    run = train(cluster, steps=ENDLESS)
-    run.advance(10)
-    until(lambda: run.state == "paused" and not run.halting)
-    stands = run.step
-    run.switch("ps", at=stands + 100)
-    if not paused:
-        run.resume()
-    run.resize(worker=2)
-    until(lambda: len(run.history()) == 1)
-    if paused:
-        until(lambda: run.state == "paused")
-        assert run.step == stands
-        run.resume()
-    until(lambda: run.topology == "ps")
-    end(run)
-    assert ("ps", stands + 100) in [
-        (row.topology, row.first_step) for row in run.trace.epochs
-    ]
-    assert_undisturbed(run, 3)
 
 
 REFUSED: list[tuple[Callable[[Run], object], str]] = [

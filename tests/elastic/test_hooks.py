@@ -68,7 +68,8 @@ def numbers(book: list[list[str]], what: str) -> list[int]:
 def test_each_moment_comes_once_when_another_process_is_lost(
     tmp_path: Path, cluster: ProcessCluster
 ) -> None:
-    run = train(cluster, victim=OTHER, hooks=[Book(tmp_path / "book")])
+    hooks = [Book(tmp_path / "book"), LoggingTensorHook(["loss"], every_n_iter=10)]
+    run = train(cluster, victim=OTHER, hooks=hooks)
     kill(cluster, run, OTHER, 30)
     run.wait(30)
     assert len(run.losses) == 1
@@ -76,11 +77,9 @@ def test_each_moment_comes_once_when_another_process_is_lost(
     book = read(tmp_path / "book")
     around = [[what, str(step)] for step in range(STEPS) for what in "ba"]
     assert [[line[0][0], line[1]] for line in book[2:-1]] == around
-    assert [book[0], book[1], book[-1]] == [
-        ["begin"],
-        ["created", "0"],
-        ["end", str(STEPS)],
-    ]
+    ends = [["begin"], ["created", "0"], ["end", str(STEPS)]]
+    assert [book[0], book[1], book[-1]] == ends
+    assert len(run.messages) == STEPS // 10
 
 
 @pytest.mark.parametrize("stops", [False, True])
@@ -101,15 +100,7 @@ def test_hooks_go_on_in_another_process_when_theirs_is_lost(
     reply = numbers(book, "after")
     assert sorted(set(reply)) == list(range(n))
     assert len(reply) <= n + 1, "the step under way may be told again"
-
-
-def test_lines_of_hooks_are_told_once(cluster: ProcessCluster) -> None:
-    hook = LoggingTensorHook(["loss"], every_n_iter=10)
-    run = train(cluster, victim=OTHER, hooks=[hook])
-    kill(cluster, run, OTHER, 30)
-    run.wait(30)
-    assert len(run.losses) == 1
-    assert len(run.messages) == STEPS // 10
+    assert_undisturbed(run, 3)
 
 
 def test_lines_of_a_lost_process_stay(cluster: ProcessCluster) -> None:
@@ -123,13 +114,3 @@ def test_lines_of_a_lost_process_stay(cluster: ProcessCluster) -> None:
     end(run)
     assert run.messages[: len(reply)] == reply
     assert len(set(run.messages)) == len(run.messages)
-
-
-def test_a_training_with_hooks_has_the_bits_of_the_undisturbed_one(
-    tmp_path: Path, cluster: ProcessCluster
-) -> None:
-    hooks = [Book(tmp_path / "book", dies_after=50), StopAtStepHook(last_step=100)]
-    run = train(cluster, hooks=hooks).wait(30)
-
-    assert (run.step, len(run.losses)) == (100, 1)
-    assert_undisturbed(run, 3)

@@ -15,7 +15,6 @@ from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.port import Expected
 from kit.server.directory import Directory
-from kit.server.elastic.succession import Succession
 from kit.settings import settings
 from kit.task import Task
 from kit.testing.cluster import local_cluster
@@ -172,9 +171,8 @@ def test_generations_that_fail_as_soon_as_they_begin_end_after_a_while() -> None
         for name, value in changes.items():
             setattr(now, name, value)
         world.clock = 1.0 + seconds
-        succession: Succession = machine.training._succession
         now.noticed = world.clock, "a line is cut"
-        wanted = next(succession._go_on(0, "a line is cut"), None)
+        wanted = next(machine.succession._go_on(0, "a line is cut"), None)
         error: KitError | None = now.error
         assert isinstance(wanted, Ask) == (error is None)
         return error
@@ -215,7 +213,7 @@ def test_copies_are_not_given_up_for_a_link_that_is_lost_long_after_the_loss() -
 
     def lead(other: KitError) -> None:
         """Let the first process lead, and hear that of the other."""
-        coroutine = machines["worker:0"].training._succession._lead()
+        coroutine = machines["worker:0"].succession._lead()
         asked = next(coroutine)
         own = machines["worker:0"].answer(asked.op, {"origin": ORIGIN, **asked.values})
         with pytest.raises((PeerLost, StopIteration)):

@@ -153,7 +153,7 @@ def test_without_options_the_members_are_the_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "words"),
     [
         ({"logical_workers": 0}, "logical_workers is 0"),
         ({"spare": -1}, "spare is -1"),
@@ -164,9 +164,9 @@ def test_without_options_the_members_are_the_tasks() -> None:
     ],
 )
 def test_options_out_of_range_are_refused(
-    options: dict[str, object], told: str
+    options: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=told):
+    with pytest.raises(InvalidArgumentError, match=words):
         Elastic(**options)  # type: ignore[arg-type]
 
 

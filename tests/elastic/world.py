@@ -67,6 +67,11 @@ class Machine:
     def find(self) -> Any:
         return self.training
 
+    @property
+    def succession(self) -> Any:
+        """What decides here which generation follows."""
+        return self.training._succession
+
     def hears(self, key: int) -> None:
         self.history = hash((self.history, key, self.world.clock))
 
