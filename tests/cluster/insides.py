@@ -1,6 +1,11 @@
-"""The parts of a running cluster that its users do not see."""
+"""The parts of a running cluster that its users do not see, and its loop."""
 
 from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kit.cluster.cluster import Cluster
 from kit.cluster.loop import LoopThread
@@ -17,3 +22,13 @@ def loop_of(cluster: Cluster) -> LoopThread:
     """Return the loop in which the cluster does all its work."""
     _, loop = cluster._life.ready()
     return loop
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run

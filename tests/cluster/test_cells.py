@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kit.cluster.cells.cell_output import CellOutput, OnMessage, OutputKind, read
 from kit.cluster.cells.cells import MOST_SHOWN, CellRun
 from kit.cluster.cells.on import CellFailed, CellInterrupted, collected, on_tasks
-from kit.errors import DeadlineExceededError, InvalidArgumentError
+from kit.cluster.polling import Polling
+from kit.errors import DeadlineExceededError, InvalidArgumentError, PeerLost
 from kit.task import Task
+from tests.cases import for_each
 
 ONE, TWO = Task("worker", 0), Task("worker", 1)
 
@@ -75,75 +77,126 @@ class Clock:
         return self.now
 
 
-def begun(engines: Engines, clock: Clock) -> CellRun:
-    return CellRun([ONE, TWO], "code", engines, clock=clock)
+class Scene:
+    """A cell on two tasks, and what was shown of it."""
+
+    def __init__(self, *, deaf: Sequence[Task] = ()) -> None:
+        self.engines, self.clock = Engines(deaf=deaf), Clock()
+        self.shown: list[CellOutput] = []
+
+    def begin(self) -> CellRun:
+        return CellRun([ONE, TWO], "code", self.engines, clock=self.clock)
+
+    def wait(self, timeout_s: float | None = None) -> Polling[None]:
+        """Begin it and wait as a notebook does, until nothing more is there to read."""
+        show, clock = self.shown.extend, self.clock
+        polling = on_tasks(self.begin(), show, timeout_s, clock=clock)
+        next(polling)
+        return polling
+
+    # -- what may happen to the second task --
+
+    def lose(self) -> None:
+        self.engines.lost[TWO] = "killed by signal 9"
+
+    def restart(self) -> None:
+        self.engines.lost.clear()
+
+    def end_engine(self) -> None:
+        text = "Engine 2 died while running task"
+        self.engines.answer(TWO, RemoteError("EngineError", text))
+
+    def fail(self) -> None:
+        self.engines.answer(TWO, RemoteError("ValueError", "no", "Cell In[1]"))
+
+    def pass_time(self) -> None:
+        self.clock.now += 1.1
 
 
 def test_output_comes_in_the_order_in_which_it_arrived() -> None:
-    engines, clock = Engines(), Clock()
-    seen: list[CellOutput] = []
-    polling = on_tasks(begun(engines, clock), seen.extend, clock=clock)
-    next(polling)
+    scene = Scene()
+    polling = scene.wait()
 
-    for task, text in ((ONE, "a"), (TWO, "b"), (ONE, "c")):
-        engines.write(task, text)
-    engines.answer(ONE)
-    engines.answer(TWO)
+    order = [(ONE, "a"), (TWO, "b"), (ONE, "c")]
+    for task, text in order:
+        scene.engines.write(task, text)
+    scene.engines.answer(ONE)
+    scene.engines.answer(TWO)
     with pytest.raises(StopIteration):
         next(polling)
 
-    assert [(element.task, element.text) for element in seen] == [
-        (ONE, "a"),
-        (TWO, "b"),
-        (ONE, "c"),
-    ]
+    assert [(element.task, element.text) for element in scene.shown] == order
 
 
-def test_a_cell_on_a_task_that_was_restarted_meanwhile_has_failed() -> None:
-    engines, clock = Engines(), Clock()
-    run = begun(engines, clock)
-    engines.answer(ONE)
-    engines.lost[TWO] = "is being restarted"
-    assert run.waiting == []
-
-    engines.lost.clear()
-
-    assert run.waiting == []
-    assert [failure.line for failure in run.failures] == [
-        "PeerLost: worker:1 is being restarted"
-    ]
-
-
-def test_a_cell_is_over_only_when_its_last_output_has_come() -> None:
-    engines, clock = Engines(), Clock()
-    run = begun(engines, clock)
-    engines.answer(ONE)
-    engines.replies[TWO].set_result(None)  # its output is still on its way
-
+def test_a_cell_is_over_when_its_last_output_has_come_or_is_late() -> None:
+    scene = Scene()
+    run = scene.begin()
+    scene.engines.answer(ONE)
+    scene.engines.replies[TWO].set_result(None)  # its output is still on its way
     assert run.waiting == [TWO]
-    engines.replies[TWO].output.set_result(None)
+    scene.engines.replies[TWO].output.set_result(None)
     assert run.waiting == []
 
-
-def test_output_that_never_ends_is_not_waited_for() -> None:
-    engines, clock = Engines(), Clock()
-    run = begun(engines, clock)
-    for reply in engines.replies.values():
+    silent = scene.begin()
+    for reply in scene.engines.replies.values():
         reply.set_result(None)
-    assert run.waiting == [ONE, TWO]
+    assert silent.waiting == [ONE, TWO]
+    scene.pass_time()
+    assert silent.waiting == []
 
-    clock.now = 1.1
 
-    assert run.waiting == []
+Act = Callable[[Scene], None]
+KILLED = "PeerLost: worker:1 killed by signal 9"
+ENDED = "PeerLost: worker:1 has ended or has not answered its controller for long"
+
+
+@for_each(
+    ("acts", "later", "line"),
+    [
+        ((Scene.lose,), Scene.restart, KILLED),
+        ((Scene.end_engine, Scene.lose), Scene.pass_time, KILLED),
+        ((Scene.end_engine, Scene.pass_time), Scene.pass_time, ENDED),
+        ((Scene.fail,), Scene.lose, "worker:1 raised ValueError: no"),
+    ],
+    ids=lambda value: value,
+)
+def test_a_cell_has_failed_for_good_as_soon_as_it_is_known_why(
+    acts: Sequence[Act], later: Act, line: str
+) -> None:
+    scene = Scene()
+    run = scene.begin()
+    scene.engines.answer(ONE)
+    for act in acts:
+        assert run.waiting == [TWO]
+        act(scene)
+
+    def end() -> tuple[list[Task], list[str]]:
+        return run.waiting, [failure.line for failure in run.failures]
+
+    assert end() == ([], [line])
+    later(scene)
+    assert end() == ([], [line])
+
+
+def test_nothing_is_sent_to_a_task_that_is_lost() -> None:
+    scene = Scene()
+    scene.lose()
+
+    polling = scene.wait()
+    assert list(scene.engines.replies) == [ONE]
+    scene.engines.answer(ONE)
+
+    with pytest.raises(CellFailed, match=f"^{KILLED}$") as caught:
+        next(polling)
+    assert isinstance(caught.value, PeerLost)
 
 
 def test_equal_failures_are_told_once() -> None:
-    engines, clock = Engines(), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(polling)
+    scene = Scene()
+    polling = scene.wait()
     for number, task in enumerate((ONE, TWO)):
         text = f"Cell In[{number}], line 1 at 0x{number}f"
-        engines.answer(task, RemoteError("ValueError", "no", text))
+        scene.engines.answer(task, RemoteError("ValueError", "no", text))
 
     with pytest.raises(CellFailed) as caught:
         next(polling)
@@ -154,112 +207,36 @@ def test_equal_failures_are_told_once() -> None:
     assert [failure.task for failure in caught.value.failures] == [ONE, TWO]
 
 
-def test_a_deadline_names_who_has_not_answered_and_interrupts_only_these() -> None:
-    engines, clock = Engines(), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, 5.0, clock=clock)
-    next(polling)
-    engines.answer(ONE)
-    clock.now = 5.0
+def test_a_deadline_and_the_stop_button_interrupt_only_who_has_not_answered() -> None:
+    late, stopped = Scene(), Scene()
+    waits = [late.wait(5.0), stopped.wait()]
+    for scene in late, stopped:
+        scene.engines.answer(ONE)
+    late.clock.now = 5.0
 
     with pytest.raises(DeadlineExceededError) as caught:
-        next(polling)
+        next(waits[0])
+    with pytest.raises(CellInterrupted, match=r"^interrupted on worker:1; the cluster"):
+        waits[1].throw(KeyboardInterrupt())
 
-    assert engines.interrupted == [TWO]
-    assert caught.value.message.startswith(
-        "worker:1 has not answered within 5 s and got"
-    )
+    assert late.engines.interrupted == stopped.engines.interrupted == [TWO]
+    words = "worker:1 has not answered within 5 s and got"
+    assert caught.value.message.startswith(words)
     assert caught.value.task == "/job:worker/task:1"
 
 
-def test_the_stop_button_interrupts_the_tasks_and_says_so() -> None:
-    engines, clock = Engines(), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(polling)
-    engines.answer(ONE)
-
-    with pytest.raises(CellInterrupted, match=r"^interrupted on worker:1; the cluster"):
-        polling.throw(KeyboardInterrupt())
-
-    assert engines.interrupted == [TWO]
-
-
 def test_a_task_that_does_not_react_to_the_stop_button_is_named() -> None:
-    engines, clock = Engines(deaf=[TWO]), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(polling)
+    scene = Scene(deaf=[TWO])
+    polling = scene.wait()
 
     polling.throw(KeyboardInterrupt())  # it waits for the deaf one
-    clock.now = 3.0
+    scene.clock.now = 3.0
     with pytest.raises(CellInterrupted) as caught:
         next(polling)
 
     text = str(caught.value)
     assert text.startswith("interrupted on worker:0, worker:1; worker:1 does not react")
     assert "cluster.restart('worker:1')" in text
-
-
-def test_a_task_that_is_lost_meanwhile_ends_the_wait_and_is_told() -> None:
-    engines, clock = Engines(), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(polling)
-    engines.answer(ONE)
-    engines.lost[TWO] = "killed by signal 9"
-
-    with pytest.raises(CellFailed, match=r"^PeerLost: worker:1 killed by signal 9$"):
-        next(polling)
-
-
-def test_why_an_engine_ended_is_waited_for_when_its_end_is_told_first() -> None:
-    engines, clock = Engines(), Clock()
-    polling = on_tasks(begun(engines, clock), lambda outputs: None, clock=clock)
-    next(polling)
-    engines.answer(ONE)
-    engines.answer(TWO, RemoteError("EngineError", "Engine 2 died while running task"))
-
-    next(polling)  # it goes on waiting
-    engines.lost[TWO] = "killed by signal 9"
-
-    with pytest.raises(CellFailed, match=r"^PeerLost: worker:1 killed by signal 9$"):
-        next(polling)
-
-
-def test_an_end_whose_reason_never_comes_is_told_after_a_second() -> None:
-    engines, clock = Engines(), Clock()
-    run = begun(engines, clock)
-    engines.answer(ONE)
-    engines.answer(TWO, RemoteError("EngineError", "Engine 2 died"))
-    assert run.waiting == [TWO]
-
-    clock.now = 1.1
-
-    assert run.waiting == []
-    assert [failure.line for failure in run.failures] == [
-        "PeerLost: worker:1 has ended or has not answered its controller for long"
-    ]
-
-
-def test_what_a_cell_raised_is_told_also_if_its_task_was_lost_later() -> None:
-    engines, clock = Engines(), Clock()
-    run = begun(engines, clock)
-    engines.answer(TWO, RemoteError("ValueError", "no", "Cell In[1]"))
-
-    engines.lost[TWO] = "killed by signal 9"
-
-    assert [failure.line for failure in run.failures] == [
-        "worker:1 raised ValueError: no"
-    ]
-
-
-def test_nothing_is_sent_to_a_task_that_is_lost() -> None:
-    engines, clock = Engines(), Clock()
-    engines.lost[TWO] = "exited with status 3"
-
-    run = begun(engines, clock)
-
-    assert list(engines.replies) == [ONE]
-    assert [failure.line for failure in run.failures] == [
-        "PeerLost: worker:1 exited with status 3"
-    ]
 
 
 def test_what_each_task_put_out_is_collected_by_kind() -> None:
@@ -308,8 +285,7 @@ def test_a_cell_that_shows_things_without_end_is_cut_once_and_says_so() -> None:
 
 
 def test_what_is_not_the_text_of_a_cell_is_refused_before_it_is_sent() -> None:
-    engines = Engines()
-    function: Any = print
+    engines, function = Engines(), cast("Any", print)
 
     with pytest.raises(InvalidArgumentError, match=r"is for cluster\.call\("):
         CellRun([ONE, TWO], function, engines)

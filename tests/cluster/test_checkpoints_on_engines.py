@@ -16,8 +16,9 @@ from kit.hooks import (
     StopAtStepHook,
 )
 from kit.testing.cluster import local_cluster
-from tests.cluster.engine_training import IMAGES, PARAMS, TARGETS, begin, replayed, step
+from tests.cluster.engine_training import assert_replayed, begin
 from tests.training.graph_models import Model
+from tests.training.toy import same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 
@@ -26,10 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 def cluster() -> Iterator[kit.Cluster]:
     with kit.Cluster(ps=1, worker=2) as running:
         yield running
-
-
-def same_bits(result: Any, want: Any) -> bool:
-    return all(result[name].tobytes() == want[name].tobytes() for name in want)
 
 
 @pytest.mark.lasting("descriptor", "thread")
@@ -42,22 +39,11 @@ def test_engines_go_on_from_their_checkpoint_and_one_engine_from_theirs(
 
     assert run.resumed_from is not None
     assert (run.resumed_from.step, run.resumed_from.lost_steps) == (25, 0)
-    assert same_bits(run.params, replayed(40))
-    result = kit.load_checkpoint(tmp_path)
-    assert same_bits(result, run.params)
+    assert_replayed(run)
+    assert same_bits(dict(kit.load_checkpoint(tmp_path)), run.params)
     assert [row.error for row in run.trace.saves][-1] == ""
     with local_cluster(0, 1) as alone:
-        again = kit.train(
-            step,
-            PARAMS,
-            (IMAGES, TARGETS),
-            optimizer=kit.Momentum(0.05),
-            topology="ring",
-            steps=40,
-            batch=24,
-            cluster=alone,
-            checkpoint=tmp_path,
-        ).wait(60)
+        again = begin(alone, steps=40, checkpoint=tmp_path).wait(60)
     assert same_bits(again.params, run.params)
 
 
@@ -97,4 +83,4 @@ def test_hook_that_fails_in_an_engine_is_named_and_the_engines_train_again(
         kit.errors.StepFailed, match=r"Failing\.after_run\(\) raised Val"
     ):
         run.wait(60)
-    assert same_bits(begin(cluster, steps=3).wait(60).params, replayed(3))
+    assert_replayed(begin(cluster, steps=3).wait(60))

@@ -51,55 +51,42 @@ def cluster(
     assert list(home.rglob("*")) == []
 
 
-def test_each_task_is_a_process_of_its_own(cluster: Cluster) -> None:
+def test_each_task_is_a_process_of_its_own_and_answers_as_it_is_selected(
+    cluster: Cluster,
+) -> None:
     pids = cluster.call("all", os.getpid)
 
     assert len({*pids, os.getpid()}) == 4
     assert pids == [status.pid for status in cluster.status]
-
-
-def test_a_single_task_gives_a_single_result(cluster: Cluster) -> None:
-    pid = cluster.call("worker:1", os.getpid)
-
-    assert pid == cluster.call(Task("worker", 1), os.getpid)
-    assert [pid] == cluster.call(["/job:worker/task:1"], os.getpid)
-
-
-def test_a_call_to_no_task_has_no_results(cluster: Cluster) -> None:
+    assert cluster.call("worker:1", os.getpid) == pids[2]
+    assert cluster.call(Task("worker", 1), os.getpid) == pids[2]
+    assert cluster.call(["/job:worker/task:1"], os.getpid) == [pids[2]]
+    assert cluster.view("worker").apply_sync(os.getpid) == pids[1:]
     assert cluster.call([], os.getpid) == []
     assert cluster.on([], "1 / 0") == []
+    with pytest.raises(PlacementError, match="ps:0, worker:0, worker:1"):
+        cluster.view("worker:7")
 
 
-def test_the_server_was_started_with_its_name_and_then_got_the_spec(
+def test_each_server_has_its_name_the_spec_and_the_credentials_of_all(
     cluster: Cluster,
 ) -> None:
-    def set_up() -> tuple[object, object, object]:
-        import builtins
-
-        seen = vars(builtins)["kit_test"]
-        return seen["config"]["job"], seen["config"]["index"], seen["spec"]
-
-    job, index, spec = cluster.call("worker:1", set_up)
-
-    assert (job, index) == ("worker", 1)
-    assert spec == cluster.spec.as_dict()
-
-
-def test_all_tasks_have_the_same_credentials(cluster: Cluster) -> None:
-    def digest() -> str:
+    def set_up() -> tuple[object, object, object, str]:
         import builtins
         import hashlib
 
-        secret = vars(builtins)["kit_test"]["config"]["credentials"]
-        return hashlib.sha256(repr(sorted(secret.items())).encode()).hexdigest()
+        seen = vars(builtins)["kit_test"]
+        config = seen["config"]
+        secret = repr(sorted(config["credentials"].items())).encode()
+        digest = hashlib.sha256(secret).hexdigest()
+        return config["job"], config["index"], seen["spec"], digest
 
-    assert len(set(cluster.call("all", digest))) == 1
+    replies = cluster.call("all", set_up)
 
-
-def test_a_view_addresses_the_same_engines(cluster: Cluster) -> None:
-    view = cluster.view("worker")
-
-    assert view.apply_sync(os.getpid) == cluster.call("worker", os.getpid)
+    names = [(job, index) for job, index, _, _ in replies]
+    assert names == [("ps", 0), ("worker", 0), ("worker", 1)]
+    assert all(spec == cluster.spec.as_dict() for _, _, spec, _ in replies)
+    assert len({digest for *_, digest in replies}) == 1
 
 
 def test_what_an_engine_prints_arrives(cluster: Cluster) -> None:
@@ -159,28 +146,24 @@ def test_the_log_of_a_task_that_writes_without_end_is_cut(cluster: Cluster) -> N
     assert path.stat().st_size < MOST_BYTES
 
 
-def test_engines_share_the_cores_and_the_working_folder(cluster: Cluster) -> None:
-    def look() -> tuple[str, str, str]:
+def test_engines_share_the_cores_and_the_folder_and_have_random_numbers_of_their_own(
+    cluster: Cluster,
+) -> None:
+    def look() -> tuple[tuple[str, str, str], set[float]]:
         import os
-        from pathlib import Path
-
-        names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
-        return (os.environ[names[0]], os.environ[names[1]], str(Path.cwd()))
-
-    assert cluster.call("worker:0", look) == ("1", "1", str(Path.cwd()))
-
-
-def test_engines_have_random_numbers_of_their_own(cluster: Cluster) -> None:
-    def draw() -> tuple[float, float]:
         import random
+        from pathlib import Path
 
         import numpy
 
-        return random.random(), float(numpy.random.random())
+        names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+        drawn = {random.random(), float(numpy.random.random())}
+        return (os.environ[names[0]], os.environ[names[1]], str(Path.cwd())), drawn
 
-    first, second, third = cluster.call("all", draw)
+    replies = cluster.call("all", look)
 
-    assert len({*first, *second, *third}) == 6
+    assert [shared for shared, _ in replies] == [("1", "1", str(Path.cwd()))] * 3
+    assert len({number for _, drawn in replies for number in drawn}) == 6
 
 
 def test_an_error_on_a_task_names_the_task(cluster: Cluster) -> None:
@@ -216,11 +199,6 @@ def test_a_call_that_is_given_up_ends_on_its_task(
     assert len(cluster.call("worker", os.getpid, deadline_s=20)) == 2
 
 
-def test_an_unknown_task_is_refused_with_the_known_ones(cluster: Cluster) -> None:
-    with pytest.raises(PlacementError, match="ps:0, worker:0, worker:1"):
-        cluster.view("worker:7")
-
-
 def test_blocking_and_awaitable_calls_work_in_a_running_loop(cluster: Cluster) -> None:
     async def cell() -> tuple[int, int]:
         blocking = cluster.call("ps:0", os.getpid)
@@ -236,6 +214,8 @@ def test_it_is_current_and_ready_and_shows_so(cluster: Cluster) -> None:
     assert cluster.state is ClusterState.READY
     assert repr(cluster) == "<Cluster ready: ps=1 worker=2, 1 BLAS thread each>"
     assert cluster._repr_html_().count("<tr>") == 5  # head, three tasks, memory
+    with pytest.raises(FailedPreconditionError, match="is ready and starts only"):
+        cluster.start()
 
 
 def test_its_connections_are_encrypted_and_its_files_private(cluster: Cluster) -> None:
@@ -264,11 +244,6 @@ def test_who_knows_the_public_key_alone_gets_no_answer(cluster: Cluster) -> None
     assert len(cluster.call("all", os.getpid)) == 3
 
 
-def test_it_starts_only_once(cluster: Cluster) -> None:
-    with pytest.raises(FailedPreconditionError, match="is ready and starts only"):
-        cluster.start()
-
-
 def test_a_cell_may_await_and_so_may_the_next_one(cluster: Cluster) -> None:
     begun = cluster.on(
         "worker",
@@ -283,9 +258,8 @@ def test_a_cell_may_await_and_so_may_the_next_one(cluster: Cluster) -> None:
     ended = cluster.on("worker", "async with asyncio.timeout(20):\n    await later\n3")
     plain = cluster.on("worker", "later.result()")
 
-    assert [(output.stdout, output.result) for output in begun] == [
-        ("9\n", "'done'")
-    ] * 2
+    replies = [(output.stdout, output.result) for output in begun]
+    assert replies == [("9\n", "'done'")] * 2
     assert [item.result for item in ended] == ["3", "3"]
     assert [item.result for item in plain] == ["16", "16"]
 

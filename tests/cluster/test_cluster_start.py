@@ -34,32 +34,27 @@ ROOT = Path(__file__).parents[2]
 FORK_SERVER = "kit.cluster.processes.fork_server"
 
 
-def test_a_server_that_does_not_start_fails_the_start(gone: Callable[[], None]) -> None:
-    def start(config: dict[str, Any]) -> dict[str, Any]:
-        raise RuntimeError(f"no server for {config['job']} today")
-
-    broken = Bootstrap(start, lambda spec: None, lambda: None)
-
-    with pytest.raises(UnknownError, match="no server for worker today"):
-        Cluster(ps=0, worker=1, bootstrap=broken).start()
-
-    gone()
-
-
-def test_an_engine_that_ends_during_the_start_fails_it_at_once(
+def test_a_server_or_an_engine_that_does_not_start_fails_the_start_at_once(
     gone: Callable[[], None],
 ) -> None:
-    def start(config: dict[str, Any]) -> dict[str, Any]:
+    def fail(config: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError(f"no server for {config['job']} today")
+
+    def die(config: dict[str, Any]) -> dict[str, Any]:
         import os
 
         os._exit(7)
 
-    dying = Bootstrap(start, lambda spec: None, lambda: None)
+    for start, words in {
+        fail: "no server for worker today",
+        die: "worker:0 exited with status 7",
+    }.items():
+        broken = Bootstrap(start, lambda spec: None, lambda: None)
 
-    with pytest.raises((StartFailed, PeerLost), match=r"worker:0 exited with status 7"):
-        Cluster(ps=0, worker=1, bootstrap=dying).start()
+        with pytest.raises((StartFailed, PeerLost, UnknownError), match=words):
+            Cluster(ps=0, worker=1, bootstrap=broken).start()
 
-    gone()
+        gone()
 
 
 def python_that(runtime: Path, action: str) -> str:
@@ -95,13 +90,10 @@ def test_a_start_that_hangs_ends_at_its_deadline_and_says_for_what_it_waited(
 ) -> None:
     hanging = python_that(runtime, "exec sleep 60")
 
-    with pytest.raises(
-        StartFailed, match=r"within 1 s: still waiting for the engines"
-    ) as failed:
+    with pytest.raises(StartFailed, match=r"within 1 s: still waiting") as failed:
         Cluster(ps=0, worker=1, python=hanging, start_deadline_s=1).start()
-    assert "start_deadline_s=2, or %%cluster --timeout 2 in a notebook." in str(
-        failed.value
-    )
+    advice = "start_deadline_s=2, or %%cluster --timeout 2 in a notebook."
+    assert advice in str(failed.value)
 
     gone()
 
@@ -164,7 +156,7 @@ def test_a_cancelled_start_cleans_up(
     gone()
 
 
-def test_sixteen_tasks_start_though_the_client_hears_of_most_too_early(
+def test_tasks_start_though_the_client_hears_of_most_too_early(
     gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register = ipyparallel.Client._register_engine
@@ -174,7 +166,7 @@ def test_sixteen_tasks_start_though_the_client_hears_of_most_too_early(
     # What the hub publishes before the client's subscription takes effect is lost, and
     # in its first answer the hub knows no engine yet.
     def lose_most(client: Any, message: Any) -> None:
-        if len(unheard) < 13:
+        if len(unheard) < 4:
             unheard.append(message)
         else:
             register(client, message)
@@ -185,8 +177,8 @@ def test_sixteen_tasks_start_though_the_client_hears_of_most_too_early(
     monkeypatch.setattr(ipyparallel.Client, "_register_engine", lose_most)
     monkeypatch.setattr(ipyparallel.Client, "_update_engines", know_none)
 
-    with Cluster(ps=1, worker=15, start_deadline_s=40) as cluster:
-        assert len(set(cluster.call("all", os.getpid))) == 16
+    with Cluster(ps=1, worker=4, start_deadline_s=40) as cluster:
+        assert len(set(cluster.call("all", os.getpid))) == 5
     assert unheard
     gone()
 

@@ -100,40 +100,42 @@ def test_a_stop_leaves_nothing_when_a_process_was_hit_before(
     assert capfd.readouterr() == ("", "")
 
 
+SERVERS_END, REST_ENDS = (Servers, "stop"), (ReaperHandle, "end")
+
+
 @pytest.mark.parametrize(
-    ("moment", "numbers"),  # each victim meets both signals, and so does each moment
+    ("name", "moment", "number"),
     [
-        ((Servers, "stop"), [signal.SIGKILL, signal.SIGSTOP]),
-        ((ReaperHandle, "end"), [signal.SIGSTOP, signal.SIGKILL]),
+        ("controller", SERVERS_END, signal.SIGKILL),
+        ("fork server", REST_ENDS, signal.SIGSTOP),
+        ("reaper", SERVERS_END, signal.SIGSTOP),
+        ("engine", REST_ENDS, signal.SIGKILL),
     ],
 )
 def test_a_stop_leaves_nothing_when_a_process_is_hit_meanwhile(
     bootstrap: Bootstrap,
     gone: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
+    name: str,
     moment: tuple[type, str],
-    numbers: list[signal.Signals],
+    number: signal.Signals,
 ) -> None:
-    real = getattr(*moment)
-    victims: list[tuple[Process, signal.Signals]] = []
+    real, victims = getattr(*moment), list[Process]()
 
     def hit_first(*args: object) -> object:
         while victims:
-            hit(*victims.pop())
+            hit(victims.pop(), number)
         return real(*args)
 
     monkeypatch.setattr(*moment, hit_first)
     monkeypatch.setattr(supervisor, "GRACE_S", 0.3)
-    for name, number in zip(VICTIMS[:4], 2 * numbers, strict=True):
-        cluster = Cluster(
-            ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap
-        ).start()
-        victims.append((victim_of(cluster, name), number))
+    cluster = Cluster(ps=0, worker=2, stop_deadline_s=0.5, bootstrap=bootstrap).start()
+    victims.append(victim_of(cluster, name))
 
-        stop_in_time(cluster)
+    stop_in_time(cluster)
 
-        assert victims == []
-        gone()
+    assert victims == []
+    gone()
 
 
 def test_without_its_fork_server_a_cluster_works_and_says_what_it_cannot(
@@ -442,12 +444,13 @@ except ResourceExhaustedError as error:
 def test_a_start_without_descriptors_is_an_error_of_that_start(
     left: int, runtime: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", START_IN_NEED, str(left)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    with forking():
+        done = subprocess.run(
+            [sys.executable, "-c", START_IN_NEED, str(left)],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
 
     assert done.stderr == ""
     assert done.returncode == 0

@@ -20,7 +20,10 @@ from kit.server.target import ClusterTarget
 from kit.session.client.session import Session
 from kit.task import Task
 
-pytestmark = [pytest.mark.slow, pytest.mark.engines]
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.engines),
+    pytest.mark.lasting("descriptor", "thread"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,6 @@ def session(cluster: kit.Cluster) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.lasting("descriptor", "thread")
 def test_function_runs_in_the_process_of_its_task(
     cluster: kit.Cluster, session: Session
 ) -> None:
@@ -59,35 +61,30 @@ def test_function_runs_in_the_process_of_its_task(
     assert later == cluster.call("worker:0", os.getpid)
 
 
-@pytest.mark.lasting("descriptor", "thread")
-def test_error_of_a_function_arrives_with_traceback_and_task(session: Session) -> None:
+def test_errors_of_a_function_have_traceback_and_task_or_say_what_cannot_travel(
+    session: Session,
+) -> None:
+    lock = threading.Lock()
+
     def unlucky() -> Any:
         raise ValueError("no luck on the engine")
+
+    def locked() -> bool:
+        return lock.locked()
 
     with kit.device("/job:ps/task:0"):
         bad = py_function(unlucky, [], "float32", name="dice")
 
     with pytest.raises(InvalidArgumentError, match="no luck on the engine") as caught:
         session.run(bad)
+    unsent = py_function(locked, [], "bool")
+    with pytest.raises(InvalidArgumentError, match=r"cannot travel .*'lock'"):
+        session.run(unsent)
 
     assert caught.value.task == "/job:ps/task:0"
     assert "in unlucky" in str(caught.value.remote_traceback)
 
 
-@pytest.mark.lasting("descriptor", "thread")
-def test_function_that_cannot_be_pickled_is_refused_by_name(session: Session) -> None:
-    lock = threading.Lock()
-
-    def locked() -> bool:
-        return lock.locked()
-
-    result = py_function(locked, [], "bool")
-
-    with pytest.raises(InvalidArgumentError, match=r"cannot travel .*'lock'"):
-        session.run(result)
-
-
-@pytest.mark.lasting("descriptor", "thread")
 def test_array_of_dask_is_loaded_in_the_process_of_the_task(
     cluster: kit.Cluster,
 ) -> None:

@@ -60,6 +60,7 @@ def test_slurm_gets_one_of_its_tasks_for_each_of_ours(tmp_path: Path) -> None:
 
     *options, script = slurm_command(launcher, folder, 5, tmp_path)
 
+    assert script == str(folder / "slurm.script")  # two clusters have two
     assert sorted(options) == [
         *("--account=me", "--exclusive", "--export=ALL", "--job-name=psring-x"),
         *("--mem=4G", "--ntasks=5", "--output=/a/100%%/.psring-x/output"),
@@ -68,17 +69,6 @@ def test_slurm_gets_one_of_its_tasks_for_each_of_ours(tmp_path: Path) -> None:
     assert Path(script).read_text() == (
         f"#!/bin/sh\nexec srun --cpu-bind=none {' '.join(PROGRAM)}\n"
     )
-
-
-def test_two_clusters_of_one_folder_write_scripts_of_their_own(tmp_path: Path) -> None:
-    folders = [tmp_path / "a", tmp_path / "b"]
-
-    scripts = {
-        slurm_command(kit.launchers.Slurm(), folder, 1, tmp_path)[-1]
-        for folder in folders
-    }
-
-    assert scripts == {str(folder / "slurm.script") for folder in folders}
 
 
 @for_each(
@@ -122,17 +112,18 @@ def test_host_that_ssh_could_take_for_an_option_or_a_shell_is_refused(
 
 
 @for_each(
-    "host", ["nodea", "me@nodea.example.org:2222", "DOMAIN\\me@10.0.0.7", "a_b-c:22"]
+    ("hosts", "n_tasks", "n_hosts"),
+    [
+        *(({"nodea": 3, "nodeb": 2}, n, 1) for n in (1, 3)),
+        *(({"nodea": 3, "nodeb": 2}, n, 2) for n in (4, 5)),
+        ({"me@nodea.example.org:2222": 2}, 2, 1),
+        ({"DOMAIN\\me@10.0.0.7": 2, "a_b-c:22": 1}, 3, 2),
+    ],
 )
-def test_host_may_have_a_user_and_a_port(host: str) -> None:
-    assert kit.launchers.SSH({host: 2}).n_processes(2) == 1
-
-
-@for_each(["n_tasks", "n_hosts"], [(1, 1), (3, 1), (4, 2), (5, 2)])
-def test_ssh_logs_in_to_the_hosts_that_are_needed(n_tasks: int, n_hosts: int) -> None:
-    launcher = kit.launchers.SSH({"nodea": 3, "nodeb": 2})
-
-    assert launcher.n_processes(n_tasks) == n_hosts
+def test_ssh_logs_in_to_the_hosts_that_are_needed(
+    hosts: dict[str, int], n_tasks: int, n_hosts: int
+) -> None:
+    assert kit.launchers.SSH(hosts).n_processes(n_tasks) == n_hosts
 
 
 @for_each("hosts", [{}, {"": 1}, {"nodea": 0}])
@@ -157,20 +148,6 @@ def test_value_of_another_type_is_refused_with_one_that_is_right(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         getattr(kit.launchers, kind)(**values)
-
-
-def test_launcher_may_be_named_as_the_site_describes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "launchers.toml"
-    file.write_text('[ssh]\nhosts = {"nodea" = 3}\npython = "/opt/python"\n')
-    monkeypatch.setenv("KIT_LAUNCHERS", str(file))
-
-    cluster = kit.Cluster(ps=0, worker=2, launcher="ssh")
-
-    assert cluster.options.launcher == kit.launchers.SSH(
-        {"nodea": 3}, python="/opt/python"
-    )
 
 
 @for_each(
@@ -216,29 +193,21 @@ def test_open_mpi_is_told_which_variable_to_pass_on(version: str, passed: bool) 
     assert ("IPP_CONNECTION_INFO" in arguments) == passed
 
 
-def test_host_that_only_ssh_knows_is_reached_by_the_default_route(
+def test_host_that_only_ssh_knows_is_reached_by_the_default_route_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    ways = ["10.0.0.7"]
+
     def towards(name: str) -> str:
-        if name == "alias":
-            raise UnavailableError("no known address")
-        return "10.0.0.7"
+        if name == "alias" or not ways:
+            raise UnavailableError(f"no way leads from here to {name}")
+        return ways[0]
 
     for module in (launcher, ssh):
         monkeypatch.setattr(module, "address_towards", towards)
-
     assert kit.launchers.SSH({"alias": 1}).reached_at == "10.0.0.7"
 
-
-def test_machine_without_a_way_out_is_told_to_name_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def towards(name: str) -> str:
-        raise UnavailableError(f"no way leads from here to {name}")
-
-    for module in (launcher, ssh):
-        monkeypatch.setattr(module, "address_towards", towards)
-
+    ways.clear()
     with pytest.raises(StartFailed, match=r"name it with address="):
         _ = kit.launchers.SSH({"alias": 1}).reached_at
     assert kit.launchers.SSH({"alias": 1}, address="10.0.0.8").reached_at == "10.0.0.8"
@@ -348,6 +317,8 @@ def test_launcher_takes_what_the_site_says(
     result = kit.launchers.from_site("slurm", memory="4G")
 
     assert result == kit.launchers.Slurm(partition="short", memory="4G")
+    named = kit.Cluster(ps=0, worker=2, launcher="slurm").options.launcher
+    assert named == kit.launchers.Slurm(partition="short", memory="2G")
     with pytest.raises(InvalidArgumentError, match=r"'slrum'\. Did you mean slurm\?"):
         kit.launchers.from_site("slrum")
     with pytest.raises(InvalidArgumentError, match=r"'queue'.*It takes partition"):

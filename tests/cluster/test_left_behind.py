@@ -63,71 +63,50 @@ def leftovers(runtime: Path) -> list[left_behind.LeftBehind]:
     return left_behind.find({"XDG_RUNTIME_DIR": str(runtime)})
 
 
-def test_a_record_is_found_as_it_was_written(runtime: Path) -> None:
+def recorded(runtime: Path, *processes: Process) -> Path:
+    folder = runtime / "psring-mine"
+    folder.mkdir(mode=0o700)
+    left_behind.record(folder, "ps=1, worker=2", os.getpid(), processes)
+    return folder
+
+
+def test_a_record_is_found_as_it_was_written_whatever_the_umask_was(
+    runtime: Path,
+) -> None:
     me = reaper.find(os.getpid())
     assert me is not None
-    folder = runtime / "psring-mine"
-    folder.mkdir(mode=0o700)
-
-    left_behind.record(folder, "ps=1, worker=2", os.getpid(), [me])
-
-    (item,) = [each for each in leftovers(runtime) if each.folder == folder]
-    assert (item.jobs, item.processes, item.owner) == (
-        "ps=1, worker=2",
-        frozenset([me]),
-        Owner.HERE,
-    )
-    assert str(item) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
-
-
-def test_a_record_is_found_whatever_the_umask_was(runtime: Path) -> None:
-    folder = runtime / "psring-mine"
-    folder.mkdir(mode=0o700)
     before = os.umask(0o002)
     try:
-        left_behind.record(folder, "worker=2", os.getpid(), [])
+        folder = recorded(runtime, me)
     finally:
         os.umask(before)
 
-    assert [item.folder for item in leftovers(runtime)] == [folder]
+    (item,) = leftovers(runtime)
+    assert (item.folder, item.jobs, item.owner) == (
+        folder,
+        "ps=1, worker=2",
+        Owner.HERE,
+    )
+    assert item.processes == frozenset([me])
+    assert str(item) == "psring-mine: ps=1, worker=2, 1 process, of this notebook"
+    message = json.loads((folder / "cluster.json").read_text())
+    assert message["pids_of"] == str(Path("/proc/self/ns/pid").readlink())
 
 
-def test_a_cluster_without_notebook_and_reaper_is_ended_with_its_folder(
+def test_a_cluster_without_a_notebook_is_ended_with_its_folder_and_its_reaper(
     runtime: Path,
 ) -> None:
-    with sleeper() as process:
-        folder = write(runtime, GONE, GONE, (process,))
+    for with_reaper in False, True:
+        with sleeper() as kept_by, sleeper() as process:
+            by = kept_by if with_reaper else GONE
+            folder = write(runtime, GONE, by, (process,))
 
-        (ended,) = left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
+            (ended,) = left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
 
-        assert ended.folder == folder
-        assert not process.is_running
-        assert not folder.exists()
-
-
-@pytest.mark.slow
-def test_job_of_a_cluster_that_was_left_behind_is_cancelled(runtime: Path) -> None:
-    folder, file = runtime / "psring-mine", runtime / "cancelled"
-    folder.mkdir(mode=0o700)
-    left_behind.record(folder, "worker=2", 2, [], [["touch", str(file)]])
-    reply = json.loads((folder / "cluster.json").read_text())
-    (folder / "cluster.json").write_text(json.dumps(reply | {"kernel": GONE}))
-
-    left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
-
-    assert file.exists()
-
-
-def test_its_reaper_is_ended_with_a_cluster_that_was_left_behind(
-    runtime: Path,
-) -> None:
-    with sleeper() as kept_by, sleeper() as process:
-        write(runtime, GONE, kept_by, (process,))
-
-        left_behind.clean({"XDG_RUNTIME_DIR": str(runtime)})
-
-        assert not process.is_running
-        assert not kept_by.is_running
+            assert ended.folder == folder
+            assert not process.is_running
+            assert kept_by.is_running != with_reaper
+            assert not folder.exists()
 
 
 def test_a_cluster_of_a_living_notebook_is_not_touched(runtime: Path) -> None:
@@ -153,16 +132,6 @@ def test_a_cluster_of_another_container_is_not_touched(runtime: Path) -> None:
     (item,) = leftovers(runtime)
     assert item.owner is Owner.ELSEWHERE
     assert str(item) == "psring-test: ps=1, worker=2, of another container"
-
-
-def test_a_record_says_whose_process_numbers_it_has(runtime: Path) -> None:
-    folder = runtime / "psring-mine"
-    folder.mkdir(mode=0o700)
-
-    left_behind.record(folder, "worker=2", os.getpid(), [])
-
-    message = json.loads((folder / "cluster.json").read_text())
-    assert message["pids_of"] == str(Path("/proc/self/ns/pid").readlink())
 
 
 def test_a_pid_that_was_given_to_another_process_is_not_touched(runtime: Path) -> None:

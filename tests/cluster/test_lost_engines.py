@@ -67,25 +67,30 @@ WAYS: dict[str, Callable[[Cluster], object]] = {
 }
 
 
-@pytest.mark.parametrize("fork_server_first", [False, True])
-def test_every_way_to_a_lost_engine_says_that_it_is_lost(
-    cluster: Cluster, fork_server_first: bool
-) -> None:
-    victim = cluster.call(LOST, os.getpid)
-    if fork_server_first:
-        end(fork_server(cluster))
-    end(victim)
-
+def assert_lost(cluster: Cluster, words: str) -> None:
+    """Every way to the lost engine says so, and others are used as before."""
     for name, use in WAYS.items():
-        with pytest.raises(PeerLost, match=LOST) as result:
+        with pytest.raises(PeerLost, match=words) as result:
             use(cluster)
 
         assert result.value.task == "/job:worker/task:1", name
-        if name == "cell":
-            assert isinstance(result.value, CellFailed)
-        else:
-            assert f"cluster.restart('{LOST}')" in str(result.value), name
+        assert isinstance(result.value, CellFailed) == (name == "cell")
+        if name != "cell":
+            assert LOST in str(result.value)
     assert cluster.call("worker:2", len, "abc") == 3
+
+
+def test_every_way_to_a_lost_engine_says_that_it_is_lost(cluster: Cluster) -> None:
+    engines = supervisor_of(cluster).engines
+    end(cluster.call(LOST, os.getpid))
+
+    assert_lost(cluster, LOST)
+    with pytest.raises(PeerLost, match=rf"cluster\.restart\('{LOST}'\)"):
+        cluster.call(LOST, os.getpid)
+    # Also when it is not registered any more.
+    until(lambda: 1 not in engines.registered, 10)
+    assert tells_of_an_end(engines.submit(1, b"").exception(5))
+    assert tells_of_an_end(engines.execute(1, "1", lambda _: None, {}).result(5))
 
 
 def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
@@ -103,21 +108,10 @@ def test_what_is_under_way_ends_when_the_fork_server_dies_before_the_engine(
     until(lambda: not cell.waiting, 10)
     assert [failure.name for failure in cell.failures] == ["PeerLost"]
     assert cluster.state is ClusterState.LOST
+    assert_lost(cluster, LOST)
 
 
-def test_an_engine_that_is_not_registered_any_more_is_answered_for(
-    cluster: Cluster,
-) -> None:
-    engines = supervisor_of(cluster).engines
-
-    end(cluster.call(LOST, os.getpid))
-    until(lambda: 1 not in engines.registered, 10)
-
-    assert tells_of_an_end(engines.submit(1, b"").exception(5))
-    assert tells_of_an_end(engines.execute(1, "1", lambda _: None, {}).result(5))
-
-
-def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_on(
+def test_every_way_to_a_stopped_engine_says_so_until_it_goes_on_or_is_restarted(
     gone: Callable[[], None],
 ) -> None:
     with kit.settings(dead_after_s=2.0), Cluster(ps=0, worker=3) as cluster:
@@ -134,26 +128,15 @@ def test_every_way_to_an_engine_that_is_stopped_for_long_says_so_until_it_goes_o
 
         until(lambda: not cell.waiting, 10)
         assert [failure.name for failure in cell.failures] == ["PeerLost"]
-        for name, use in WAYS.items():
-            with pytest.raises(PeerLost, match="is stopped or unreachable") as result:
-                use(cluster)
-            assert result.value.task == "/job:worker/task:1", name
-        assert cluster.call("worker:2", len, "abc") == 3
+        assert_lost(cluster, "is stopped or unreachable")
 
         os.kill(victim.pid, signal.SIGCONT)
         until(lambda: cluster.state is ClusterState.READY, 20)
         assert cluster.call(LOST, os.getpid) == victim.pid
-    gone()
 
-
-def test_engine_that_is_stopped_can_be_restarted(gone: Callable[[], None]) -> None:
-    with kit.settings(dead_after_s=2.0), Cluster(ps=0, worker=2) as cluster:
-        victim = cluster.call(LOST, os.getpid)
-        os.kill(victim, signal.SIGSTOP)
+        os.kill(victim.pid, signal.SIGSTOP)
         until(lambda: cluster.state is ClusterState.LOST, 30)
-
         cluster.restart(LOST)
-
         assert cluster.state is ClusterState.READY
-        assert cluster.call(LOST, os.getpid) != victim
+        assert cluster.call(LOST, os.getpid) != victim.pid
     gone()

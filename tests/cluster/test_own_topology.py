@@ -17,12 +17,13 @@ from kit.exchange.topologies.topology import per_member
 from kit.testing import check_topology
 from kit.testing.task_process import until
 from kit.training.client.run import Run
-from tests.cluster.engine_training import begin, replayed
+from tests.cluster.engine_training import assert_replayed, begin
 from tests.cluster.hub import Hub, define, forget_topologies, titles
 from tests.widgets.insides import bundle_of
 from widgets import ExchangeStepper, Section, TrafficBoard, write_report
 from widgets.board.choices import formable
 
+pytestmark = [pytest.mark.engines, pytest.mark.slow]
 STEPS, MANY = 20, 1_000_000
 
 
@@ -51,22 +52,14 @@ def formula(run: Run) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.mark.slow
 def test_it_keeps_the_contract() -> None:
     check_topology(Hub())
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_its_parameters_are_those_of_the_numpy_replay(trained: Run) -> None:
-    want = replayed(STEPS, n_workers=3)
-
-    for name, value in trained.params.items():
-        assert value.tobytes() == want[name].tobytes()
+    assert_replayed(trained)
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_its_bytes_are_those_of_its_own_formula(trained: Run) -> None:
     size = 26 * 4  # of all parameters
     assert formula(trained)["worker:0"] == (2 * size, 2 * size)
@@ -76,8 +69,6 @@ def test_its_bytes_are_those_of_its_own_formula(trained: Run) -> None:
         assert (entry.sent, entry.received) == (STEPS * sent, STEPS * received)
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_its_board_draws_it(trained: Run, tmp_path: Path) -> None:
     TrafficBoard(trained).save(tmp_path / "board.html")
     page = (tmp_path / "board.html").read_text("utf-8")
@@ -91,8 +82,6 @@ def test_its_board_draws_it(trained: Run, tmp_path: Path) -> None:
     assert hub < min(others) == max(others)
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_its_report_names_it(trained: Run, tmp_path: Path) -> None:
     section = Section("A hub", "", trained.trace, formula(trained))
 
@@ -103,8 +92,6 @@ def test_its_report_names_it(trained: Run, tmp_path: Path) -> None:
     assert "All 6 measured values equal the formula to the byte" in page
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
     ours = ["ring", "mesh", "ring-whole", "hierarchical", "recursive-doubling", "tree"]
     assert formable(trained) == [*ours, "hub"]
@@ -115,8 +102,6 @@ def test_a_switch_to_it_is_offered_and_stepped_through(trained: Run) -> None:
     assert len(stepper.messages) == stepper.formula.n_messages == 4
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_one_of_a_cell_reaches_the_engines_and_the_newest_definition_counts(
     cluster: kit.Cluster,
 ) -> None:
@@ -126,12 +111,9 @@ def test_one_of_a_cell_reaches_the_engines_and_the_newest_definition_counts(
 
         assert cluster.call("all", titles, "circle") == [text] * 3
         assert run.trace.epochs[-1].topology == "circle"
-    want = replayed(STEPS, n_workers=3)
-    assert all(v.tobytes() == want[k].tobytes() for k, v in run.params.items())
+    assert_replayed(run)
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_one_of_a_module_that_the_engines_lack_is_switched_to(
     cluster: kit.Cluster,
 ) -> None:
@@ -149,8 +131,6 @@ def test_one_of_a_module_that_the_engines_lack_is_switched_to(
     assert cluster.call("all", titles, "late") == ["of a module"] * 3
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_one_that_holds_a_lock_is_refused_before_anything_is_sent(
     cluster: kit.Cluster,
 ) -> None:
@@ -165,8 +145,6 @@ def test_one_that_holds_a_lock_is_refused_before_anything_is_sent(
         begin(cluster, topology="locked", steps=STEPS)
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_tasks_that_are_started_later_have_it_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -180,8 +158,6 @@ def test_tasks_that_are_started_later_have_it_too(
         assert cluster.call("all", titles, "circle") == ["of a cell"] * 3
 
 
-@pytest.mark.slow
-@pytest.mark.engines
 def test_where_all_tasks_are_lost_it_is_the_loss_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

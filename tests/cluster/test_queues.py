@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 import kit
 from kit.errors import StartFailed
 from kit.testing.task_process import until
-from tests.zygote import forking
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
 
@@ -137,13 +135,15 @@ def test_text_of_the_user_is_not_run_and_no_secret_reaches_the_job(
     assert [*tmp_path.rglob("it_ran")] == []
 
 
+def start_in_vain(launcher: kit.launchers.Slurm | kit.launchers.MPI) -> None:
+    with pytest.raises(StartFailed, match="not ready within 3 s"):
+        kit.Cluster(ps=0, worker=1, launcher=launcher, start_deadline_s=3).start()
+
+
 def test_start_ends_in_time_if_the_queue_does_not_answer(stand: Stand) -> None:
     (stand.state / "hangs").touch()
-    launcher = kit.launchers.Slurm(address="127.0.0.1")
-    cluster = kit.Cluster(ps=0, worker=1, launcher=launcher, start_deadline_s=3)
 
-    with pytest.raises(StartFailed, match="not ready within 3 s"):
-        cluster.start()
+    start_in_vain(kit.launchers.Slurm(address="127.0.0.1"))
 
     (stand.state / "hangs").unlink()
     until(lambda: stand.read("cancelled") != "", 30)
@@ -152,41 +152,7 @@ def test_start_ends_in_time_if_the_queue_does_not_answer(stand: Stand) -> None:
 
 
 def test_start_ends_in_time_if_mpiexec_does_not_answer() -> None:
-    waits = kit.launchers.MPI(command=["sh", "-c", "exec sleep 600"])
-    cluster = kit.Cluster(ps=0, worker=1, launcher=waits, start_deadline_s=3)
-
-    with pytest.raises(StartFailed, match="not ready within 3 s"):
-        cluster.start()
-
-
-KERNEL = """
-import os, time
-import kit
-
-launcher = kit.launchers.Slurm(address="127.0.0.1")
-with kit.Cluster(ps=0, worker=2, launcher=launcher, lease_s=1) as cluster:
-    print("ready", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_job_of_a_kernel_that_is_killed_is_cancelled(
-    stand: Stand, tmp_path: Path
-) -> None:
-    with forking():
-        kernel = subprocess.Popen(
-            [sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True
-        )
-    with kernel:
-        assert kernel.stdout is not None
-        assert kernel.stdout.readline() == "ready\n"
-        assert stand.read("cancelled") == ""
-
-        kernel.kill()
-
-    until(lambda: stand.read("cancelled") != "", 31)
-    until(lambda: not psutil.pid_exists(stand.started), 31)
-    until(lambda: not [*tmp_path.glob(".psring-*")], 31)
+    start_in_vain(kit.launchers.MPI(command=["sh", "-c", "exec sleep 600"]))
 
 
 # --------------------------------------------------------------------------------------

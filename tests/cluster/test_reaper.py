@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kit.cluster.processes import processes, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
 from kit.testing.task_process import until
+from tests.cases import for_each
 
 SLEEPER = "import signal,sys; print(flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN);" + SLEEPER
@@ -36,14 +37,6 @@ def child(code: str = SLEEPER) -> Iterator[tuple[subprocess.Popen[bytes], Proces
             yield started, result
         finally:
             started.kill()
-
-
-def test_a_process_is_found_with_its_start_time() -> None:
-    me = reaper.find(os.getpid())
-
-    assert me is not None
-    assert me.pid == os.getpid()
-    assert me.is_running
 
 
 def test_the_same_pid_with_another_start_time_is_another_process() -> None:
@@ -110,11 +103,15 @@ def test_a_process_that_may_not_be_ended_does_not_save_the_others() -> None:
     assert rest == f"[-15, -15] None [{foreign}]".split()
 
 
-def test_what_ignores_the_polite_signal_is_killed() -> None:
-    with child(STUBBORN) as (started, process):
-        assert reaper.end([process], grace_s=0.01) == set()
+def test_what_ignores_the_polite_signal_is_killed_and_what_is_stopped_ends() -> None:
+    with child(STUBBORN) as (stubborn, first), child() as (stopped, second):
+        os.kill(stopped.pid, signal.SIGSTOP)
 
-        assert started.wait(5) == -signal.SIGKILL
+        assert reaper.end([second], grace_s=60) == set()
+        assert reaper.end([first], grace_s=0.01) == set()
+
+        assert stubborn.wait(5) == -signal.SIGKILL
+        assert stopped.wait(5) == -signal.SIGTERM
 
 
 def test_a_dead_process_is_gone_though_nobody_has_waited_for_it() -> None:
@@ -156,7 +153,11 @@ def tell(process: subprocess.Popen[bytes], **line: object) -> None:
     process.stdin.write(json.dumps(line).encode() + b"\n")
 
 
-def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
+def test_when_the_kernel_dies_all_that_was_recorded_goes_and_commands_are_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    cancelled = tmp_path / "cancelled"
+    commands = [["/nowhere/qdel", "17"], ["touch", str(cancelled)]]
     with (
         child() as (kernel, who),
         child() as (engine, listed),
@@ -164,6 +165,7 @@ def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
         keeping(record_line(folder, who)) as watcher,
     ):
         tell(watcher, processes=[listed])
+        tell(watcher, at_end=commands)
         assert engine.poll() is None
 
         kernel.kill()
@@ -173,20 +175,6 @@ def test_when_the_kernel_dies_all_that_was_recorded_goes(folder: Path) -> None:
         assert engine.wait(10) == -signal.SIGTERM
         assert not folder.exists()
         assert bystander.poll() is None
-
-
-def test_when_the_kernel_dies_the_commands_for_the_end_are_run(
-    folder: Path, tmp_path: Path
-) -> None:
-    cancelled = tmp_path / "cancelled"
-    commands = [["/nowhere/qdel", "17"], ["touch", str(cancelled)]]
-    with child() as (kernel, who), keeping(record_line(folder, who)) as watcher:
-        tell(watcher, at_end=commands)
-
-        kernel.kill()
-        kernel.wait()
-
-        assert watcher.wait(10) == 0
         assert cancelled.exists()
 
 
@@ -269,15 +257,6 @@ def test_a_record_survives_the_way_through_the_pipe(
     assert not record.is_over
 
 
-def test_a_stopped_process_is_not_waited_for_in_vain() -> None:
-    with child() as (started, process):
-        os.kill(started.pid, signal.SIGSTOP)
-
-        assert reaper.end([process], grace_s=60) == set()
-
-        assert started.wait(5) == -signal.SIGTERM
-
-
 @pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGSTOP])
 def test_the_end_comes_with_the_reaper_and_without_it(
     folder: Path, number: signal.Signals | None
@@ -320,7 +299,7 @@ def test_a_reaper_that_is_stopped_again_and_again_is_done_without(
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "text"),
     [
         (0, "exited with status 0"),

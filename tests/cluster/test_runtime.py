@@ -27,23 +27,17 @@ from kit.settings import Settings
 from kit.task import Task
 
 
-def test_the_folder_is_private_short_and_in_the_runtime_folder(tmp_path: Path) -> None:
+def test_the_folder_is_private_short_and_in_the_runtime_folder_until_it_is_removed(
+    tmp_path: Path,
+) -> None:
     folder = make_folder({"XDG_RUNTIME_DIR": str(tmp_path)})
 
     assert folder.parent == tmp_path
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len(folder.name) <= 16
-
-
-def test_without_a_usable_runtime_folder_it_is_a_temporary_one(tmp_path: Path) -> None:
-    folder = make_folder({"XDG_RUNTIME_DIR": str(tmp_path / "missing")})
-
-    try:
-        assert folder.is_dir()
-        assert folder.name.startswith("psring-")
-    finally:
-        remove_folder(folder)
-    assert not folder.exists()
+    remove_folder(folder)
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == []
 
 
 SOMEBODY = 12345  # a user that is neither root nor the one who runs the tests
@@ -78,13 +72,14 @@ def test_no_folder_is_made_where_others_can_replace_it(
         make_folder()
 
 
-def test_a_shared_temporary_folder_will_do_if_it_is_sticky(
+def test_without_a_usable_runtime_folder_a_shared_temporary_one_will_do_if_sticky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    assert make_folder({}).parent == tmp_path
+    for environment in {}, {"XDG_RUNTIME_DIR": str(tmp_path / "missing")}:
+        assert make_folder(environment).parent == tmp_path
 
 
 def test_the_folder_of_a_launch_is_used_and_closed_to_others(tmp_path: Path) -> None:
@@ -155,15 +150,6 @@ def test_a_disk_without_room_is_named_before_anything_starts(
 
     with pytest.raises(StartFailed, match=f"no room in {tmp_path}: 512 bytes are free"):
         make_folder({"XDG_RUNTIME_DIR": str(tmp_path)})
-
-
-def test_removing_twice_is_fine(tmp_path: Path) -> None:
-    folder = make_folder({"XDG_RUNTIME_DIR": str(tmp_path)})
-
-    remove_folder(folder)
-    remove_folder(folder)
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_environment_limits_every_blas_and_keeps_ipython_at_home(

@@ -28,6 +28,7 @@ from kit.cluster.report import ClusterState
 from kit.cluster.restarting import restart
 from kit.errors import CancelledError, ClusterBusy, PeerLost
 from kit.task import Task
+from tests.cluster.insides import in_a_loop
 
 ONE = Task("worker", 0)
 NOBODY = Process(2**22 + 1, 0)  # above the largest pid there can be
@@ -114,103 +115,79 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
+@in_a_loop
+async def test_a_start_that_is_cancelled_while_it_cleans_up_leaves_nothing(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene() -> list[Path]:
-        supervisor = Supervisor(OPTIONS)
-        start = asyncio.ensure_future(supervisor.start())
-        await turn()
-        engines = supervisor.engines
-        assert isinstance(engines, Silent)
-        assert engines.is_launching.is_set()
-        before = list(runtime.iterdir())
-        engines.ended.set_result("the controller ended with status 1")
-        await turn()
-        start.cancel()
-        await turn()
-        engines.gate.set()
-        with pytest.raises(asyncio.CancelledError):
-            await start
-        return before
-
     monkeypatch.setattr(supervisor_module, "Engines", Silent)
+    supervisor = Supervisor(OPTIONS)
+    start = asyncio.ensure_future(supervisor.start())
+    await turn()
+    engines = supervisor.engines
+    assert isinstance(engines, Silent)
+    assert engines.is_launching.is_set()
+    assert len(list(runtime.iterdir())) == 1
+    engines.ended.set_result("the controller ended with status 1")
+    await turn()
+    start.cancel()
+    await turn()
+    engines.gate.set()
 
-    assert len(asyncio.run(scene())) == 1
+    with pytest.raises(asyncio.CancelledError):
+        await start
     assert list(runtime.iterdir()) == []
 
 
-def test_a_call_under_way_fails_when_the_supervisor_is_stopped() -> None:
-    async def scene() -> None:
-        async with ready_supervisor() as (supervisor, engines):
-            work = call(supervisor)
-            await turn()
-            assert engines.n_calls == 1
-        await work
+@in_a_loop
+async def test_what_is_under_way_ends_when_the_supervisor_is_stopped() -> None:
+    async with ready_supervisor() as (supervisor, engines):
+        assert supervisor.reason_of_loss(ONE) == ""
+        work = call(supervisor)
+        await turn()
+        assert engines.n_calls == 1
+    async with ready_supervisor() as (another, _):
+        restarting = asyncio.ensure_future(restart(another, ONE))
+        await turn()
+        assert another.changes.of(TaskChange.RESTART) == [ONE]
 
+    assert restarting.cancelled()
     with pytest.raises(CancelledError, match=r"Start a new one, Cluster\(ps=0, worker"):
-        asyncio.run(scene())
+        await work
+    # That is why a cell fails.
+    assert supervisor.reason_of_loss(ONE) == "was stopped with its cluster"
 
 
-def test_a_restart_under_way_is_cancelled_when_the_supervisor_is_stopped() -> None:
-    async def scene() -> None:
-        async with ready_supervisor() as (supervisor, _):
-            work = asyncio.ensure_future(restart(supervisor, ONE))
-            await turn()
-            assert supervisor.changes.of(TaskChange.RESTART) == [ONE]
-        assert work.cancelled()
+@in_a_loop
+async def test_news_of_the_last_process_does_not_make_the_next_one_lost() -> None:
+    async with ready_supervisor() as (supervisor, _):
+        supervisor.watch_engine(ONE, NOBODY)
+        await turn()
+        (ending,) = supervisor._endings  # it waits for the exit status
+        supervisor.forget_engine(ONE)
+        await ending
 
-    asyncio.run(scene())
-
-
-def test_a_cell_under_way_fails_when_the_supervisor_is_stopped() -> None:
-    async def scene() -> str:
-        async with ready_supervisor() as (supervisor, _):
-            assert supervisor.reason_of_loss(ONE) == ""
-        return supervisor.reason_of_loss(ONE)
-
-    assert asyncio.run(scene()) == "was stopped with its cluster"
+        assert supervisor.status[ONE].state is ClusterState.STARTING
 
 
-def test_news_of_the_last_process_does_not_make_the_next_one_lost() -> None:
-    async def scene() -> ClusterState:
-        async with ready_supervisor() as (supervisor, _):
-            supervisor.watch_engine(ONE, NOBODY)
-            await turn()
-            (ending,) = supervisor._endings  # it waits for the exit status
-            supervisor.forget_engine(ONE)
-            await ending
-            return supervisor.status[ONE].state
+@in_a_loop
+async def test_no_call_goes_on_or_is_sent_when_its_task_is_restarted() -> None:
+    async with ready_supervisor() as (supervisor, engines):
+        work = call(supervisor)
+        await turn()
+        supervisor.forget_engine(ONE)
 
-    assert asyncio.run(scene()) is ClusterState.STARTING
-
-
-def test_a_call_under_way_fails_when_its_task_is_restarted() -> None:
-    async def scene() -> None:
-        async with ready_supervisor() as (supervisor, _):
-            work = call(supervisor)
-            await turn()
-            supervisor.forget_engine(ONE)
+        again = "worker:0 is being restarted; call it again"
+        with pytest.raises(PeerLost, match=again):
             await work
-
-    with pytest.raises(PeerLost, match="worker:0 is being restarted; call it again"):
-        asyncio.run(scene())
-
-
-def test_nothing_is_sent_to_a_task_that_is_being_restarted() -> None:
-    async def scene() -> int:
-        async with ready_supervisor() as (supervisor, engines):
-            supervisor.forget_engine(ONE)
-            with pytest.raises(PeerLost, match="is being restarted"):
-                await call(supervisor)
-            (failure,) = CellRun([ONE], "1", supervisor).failures
-            assert failure.line == "PeerLost: worker:0 is being restarted"
-            return engines.n_calls
-
-    assert asyncio.run(scene()) == 0
+        with pytest.raises(PeerLost, match="is being restarted"):
+            await call(supervisor)
+        (failure,) = CellRun([ONE], "1", supervisor).failures
+        assert failure.line == "PeerLost: worker:0 is being restarted"
+        assert engines.n_calls == 1
 
 
-def test_children_of_an_engine_that_do_not_end_do_not_hold_up_the_loop(
+@in_a_loop
+async def test_children_of_an_engine_that_do_not_end_do_not_hold_up_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     are_ending, may_end = threading.Event(), threading.Event()
@@ -219,42 +196,27 @@ def test_children_of_an_engine_that_do_not_end_do_not_hold_up_the_loop(
         are_ending.set()
         assert may_end.wait(10), "the loop does not go on"
 
-    async def scene() -> None:
-        async with ready_supervisor() as (supervisor, _):
-            work = asyncio.ensure_future(supervisor.hosts.end(1, NOBODY))
-            while not are_ending.is_set():
-                await asyncio.sleep(0.001)
-            assert not work.done()
-            may_end.set()
-            await work
-
     monkeypatch.setattr(host_calls, "family_of", lambda _: {NOBODY})
     monkeypatch.setattr(host_calls, "end_all", end)
 
-    asyncio.run(scene())
+    async with ready_supervisor() as (supervisor, _):
+        work = asyncio.ensure_future(supervisor.hosts.end(1, NOBODY))
+        while not are_ending.is_set():
+            await asyncio.sleep(0.001)
+        assert not work.done()
+        may_end.set()
+        await work
 
 
-def test_a_task_has_one_restart_at_a_time() -> None:
-    async def scene() -> None:
-        async with ready_supervisor() as (supervisor, _):
-            first = asyncio.ensure_future(restart(supervisor, ONE))
-            await turn()
-            try:
-                await restart(supervisor, ONE)
-            finally:
-                assert not first.done()
+@in_a_loop
+async def test_a_task_has_one_restart_at_a_time_and_a_next_when_it_fails() -> None:
+    async with ready_supervisor() as (supervisor, _):
+        first = asyncio.ensure_future(restart(supervisor, ONE))
+        await turn()
+        with pytest.raises(ClusterBusy, match="worker:0 is being restarted already"):
+            await restart(supervisor, ONE)
+        assert not first.done()
 
-    with pytest.raises(ClusterBusy, match="worker:0 is being restarted already"):
-        asyncio.run(scene())
-
-
-def test_a_task_can_be_restarted_again_after_a_restart_has_failed() -> None:
-    async def scene() -> list[Task]:
-        async with ready_supervisor() as (supervisor, _):
-            work = asyncio.ensure_future(restart(supervisor, ONE))
-            await turn()
-            work.cancel()
-            await turn()
-            return supervisor.changes.of(TaskChange.RESTART)
-
-    assert asyncio.run(scene()) == []
+        first.cancel()
+        await turn()
+        assert supervisor.changes.of(TaskChange.RESTART) == []

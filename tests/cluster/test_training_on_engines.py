@@ -30,8 +30,8 @@ from tests.cluster.engine_training import (
     PARAMS,
     TARGETS,
     Array,
+    assert_replayed,
     begin,
-    replayed,
     step,
 )
 
@@ -59,12 +59,11 @@ def test_a_switched_training_equals_the_numpy_replay(
     run.switch("ps", at=45)
     all_is_requested.touch()
 
-    params = run.wait(60).params
+    run.wait(60)
 
     assert [row.first_step for row in run.trace.epochs] == [0, 15, 30, 45]
     assert all(entry.agrees for entry in run.traffic)
-    want = replayed(60)
-    assert all(params[name].tobytes() == want[name].tobytes() for name in want)
+    assert_replayed(run)
 
 
 def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> None:
@@ -81,29 +80,17 @@ def test_a_compressor_of_ones_own_reaches_the_engines(cluster: kit.Cluster) -> N
 
     run = begin(cluster, topology="ps", compress=Whole()).wait(60)
 
-    want = replayed(60)
-    assert all(run.params[name].tobytes() == want[name].tobytes() for name in want)
+    assert_replayed(run)
     assert run.job.compress == "Whole"
     assert all(entry.agrees for entry in run.traffic)
 
 
-def test_an_engine_answers_while_it_trains(cluster: kit.Cluster) -> None:
-    run = begin(cluster, steps=100_000)
-    try:
-        answers = cluster.call("worker", os.getpid, deadline_s=20)
-
-        assert len(set(answers)) == 2
-        assert not run.done
-    finally:
-        run.stop()
-        run.wait(30)
-
-
-def test_a_second_training_is_refused_and_the_first_goes_on(
+def test_an_engine_answers_while_it_trains_and_a_second_training_is_refused(
     cluster: kit.Cluster,
 ) -> None:
     run = begin(cluster, steps=100_000)
     try:
+        assert len({*cluster.call("worker", os.getpid, deadline_s=20)}) == 2
         with pytest.raises(ClusterBusy, match=r"worker/task:0 is at step .*run\.stop"):
             begin(cluster)
         before = run.step
@@ -199,14 +186,13 @@ def test_task_whose_step_never_returns_is_restarted_and_trains_again() -> None:
 
         again = begin(own).wait(30)
 
-        ends = [
-            old == new
-            for old, new in zip(pids, own.call("all", os.getpid), strict=True)
-        ]
+        now = own.call("all", os.getpid)
         notes = "\n".join(caught.value.__notes__)
-        assert ends == [True, False, False]
+        assert [old == new for old, new in zip(pids, now, strict=True)] == [
+            *(True, False, False)
+        ]
         assert notes.count("so it was restarted") == 2
-        assert_bits(again)
+        assert_replayed(again)
 
 
 def test_task_that_was_silent_trains_again_at_once_when_it_has_woken_up() -> None:
@@ -228,7 +214,7 @@ def test_task_that_was_silent_trains_again_at_once_when_it_has_woken_up() -> Non
                 run.wait(30)
             os.kill(pid, signal.SIGCONT)
 
-            assert_bits(begin(own).wait(30))
+            assert_replayed(begin(own).wait(30))
 
 
 @pytest.mark.lasting("process")  # the engines that it has begun anew
@@ -243,12 +229,7 @@ def test_stop_of_a_training_whose_step_never_returns_leaves_a_cluster_to_train_o
     with pytest.raises(AbortedError, match=r"run\.stop\(\)"):
         run.wait(10)
 
-    assert_bits(begin(cluster).wait(30))
-
-
-def assert_bits(run: Run) -> None:
-    wanted = replayed(60)
-    assert all((run.params[name] == wanted[name]).all() for name in PARAMS)
+    assert_replayed(begin(cluster).wait(30))
 
 
 def outspoken(params: dict[str, Array], batch: Any) -> Any:
