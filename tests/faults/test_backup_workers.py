@@ -61,72 +61,57 @@ def test_backup_worker_that_stops_holds_nobody_up_and_comes_back(
     assert rows["staleness"].max() >= 60
 
 
-@pytest.mark.parametrize("which", ["cluster", "over_tcp"])
-def test_backup_worker_that_stops_for_good_is_lost_and_the_training_ends_well(
-    which: str, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize(
+    ("which", "point", "number"),
+    [
+        ("cluster", "step.begun", "SIGKILL"),
+        ("cluster", "exchange.reduced", "SIGKILL"),
+        ("cluster", "step.done", "SIGKILL"),
+        ("cluster", "compute.done", "SIGSTOP"),
+        ("over_tcp", "exchange.reduced", "SIGKILL"),
+        ("over_tcp", "compute.done", "SIGSTOP"),
+    ],
+)
+def test_backup_worker_that_dies_or_stops_for_good_is_lost_and_the_training_ends_well(
+    which: str, point: str, number: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     cluster: ProcessCluster = request.getfixturevalue(which)
-    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:compute.done:SIGSTOP")
-    cluster[BACKUP].wait_for_stop(10)
+    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:{point}:{number}")
+    if number == "SIGKILL":
+        assert cluster[BACKUP].wait_for_death(10) == -signal.SIGKILL
+    else:
+        cluster[BACKUP].wait_for_stop(10)
     steps_more(run)
-
-    made_of = finish(cluster, run, tmp_path)
-
-    assert list(run.lost) == [BACKUP.short]
-    assert all(2 not in text for text in made_of[-50:])
-
-
-@pytest.mark.parametrize("which", ["cluster", "over_tcp"])
-@pytest.mark.parametrize("point", ["step.begun", "exchange.reduced", "step.done"])
-def test_backup_worker_that_is_killed_is_lost_and_the_training_ends_well(
-    which: str, point: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    cluster: ProcessCluster = request.getfixturevalue(which)
-    run = begin(cluster, tmp_path, crash=f"{BACKUP}@{AT}+:{point}:SIGKILL")
-    assert cluster[BACKUP].wait_for_death(10) == -signal.SIGKILL
-    steps_more(run)
+    until(lambda: list(run.lost) == [BACKUP.short], SILENCE_S + 5)
 
     run.pause()
     until(lambda: run.state == "paused", 5)
     run.link = "10gbit"  # a new epoch, without the lost one
     run.resume()
-    steps_more(run, 20)
-    finish(cluster, run, tmp_path)
+    steps_more(run, 60)
+    made_of = finish(cluster, run, tmp_path)
 
-    assert list(run.lost) == [BACKUP.short]
+    assert all(2 not in rank for rank in made_of[-50:])
     assert [epoch.link for epoch in run.trace.epochs] == ["", "10gbit"]
 
 
-def test_one_lost_worker_too_many_ends_the_training_and_is_named(
-    cluster: ProcessCluster, tmp_path: Path
+@pytest.mark.parametrize(
+    "lost", [["worker:2", "worker:1"], ["worker:0"], ["ps:0"], ["ps:1"]]
+)
+def test_one_worker_too_many_a_coordinator_or_a_server_cannot_be_spared(
+    cluster: ProcessCluster, tmp_path: Path, lost: list[str]
 ) -> None:
     run = begin(cluster, tmp_path)
-    steps_more(run)
-    cluster[BACKUP].signal(signal.SIGKILL)
-    steps_more(run)
-
-    cluster[Task("worker", 1)].signal(signal.SIGKILL)
+    for name in lost:
+        steps_more(run)
+        cluster[Task.parse(name)].signal(signal.SIGKILL)
     error = scene.failure(run)
 
     assert isinstance(error, PeerLost)
-    assert error.task == "/job:worker/task:1"
-    assert all(np.isfinite(value).all() for value in run.params.values())
-
-
-@pytest.mark.parametrize("task", ["worker:0", "ps:0", "ps:1"])
-def test_coordinator_and_servers_cannot_be_spared(
-    cluster: ProcessCluster, tmp_path: Path, task: str
-) -> None:
-    run = begin(cluster, tmp_path)
-    steps_more(run)
-
-    cluster[Task.parse(task)].signal(signal.SIGKILL)
-    error = scene.failure(run)
-
-    assert isinstance(error, PeerLost)
-    assert error.task == str(Task.parse(task))
-    if task == "worker:0":
+    assert error.task == str(Task.parse(name))
+    if name == "worker:0":
         assert "coordinates this training, which ends" in error.message
+    assert all(np.isfinite(value).all() for value in run.params.values())
 
 
 def test_worker_that_wakes_after_it_was_lost_ends_its_part_alone(

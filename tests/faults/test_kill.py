@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,28 +29,59 @@ pytestmark = [
 ]
 
 
-def cases(tasks: list[str], without: set[str]) -> list[tuple[str, str]]:
+Case = tuple[str, str, str, bool, str]  # cluster, topology, task, synchronous, point
+
+
+def cases(
+    cluster: str, topology: str, tasks: list[str], without: set[str], sync: bool = True
+) -> Iterator[Case]:
     # Those of a checkpoint, and of copies, are not reached without them.
     points = [text for text in POINTS if not text.startswith(("ckpt.", "copy."))]
-    return [(task, point) for task in tasks for point in points if point not in without]
+    for task, point in itertools.product(tasks, points):
+        if point not in without:
+            yield cluster, topology, task, sync, point
 
 
-def kill(
-    cluster: ProcessCluster, folder: Path, task: str, point: str, **how: str | bool
+WORKERS = ["worker:0", "worker:1"]
+CASES: list[Case] = [
+    *cases("with_ps", "ps", ["ps:0"], NOT_ON_A_SERVER),
+    *cases("with_ps", "ps", WORKERS, set()),
+    *cases("with_ps", "ps", ["ps:0"], NOT_ASYNC_SERVER, sync=False),
+    *cases("with_ps", "ps", WORKERS, NOT_ASYNC_WORKER, sync=False),
+    *cases("without_ps", "ring", WORKERS, set()),
+    # It has no link to some.
+    ("of_five", "ring", "worker:3", True, "epoch.prepared"),
+    ("of_five", "ring", "worker:3", True, "step.begun"),
+    ("of_five", "ring", "worker:3", True, "compute.done"),
+    # Behind TLS.
+    ("over_tcp", "ps", "ps:0", True, "step.begun"),
+    ("over_tcp", "ps", "ps:0", True, "exchange.reduced"),
+    ("over_tcp", "ps", "worker:0", True, "compute.done"),
+    ("over_tcp", "ps", "worker:1", True, "exchange.done"),
+]
+
+
+@pytest.mark.parametrize(("which", "topology", "task", "sync", "point"), CASES)
+def test_a_task_that_is_killed_is_named_to_everybody(
+    which: str,
+    topology: str,
+    task: str,
+    sync: bool,
+    point: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Train with a crash plan and check everything that is promised about its end."""
+    cluster: ProcessCluster = request.getfixturevalue(which)
     cluster.restart_dead()
     lost = Task.parse(task)
     survivors = [item for item in cluster.tasks if item != lost]
     at = "0" if point in ONCE else f"{AT}+"
     plan = f"{task}@{at}:{point}:SIGKILL"
-    synchronous = bool(how.get("sync", True))
-    topology = str(how.get("topology", "ps"))
-
     # Long enough without rounds that every worker gets its turns.
-    steps = STEPS if synchronous else 50 * STEPS
+    steps = STEPS if sync else 50 * STEPS
+
     run = scene.begin(
-        cluster, folder, steps, topology=topology, sync=synchronous, crash=plan
+        cluster, tmp_path, steps, topology=topology, sync=sync, crash=plan
     )
 
     assert cluster[lost].wait_for_death(10) == -signal.SIGKILL
@@ -58,80 +91,11 @@ def kill(
     assert str(lost) in error.message
     assert run.state == "failed"
     scene.assert_over_naming(cluster, run, lost, survivors)
-    scene.assert_history_holds(folder)
+    scene.assert_history_holds(tmp_path)
     if point not in ONCE:
-        assert run.step >= (AT if synchronous else 1)
+        assert run.step >= (AT if sync else 1)
         assert all(np.isfinite(value).all() for value in run.params.values())
-        if synchronous:
+        if sync:
             n = len(run.job.workers)
             assert model.same_bits(run.params, model.replayed(run.step, n))
             assert run.step in (AT, AT + 1)
-
-
-@pytest.mark.parametrize(
-    ("task", "point"),
-    [
-        *cases(["ps:0"], NOT_ON_A_SERVER),
-        *cases(["worker:0", "worker:1"], set()),
-    ],
-)
-def test_a_task_killed_in_sync_ps_training_is_named_to_everybody(
-    with_ps: ProcessCluster, tmp_path: Path, task: str, point: str
-) -> None:
-    kill(with_ps, tmp_path, task, point)
-
-
-@pytest.mark.parametrize(
-    ("task", "point"),
-    [
-        *cases(["ps:0"], NOT_ASYNC_SERVER),
-        *cases(["worker:0", "worker:1"], NOT_ASYNC_WORKER),
-    ],
-)
-def test_a_task_killed_in_async_ps_training_is_named_to_everybody(
-    with_ps: ProcessCluster, tmp_path: Path, task: str, point: str
-) -> None:
-    kill(with_ps, tmp_path, task, point, sync=False)
-
-
-@pytest.mark.parametrize(("task", "point"), cases(["worker:0", "worker:1"], set()))
-def test_a_task_killed_in_a_ring_is_named_to_everybody(
-    without_ps: ProcessCluster, tmp_path: Path, task: str, point: str
-) -> None:
-    kill(without_ps, tmp_path, task, point, topology="ring")
-
-
-@pytest.mark.parametrize("point", ["epoch.prepared", "step.begun", "compute.done"])
-def test_a_task_killed_that_has_no_link_to_some_is_named_to_everybody(
-    of_five: ProcessCluster, tmp_path: Path, point: str
-) -> None:
-    kill(of_five, tmp_path, "worker:3", point, topology="ring")
-
-
-@pytest.mark.parametrize(
-    ("task", "point"),
-    [
-        ("ps:0", "step.begun"),
-        ("ps:0", "exchange.reduced"),
-        ("worker:0", "compute.done"),
-        ("worker:1", "exchange.done"),
-    ],
-)
-def test_a_task_killed_behind_tls_is_named_to_everybody(
-    over_tcp: ProcessCluster, tmp_path: Path, task: str, point: str
-) -> None:
-    kill(over_tcp, tmp_path, task, point)
-
-
-def test_survivors_train_on_with_a_new_process_in_the_place_of_the_dead_one(
-    with_ps: ProcessCluster, tmp_path: Path
-) -> None:
-    with_ps.restart_dead()
-    dead = Task("worker", 0)
-    with_ps[dead].signal(signal.SIGKILL)
-    with_ps[dead].wait_for_death(10)
-
-    assert with_ps.restart_dead() == [dead]
-    run = scene.begin(with_ps, tmp_path, STEPS).wait(20)
-
-    assert model.same_bits(run.params, model.replayed(STEPS, 2))

@@ -21,6 +21,7 @@ from tests.faults import model, scene
 
 EVERY, AT, STEPS = 5, 10, 15
 SAVING = [text for text in POINTS if text.startswith("ckpt.")]
+RENAMING = [text for text in SAVING if text != "ckpt.copied"]
 
 pytestmark = [
     pytest.mark.slow,
@@ -65,10 +66,26 @@ def is_right(folder: Path, step: int, n_workers: int) -> bool:
     return result.step == step and model.same_bits(values, want)
 
 
-def kill(
-    cluster: ProcessCluster, folder: Path, task: str, point: str, topology: str
+@pytest.mark.parametrize(
+    ("which", "topology", "task", "point"),
+    [
+        ("with_ps", "ps", "ps:0", "ckpt.copied"),
+        *(("with_ps", "ps", "worker:0", point) for point in RENAMING),
+        ("without_ps", "ring", "worker:1", "ckpt.copied"),
+        *(("without_ps", "ring", "worker:0", point) for point in SAVING),
+        ("without_ps", "mesh", "worker:2", "ckpt.copied"),
+    ],
+)
+def test_a_task_killed_over_a_save_leaves_the_one_before_and_the_next_goes_on(
+    which: str,
+    topology: str,
+    task: str,
+    point: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Save 5 steps, die over the save of 10, go on, and check all that is promised."""
+    cluster: ProcessCluster = request.getfixturevalue(which)
+    folder = tmp_path
     cluster.restart_dead()
     n, lost = sum(item.job == "worker" for item in cluster.tasks), Task.parse(task)
     begin(cluster, folder, topology=topology, steps=EVERY).wait(30)
@@ -112,27 +129,3 @@ def is_held(folder: Path) -> bool:
         except BlockingIOError:
             return True
         return False
-
-
-@pytest.mark.parametrize("point", SAVING)
-def test_leader_killed_over_a_save_leaves_the_one_before(
-    with_ps: ProcessCluster, tmp_path: Path, point: str
-) -> None:
-    task = "ps:0" if point == "ckpt.copied" else "worker:0"
-    kill(with_ps, tmp_path, task, point, "ps")
-
-
-@pytest.mark.parametrize(
-    ("task", "point"),
-    [("worker:1", "ckpt.copied"), *(("worker:0", point) for point in SAVING)],
-)
-def test_member_of_a_ring_killed_over_a_save_leaves_the_one_before(
-    without_ps: ProcessCluster, tmp_path: Path, task: str, point: str
-) -> None:
-    kill(without_ps, tmp_path, task, point, "ring")
-
-
-def test_member_of_a_mesh_killed_over_its_copy_leaves_the_one_before(
-    without_ps: ProcessCluster, tmp_path: Path
-) -> None:
-    kill(without_ps, tmp_path, "worker:2", "ckpt.copied", "mesh")
