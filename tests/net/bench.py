@@ -93,11 +93,9 @@ class NetCluster:
         processes: list[TaskProcess],
         directory: Directory,
         log: Path,
-        model: str,
     ) -> None:
         self.wire, self.processes, self.directory = wire, processes, directory
-        self.log, self.model = log, model
-        self.end = "a"
+        self.log, self.end = log, "a"
 
     @property
     def tasks(self) -> list[Task]:
@@ -109,7 +107,7 @@ class NetCluster:
 
     def launch(self, job: Job, work: Work) -> Run:
         for process in self.processes:
-            process.tell({"do": "begin", "job": job.to_plain(), "model": self.model})
+            process.tell({"do": "begin", "job": job.to_plain()})
         for process in self.processes:
             process.answer()
         return Run(job, self.dial)
@@ -143,7 +141,6 @@ def net_cluster(
     places: dict[str, str],
     *,
     settings: Settings,
-    model: str = "scales",
     seed: int = 1,
     old_kernel: bool = False,
     counts: bool = True,
@@ -185,4 +182,4 @@ def net_cluster(
             process.ask(do="connect", spec=spec)
         listed = {process.task: process.address for process in processes}
         directory = Directory(listed, credentials, folder, settings)
-        yield NetCluster(wire, processes, directory, log, model)
+        yield NetCluster(wire, processes, directory, log)

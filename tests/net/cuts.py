@@ -1,16 +1,7 @@
-"""Elastic trainings over a line that is cut and mended.
-
-    python -m tests.net.cuts FIRST COUNT
-
-plays the cuts with the seeds FIRST to FIRST + COUNT - 1, and tells what went wrong.
-"""
+"""Elastic trainings over a line that is cut and mended."""
 
 from __future__ import annotations
 
-import random
-import sys
-import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -105,30 +96,3 @@ def _cut_and_mend(item: Cut, cluster: NetCluster, run: Run) -> None:
 
 def _all_of(run: Run, what: str) -> set[str]:
     return {task for change in run.history() for task in getattr(change, what)}
-
-
-def draw(seed: int) -> Cut:
-    """Return the cut with a seed."""
-    chance = random.Random(seed)
-    way = chance.choice(["ab", "ba", "abba"])
-    return Cut(chance.choice([*SIDES]), way, chance.choice(["ps", "ring", "mesh"]))
-
-
-def main() -> None:
-    """Play cuts, and print what went wrong."""
-    first, count = map(int, sys.argv[1:])
-    n_wrong = 0
-    for seed in range(first, first + count):
-        item, began, reply = draw(seed), time.monotonic(), "good"
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                play(item, Path(folder))
-            except Exception as error:
-                n_wrong += 1
-                reply = f"WRONG: {type(error).__name__}: {error}"
-        print(f"{seed}: {item}, {time.monotonic() - began:.1f} s, {reply}", flush=True)
-    print(f"{count} cuts, {n_wrong} wrong")
-
-
-if __name__ == "__main__":
-    main()

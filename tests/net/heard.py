@@ -117,7 +117,7 @@ def _error_of(run: Run) -> KitError:
 @contextmanager
 def _programs(cluster: NetCluster, fault: Fault) -> Iterator[Waits]:
     workers = [item for item in cluster.processes if item.task.job == "worker"]
-    asked = {"do": "train", "model": cluster.model, "topology": fault.topology}
+    asked = {"do": "train", "topology": fault.topology}
     for process in workers:
         process.tell(asked)
     for process in workers:

@@ -1,6 +1,6 @@
-"""Models for the network tests; each task's process finds them here by name.
+"""The model of the network tests; each task's process finds it here.
 
-They use no matrix product: its bits may depend on the number of threads.
+It uses no matrix product: its bits may depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SIZE = 60_000
-MARK = b"GradientsMarked!"  # four float32 numbers, all finite
 
 
 @dataclass(frozen=True)
@@ -41,20 +40,4 @@ class Scales:
         return float((off * off).mean(dtype=np.float64)), {"w": gradient, "b": b}
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A gradient that is one mark, again and again."""
-
-    @property
-    def params(self) -> dict[str, Array]:
-        return {"w": np.zeros(SIZE, np.float32)}
-
-    @property
-    def data(self) -> tuple[Array]:
-        return (np.zeros((24, 1), np.float32),)
-
-    def step(self, params: dict[str, Array], batch: Any) -> tuple[float, Any]:
-        return 0.0, {"w": np.frombuffer(MARK * (SIZE // 4), np.float32)}
-
-
-MODELS: dict[str, Scales | Marked] = {"scales": Scales(), "marked": Marked()}
+MODEL = Scales()

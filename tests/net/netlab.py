@@ -56,7 +56,7 @@ class EmulatedWire(Pump):
     Parameters
     ----------
     seed : int, optional
-        Makes loss, jitter and duplicates repeatable.
+        Makes loss and jitter repeatable.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class EmulatedWire(Pump):
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        """Prepare; `seed` makes loss, jitter and duplicates repeatable."""
+        """Prepare; `seed` makes loss and jitter repeatable."""
         super().__init__(seed)
         self._tun: dict[str, int] = {}
         self._network: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Carries packets between two descriptors, and delays, drops or doubles them.
+"""Carries packets between two descriptors, and delays or drops them.
 
 It knows no network: a packet is what one `read` returns. `tests.net.netlab` puts two
 TUN devices at its ends.
@@ -12,7 +12,7 @@ import random
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 # --------------------------------------------------------------------------------------
@@ -22,7 +22,6 @@ from typing import Final
 # real packets by it.
 
 
-MAX_QUEUE_S: Final = 0.25  # with a rate set, what would wait longer is dropped
 OTHER: Final = {"a": "b", "b": "a"}
 
 
@@ -32,7 +31,7 @@ class FaultyLine:
     Parameters
     ----------
     seed : int, optional
-        Makes loss, jitter and duplicates repeatable. The line starts perfect.
+        Makes loss and jitter repeatable. The line starts perfect.
 
     Attributes
     ----------
@@ -40,10 +39,8 @@ class FaultyLine:
         Seconds that are added each way.
     jitter_s : float
         Up to this many seconds more, at random, which reorders packets.
-    loss, dup : float
-        The shares of packets that are dropped and sent twice, from 0 to 1.
-    rate : float
-        Bits per second each way, 0 for no limit.
+    loss : float
+        The share of packets that are dropped, from 0 to 1.
     cut_ab, cut_ba : bool
         Drop everything, one way only.
     carried, dropped : int
@@ -60,13 +57,12 @@ class FaultyLine:
 
     def __init__(self, seed: int | None = None) -> None:
         """Start with a perfect line; `seed` makes chance repeatable."""
-        self.delay_s = self.jitter_s = self.loss = self.dup = self.rate = 0.0
+        self.delay_s = self.jitter_s = self.loss = 0.0
         self.cut_ab = self.cut_ba = False
         self.carried = self.dropped = 0
         self._random = random.Random(seed)
         self._queue: list[tuple[float, int, str, bytes]] = []  # due, order, to, packet
         self._order = 0
-        self._free_at = dict.fromkeys(OTHER, 0.0)  # when all that was given is sent
 
     def put(self, end: str, packet: bytes, now: float) -> None:
         """Take a packet.
@@ -82,13 +78,12 @@ class FaultyLine:
         """
         self.carried += 1
         is_cut = self.cut_ab if end == "a" else self.cut_ba
-        due = self._due(end, len(packet), now)
-        if is_cut or due is None or self._random.random() < self.loss:
+        if is_cut or self._random.random() < self.loss:
             self.dropped += 1
             return
-        for _ in range(2 if self._random.random() < self.dup else 1):
-            heapq.heappush(self._queue, (due, self._order, OTHER[end], packet))
-            self._order += 1
+        due = now + self.delay_s + self._random.random() * self.jitter_s
+        heapq.heappush(self._queue, (due, self._order, OTHER[end], packet))
+        self._order += 1
 
     @property
     def next_due(self) -> float | None:
@@ -103,19 +98,6 @@ class FaultyLine:
             result.append((end, packet))
         return result
 
-    def _due(self, end: str, n_bytes: int, now: float) -> float | None:
-        """Return when a packet arrives; None if the line's queue is full."""
-        sent = now
-        if self.rate:
-            sent = max(self._free_at[end], now) + n_bytes * 8 / self.rate
-            if sent - now > MAX_QUEUE_S:
-                return None
-            self._free_at[end] = sent
-        return sent + self.delay_s + self._random.random() * self.jitter_s
-
-
-#: Called for every packet when it starts: from which end ("a" or "b"), and its bytes.
-Tap = Callable[[str, bytes], None]
 
 _BURST: Final = 64  # packets read from one end before the other gets its turn
 _LARGEST: Final = 65_536
@@ -126,9 +108,8 @@ class Pump(FaultyLine):
     """A `FaultyLine` with a thread that carries; faults may be changed at any time."""
 
     def __init__(self, seed: int | None = None) -> None:
-        """Prepare a perfect line; `tap` may be set to listen to it."""
+        """Prepare a perfect line."""
         super().__init__(seed)
-        self.tap: Tap | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -163,8 +144,6 @@ class Pump(FaultyLine):
                 packet = os.read(fd, _LARGEST)
             except BlockingIOError:
                 return
-            if self.tap is not None:
-                self.tap(end, packet)
             self.put(end, packet, now)
 
     def _deliver(self, fd: int, packet: bytes) -> None:

@@ -22,7 +22,7 @@ from kit.training.client.run import Run
 from kit.training.core.job import Job, Work
 from kit.wire import sockets
 from kit.wire.handshake.credentials import Credentials
-from tests.net.models import MODELS
+from tests.net.models import MODEL
 from tests.wire.counted import count_data_links
 
 MANY = 1_000_000
@@ -49,21 +49,19 @@ class Process:
     def connect(self, spec: dict[str, list[str]]) -> None:
         self.server.connect(spec)
 
-    def begin(self, job: dict[str, Any], model: str) -> None:
-        first = MODELS[model]
-        work, agreed = Work(first.step, first.data, first.params), Job.from_plain(job)
+    def begin(self, job: dict[str, Any]) -> None:
+        work, agreed = Work(MODEL.step, MODEL.data, MODEL.params), Job.from_plain(job)
         if agreed.generation.is_followed:
             self.server.trainings.begin_elastic(agreed, work)
             return
         is_ps = self.server.task.job == "ps"
         self.server.trainings.begin(agreed, None if is_ps else work)
 
-    def train(self, model: str, topology: str) -> None:
+    def train(self, topology: str) -> None:
         """Begin a training as a worker's program does, until something ends it."""
-        first = MODELS[model]
         with kit.settings(**self.server.settings.as_plain()):
             self.run = kit.train(
-                *(first.step, first.params, first.data),
+                *(MODEL.step, MODEL.params, MODEL.data),
                 topology=topology,
                 steps=MANY,
                 batch=12,

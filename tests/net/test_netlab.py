@@ -68,9 +68,9 @@ def test_delay_is_felt_by_the_kernels_tcp() -> None:
 
 
 @pytest.mark.net
-def test_tcp_repairs_what_the_line_loses_doubles_and_reorders() -> None:
+def test_tcp_repairs_what_the_line_loses_and_reorders() -> None:
     with EmulatedWire(seed=1) as wire, connected(wire) as (near, far):
-        wire.loss, wire.dup, wire.jitter_s = 0.02, 0.1, 0.001
+        wire.loss, wire.jitter_s = 0.02, 0.001
         data = os.urandom(30_000)
         for _ in range(5):
             echo(near, far, data)
@@ -79,17 +79,13 @@ def test_tcp_repairs_what_the_line_loses_doubles_and_reorders() -> None:
 
 
 @pytest.mark.net
-def test_tap_hears_what_goes_over_the_line_and_nothing_comes_through_a_cut() -> None:
-    heard: list[tuple[str, bytes]] = []
+def test_nothing_comes_through_a_cut() -> None:
     with EmulatedWire(seed=1) as wire, connected(wire) as (near, far):
-        wire.tap = lambda end, packet: heard.append((end, packet))
-        echo(near, far, b"in the open")
+        echo(near, far, b"before")
         wire.cut_ab = True
         write_all(near, [b"into the void"], soon())
         with pytest.raises(DeadlineExceededError):
             wait_ready(far, select.POLLIN, time.monotonic() + 0.1)
-
-    assert {end for end, packet in heard if b"in the open" in packet} == {"a", "b"}
 
 
 def test_wire_that_cannot_be_made_says_what_is_missing(

@@ -13,7 +13,7 @@ from kit.training.client.run import Run
 from kit.training.data.sources import ArraySource
 from tests.exchange import replay
 from tests.net.bench import NetCluster
-from tests.net.models import MODELS, Array, Scales
+from tests.net.models import MODEL, Array
 
 RATE = 0.25
 BATCH = 12
@@ -27,12 +27,11 @@ QUICK = Settings(
 
 
 def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:
-    model = MODELS[cluster.model]
     with kit.settings(**cluster.directory.settings.as_plain()):
         return kit.train(
-            model.step,
-            model.params,
-            model.data,
+            MODEL.step,
+            MODEL.params,
+            MODEL.data,
             optimizer=kit.GradientDescent(RATE),
             steps=steps,
             batch=BATCH,
@@ -42,16 +41,15 @@ def train(cluster: NetCluster, steps: int, **changes: Any) -> Run:
 
 
 def oracle(steps: int, n: int = 3) -> dict[str, Array]:
-    model = Scales()
-    sources = [ArraySource(model.data, BATCH, 0, worker, n) for worker in range(n)]
+    sources = [ArraySource(MODEL.data, BATCH, 0, worker, n) for worker in range(n)]
 
     def gradients(params: dict[str, Array], step: int) -> list[dict[str, Array]]:
-        return [model.step(params, source.batch(step))[1] for source in sources]
+        return [MODEL.step(params, source.batch(step))[1] for source in sources]
 
     def update(now: Array, mean: Array, _: dict[str, Array], __: int) -> Array:
         return np.asarray(now - mean * now.dtype.type(RATE))
 
-    return replay.train(model.params, steps, gradients, update)
+    return replay.train(MODEL.params, steps, gradients, update)
 
 
 def assert_same_bits(run: Run, steps: int) -> None:
