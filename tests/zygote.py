@@ -160,6 +160,15 @@ class Zygote:
         if self._orders is not None:
             self._orders.close()
 
+    def end(self) -> None:
+        """End the zygote; the next program starts another one."""
+        with self._lock:
+            if self._orders is not None:
+                self._orders.close()
+                self._orders = None
+            if self.process is not None:
+                self.process.wait()
+
     def fork(self, order: Order, files: Sequence[int]) -> int | None:
         """Return the number of the new process; None if it has to be started."""
         text = json.dumps(asdict(order)).encode()
@@ -364,6 +373,23 @@ def show(args: Sequence[str], env: Mapping[str, str]) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_MM, PR_SET_MM_MAP)")
 
 
+def stay_with(starter: int) -> None:
+    """Go to the namespaces of the process of the tests, not of a thread that left it.
+
+    Whoever starts the first program may have gone to those of another host.
+    """
+    for name in ("net", "mnt"):
+        own, theirs = (Path(f"/proc/{pid}/ns/{name}") for pid in ("self", starter))
+        if own.readlink() != theirs.readlink():
+            with theirs.open() as space:
+                enter(space.fileno())
+
+
+def enter(space: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(space, 0):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 def serve(orders: socket.socket, path: Sequence[str]) -> Order:
     """Fork as ordered until the other end closes; in a fork, return its order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -403,8 +429,7 @@ def become(order: Order, path: Sequence[str], files: Sequence[int]) -> None:
     kept = [to_high(file) for file in files]  # where no passed one has to be
     numbers = [0, 1, 2, *order.passed]
     for space in kept[len(numbers) :]:
-        if ctypes.CDLL(None, use_errno=True).setns(space, 0):
-            raise OSError(ctypes.get_errno(), "setns")
+        enter(space)
         os.close(space)
     for number, file in zip(numbers, kept, strict=False):
         os.dup2(file, number)
@@ -552,6 +577,7 @@ def execve(program: str, args: list[str], env: Mapping[str, str]) -> None:
 
 if __name__ == "__main__":
     sys.modules["tests.zygote"] = sys.modules[__name__]  # for forks that import it
+    stay_with(os.getppid())
     own = python_path(os.environ)
     leave_out_what_is_slow()
     for module in PRELOADED:

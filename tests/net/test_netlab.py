@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +21,9 @@ from kit.testing.task_process import until
 from kit.wire import Stream, dial, listen
 from kit.wire.listening.address import TcpAddress
 from kit.wire.stream import read_some, wait_ready, write_all
+from tests import zygote
 from tests.net import netlab
 from tests.net.netlab import ADDRESS, EmulatedWire
-from tests.zygote import forking
 
 
 def soon() -> float:
@@ -141,17 +142,28 @@ def test_a_socket_that_comes_too_late_is_closed() -> None:
     assert made[0].fileno() == -1
 
 
+CODE = "import os, sys; print(os.readlink('/proc/self/ns/net'), 'kit' in sys.modules)"
+
+
+def network(task: str = "self") -> str:
+    return str(Path(f"/proc/{task}/ns/net").readlink())
+
+
+def forked() -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CODE]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.net
 @pytest.mark.slow
-def test_a_program_that_is_forked_for_an_end_is_in_the_network_of_that_end() -> None:
-    code = (
-        "import os, sys; print(os.readlink('/proc/self/ns/net'), 'kit' in sys.modules)"
-    )
-    with EmulatedWire(seed=1) as wire, forking():
+def test_a_program_is_forked_in_the_network_of_whoever_starts_it_first_or_later() -> (
+    None
+):
+    zygote.zygote.end()
+    with EmulatedWire(seed=1) as wire, zygote.forking():
         for end in ADDRESS:
-            own = wire.call(end, lambda: os.readlink("/proc/thread-self/ns/net"))  # noqa: PTH115
-            program = wire.spawn(
-                end, [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
-            )
+            own = wire.call(end, lambda: network("thread-self"))
+            program = wire.call(end, forked)
             assert program.communicate(timeout=60)[0] == f"{own} True\n"
-            assert own != os.readlink("/proc/self/ns/net")  # noqa: PTH115
+            assert own != network()
+        assert forked().communicate(timeout=60)[0] == f"{network()} True\n"
