@@ -14,14 +14,16 @@ from kit.cluster.processes.supervisor import Supervisor
 
 def supervisor_of(cluster: Cluster) -> Supervisor:
     """Return what starts and ends the cluster's processes."""
-    supervisor, _ = cluster._life.ready()
-    return supervisor
+    return _ready(cluster)[0]
 
 
 def loop_of(cluster: Cluster) -> LoopThread:
     """Return the loop in which the cluster does all its work."""
-    _, loop = cluster._life.ready()
-    return loop
+    return _ready(cluster)[1]
+
+
+def _ready(cluster: Cluster) -> tuple[Supervisor, LoopThread]:
+    return cluster._life.ready()
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

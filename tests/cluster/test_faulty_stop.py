@@ -270,64 +270,6 @@ def test_a_stop_that_could_not_end_a_process_says_so_until_it_has_ended(
     gone()
 
 
-# It runs without the capability to signal the processes of others, as an ordinary user
-# does, and gets it back by no program that it starts. Its task has a child of another
-# user, as by sudo.
-WITH_SUDO = """
-import ctypes, os, subprocess, sys
-from kit.cluster import Bootstrap, Cluster
-from kit.errors import PermissionDeniedError
-
-PR_CAPBSET_DROP, CAP_KILL = 24, 5
-if "-B" not in sys.orig_argv:
-    assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0) == 0
-    os.execv(sys.executable, [sys.executable, "-B", *sys.orig_argv[1:]])
-
-def boot():
-    def start(config):
-        return {"address": "unix:/x"}
-    return Bootstrap(start, lambda spec: None, lambda: None)
-
-def sudo():
-    program = ["sleep", "300"]
-    return subprocess.Popen(program, user=12345, stdout=-3, stderr=-3).pid
-
-cluster = Cluster(ps=0, worker=1, bootstrap=boot()).start()
-foreign = cluster.call("worker:0", sudo)
-print([*map(list, cluster.processes)], flush=True)
-try:
-    cluster.stop()
-except PermissionDeniedError as error:
-    print(foreign, error, flush=True)
-input()
-cluster.stop()
-print(cluster.state)
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts as another user")
-def test_a_stop_ends_all_that_it_may_and_names_what_belongs_to_another_user(
-    seen: set[Process], gone: Callable[[], None]
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WITH_SUDO],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        text=True,
-    ) as notebook:
-        assert notebook.stdout is not None
-        seen |= {Process(*load) for load in json.loads(notebook.stdout.readline())}
-        pid, message = notebook.stdout.readline().split(" ", 1)
-        os.kill(int(pid), signal.SIGKILL)
-        words, _ = notebook.communicate("\n", timeout=60)
-
-    assert f"may not end: pid {pid} (sleep 300, user 12345)." in message
-    assert f"sudo kill {pid}" in message
-    assert words == "stopped\n"
-    gone()
-
-
 # Each fault is one of the notebook's process, so it has one of its own. What it prints
 # before the fault is who belongs to the cluster.
 NOTEBOOK = """

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kit.cluster.processes import processes, reaper
 from kit.cluster.processes.reaper import Process, ProcessRecord
+from kit.errors import PermissionDeniedError
 from kit.testing.task_process import until
 from tests.cases import for_each
 
@@ -101,6 +102,21 @@ def test_a_process_that_may_not_be_ended_does_not_save_the_others() -> None:
     *rest, foreign = output.stdout.split()
     os.kill(int(foreign), signal.SIGKILL)
     assert rest == f"[-15, -15] None [{foreign}]".split()
+
+
+def test_what_another_user_has_started_is_named_with_the_command_that_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(process: Process, number: int) -> bool:
+        raise PermissionError
+
+    with child() as (started, process), monkeypatch.context() as patched:
+        patched.setattr(reaper, "send", refuse)
+        error = processes.still_running([process], 10.0)
+
+    assert isinstance(error, PermissionDeniedError)
+    assert f"may not end: pid {started.pid} ({sys.executable}" in str(error)
+    assert f"sudo kill {started.pid}" in str(error)
 
 
 def test_what_ignores_the_polite_signal_is_killed_and_what_is_stopped_ends() -> None:

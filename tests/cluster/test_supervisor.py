@@ -90,19 +90,26 @@ class SilentHost(LocalHost):
         return ""
 
 
+class SilentHosts(LocalHosts):
+    """This host alone, as above."""
+
+    def __init__(self, engines: Engines) -> None:
+        super().__init__(engines)
+        self._host = self.host = SilentHost(engines)
+
+
 @contextlib.asynccontextmanager
 async def ready_supervisor() -> AsyncIterator[tuple[Supervisor, Silent]]:
     supervisor = Supervisor(OPTIONS)
     supervisor.engines = engines = Silent(OPTIONS, supervisor.folder, None)
-    supervisor.hosts = hosts = LocalHosts(engines)
-    hosts._host = host = SilentHost(engines)
-    host.launch()
+    supervisor.hosts = hosts = SilentHosts(engines)
+    hosts.host.launch()
     supervisor.set_ready(ONE)
     try:
         yield supervisor, engines
     finally:
         await supervisor.stop()
-        host.server.close()
+        hosts.host.server.close()
 
 
 def call(supervisor: Supervisor) -> asyncio.Task[Any]:

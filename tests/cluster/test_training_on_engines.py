@@ -337,6 +337,7 @@ print("of a cell")
     run.wait(30)
 
     assert [outcome.stdout for outcome in outcomes] == ["of a cell\n"] * 2
+    assert "of a cell" not in cluster.log("worker:1", 100)
     assert capsys.readouterr().out.count("of a step") == 2
 
 
@@ -366,15 +367,6 @@ def test_what_a_call_prints_is_shown_by_the_name_of_its_task_and_is_in_the_log(
     assert left_out == "worker:0 │ … 500 more in its log"
     assert eval(advice, {"kit": kit}) == cluster.log("worker:0")
     assert many[1:] == [f"worker:0 │ {n}" for n in range(500, 1500)]
-
-
-def test_what_a_cell_prints_is_shown_and_is_not_in_the_log(
-    cluster: kit.Cluster,
-) -> None:
-    (out,) = cluster.on("worker:1", "print('of a cell')")
-
-    assert out.stdout == "of a cell\n"
-    assert "of a cell" not in cluster.log("worker:1", 100)
 
 
 def test_fork_of_the_notebooks_process_neither_uses_nor_ends_the_cluster(

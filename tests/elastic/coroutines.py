@@ -54,7 +54,7 @@ class ModelProcesses(OtherProcesses):
         if name == STANDBY:
             return
         machine: Any = self._neighbours
-        Running(machine, coroutine, name).go_on({})
+        machine.run(name, coroutine)
 
 
 class Running:

@@ -25,18 +25,11 @@ from kit.testing.cluster import local_cluster
 from kit.testing.processes import process_cluster
 from kit.testing.task_process import until
 from kit.training.client.run import Run
-from tests.elastic.scene import losses
+from tests.elastic.scene import TOPOLOGIES, losses, slowly
 from tests.training.toy import BATCH, DATA, fit, initial
 
 N_EVENTS = 6
 MANY = 100_000
-TOPOLOGIES = ("ps", "ring", "mesh", "hierarchical")
-
-
-def slowly(params: Any, batch: Any) -> Any:
-    """Do a step of the toy that takes a little."""
-    time.sleep(0.004)
-    return fit(params, batch)
 
 
 class History:

@@ -207,15 +207,15 @@ class Run:
             return
         self.world.asked_to_leave.add(name)
         log.append(generation.number, Decisions.command, "leave", {"task": name})
-        training, reply = leads.host.training, log.to_plain()
-        training._processes.run(f"{name} leaves", self._accept(name, training, reply))
+        accept = self._accept(name, leads.host, log.to_plain())
+        leads.host.run(f"{name} leaves", accept)
         self.regroup(f"{name} leaves")
 
     def _accept(
-        self, name: str, training: Any, reply: dict[str, Any]
+        self, name: str, host: Machine, reply: dict[str, Any]
     ) -> Coroutine[None]:
         with suppress(KitError):  # who asked is told so
-            yield from training._succession.share(self.job.run, reply)
+            yield from host.succession.share(self.job.run, reply)
             self.world.leaving.add(name)
 
     def tell_others(self, gone: Machine, silent_s: float = 0.0) -> None:

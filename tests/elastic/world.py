@@ -28,7 +28,7 @@ from kit.training.core.snapshot import Beginning
 from kit.training.features.elastic.generation import Generation
 from kit.training.features.elastic.placing import Placing
 from kit.training.optimizers.rules import GradientDescent
-from tests.elastic.coroutines import ORIGIN, SETTINGS, Caller, ModelProcesses
+from tests.elastic.coroutines import ORIGIN, SETTINGS, Caller, ModelProcesses, Running
 from tests.elastic.invariants import Invariants
 from tests.elastic.runs import N_STEPS, Member, Run, found_in, start
 
@@ -77,6 +77,10 @@ class Machine:
 
     def answer(self, op: str, values: Any, blob: Any = b"") -> Any:
         return self.table[op].finish(values, blob)
+
+    def run(self, name: str, coroutine: Any) -> None:
+        """Begin to ask others."""
+        Running(self, coroutine, name).go_on({})
 
     def tell_end(self, member: Member) -> None:
         self.training.ended(member)

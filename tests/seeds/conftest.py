@@ -9,7 +9,5 @@ NAMES = ("hello", "two_tasks", "pinning", "cluster_", "evolution", "trainer")
 collect_ignore = [
     path.name
     for path in Path(__file__).parent.glob("*.py")
-    if path.name.startswith(
-        ("hello", "two_tasks", "pinning", "cluster_", "evolution", "trainer")
-    )
+    if path.name.startswith(NAMES)
 ]
