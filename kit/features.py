@@ -50,12 +50,12 @@ FEATURES: Final = (
     Feature(
         "asynchronous training",
         "kit.training.features.asynchronous",
-        "training/test_training_async.py",
+        "training/test_training_pace.py",
     ),
     Feature(
         "backup workers",
         "kit.training.features.backup_workers",
-        "training/test_backup_workers.py training/test_quorum.py",
+        "training/test_backup_workers.py",
         needs=("asynchronous training",),
     ),
     Feature(
@@ -70,8 +70,7 @@ FEATURES: Final = (
         "kit.exchange.compression.loss_scale kit.exchange.compression.whole "
         "kit.exchange.compression.power_sgd kit.exchange.compression.quantization "
         "kit.training.features.compressed_steps kit.testing.contracts.compressor",
-        "training/test_compression.py training/test_compression_refusals.py "
-        "training/test_clipping.py training/test_gathering.py "
+        "training/test_compression.py training/test_gathering.py "
         "training/test_loss_scale.py",
         "ClipByNorm Gathered Krum LossScale MajorityVote Median PowerSGD TopK "
         "TrimmedMean testing.check_compressor",
@@ -79,7 +78,7 @@ FEATURES: Final = (
     Feature(
         "hooks in trainings",
         "kit.training.features.hooks",
-        "training/test_hooks.py training/test_hook_failures.py",
+        "training/test_hooks.py",
         needs=("checkpoints", "graphs in trainings"),
     ),
     Feature(
@@ -105,7 +104,7 @@ FEATURES: Final = (
     Feature(
         "evolution",
         "kit.training.features.evolve",
-        "training/test_evolve.py training/test_evolution.py",
+        "training/test_evolve.py",
         "evolve",
         needs=("checkpoints", "elastic trainings"),
     ),
@@ -122,7 +121,7 @@ FEATURES: Final = (
     Feature(
         "checkpoints",
         "kit.training.features.checkpointing",
-        "training/test_checkpoints.py training/test_save_coordinator.py",
+        "training/test_checkpoints.py training/test_savers.py",
         "Checkpoints load_checkpoint",
     ),
     Feature(

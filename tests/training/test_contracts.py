@@ -154,7 +154,7 @@ def test_broken_coordinator_is_told_what_is_wrong(make: Any, text: str) -> None:
 
 
 # --------------------------------------------------------------------------------------
-# Optimizers. Those of the package are checked in `test_rule`.
+# Optimizers. Those of the package are checked in `test_optimizers`.
 
 
 @dataclass(frozen=True)
