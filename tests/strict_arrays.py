@@ -19,6 +19,7 @@ array without axes and not a number, and names that cupy lacks are missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -52,6 +53,7 @@ _ABSENT: Final = frozenset(
     | {"str_", "bytes_", "datetime64", "timedelta64", "ctypeslib", "fromregex"}
 )
 _current: ContextVar[int] = ContextVar("device", default=0)
+_reads: Final[Counter[int]] = Counter()
 _WAY_OUT: Final = "call .get() where the value should leave the device."
 
 
@@ -74,11 +76,16 @@ class StrictArray(NDArrayOperatorsMixin):
 
     def tolist(self) -> Any:
         """Return the values as Python numbers, in nested lists."""
-        return self.host.tolist()
+        return self._read().tolist()
 
     def item(self, *where: int) -> Any:
         """Return one value as a Python number."""
-        return self.host.item(*where)
+        return self._read().item(*where)
+
+    def _read(self) -> Host:
+        """Return the values to the host, which waits for the device."""
+        _reads[self._number] += 1
+        return self.host
 
     @property
     def device(self) -> str:
@@ -139,13 +146,13 @@ class StrictArray(NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        return bool(self.host)
+        return bool(self._read())
 
     def __int__(self) -> int:
-        return int(self.host)
+        return int(self._read())
 
     def __float__(self) -> float:
-        return float(self.host)
+        return float(self._read())
 
     def __repr__(self) -> str:
         return f"strict.{self.host!r}"
@@ -304,21 +311,37 @@ _numbers: Final = count()
 
 
 class StrictGpu(Gpu):
-    """A pretended GPU, as the provider of a task's devices."""
+    """A pretended GPU, as the provider of a task's devices.
+
+    Attributes:
+        n_put: how many arrays came from the host.
+        n_got: how many went there.
+        n_entered: how often a thread that was not there yet entered it.
+        n_waits: how often the host waited for all that it had begun.
+    """
 
     def __init__(self, number: int) -> None:
         self.number, self.module = number, strict
-        self.n_put = self.n_got = 0
+        self.n_put = self.n_got = self.n_entered = self.n_waits = 0
         self.pinned: dict[int, int] = {}
+        self._n_read_before = _reads[number]
+        self._is_entered: ContextVar[bool] = ContextVar("entered", default=False)
+
+    @property
+    def n_read(self) -> int:
+        """How often Python asked for a value of an array, and waited for it."""
+        return _reads[self.number] - self._n_read_before
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Compute on this device in a block."""
-        token = _current.set(self.number)
+        self.n_entered += not self._is_entered.get()
+        token, inside = _current.set(self.number), self._is_entered.set(True)
         try:
             yield
         finally:
             _current.reset(token)
+            self._is_entered.reset(inside)
 
     def put(self, x: Host) -> StrictArray:
         """Return a copy on this device, and count it in `n_put`."""
@@ -349,7 +372,8 @@ class StrictGpu(Gpu):
             np.copyto(out, _enter(x), casting="no")
 
     def wait(self) -> None:
-        """Return: it computes at once."""
+        """Return, and count it: it computes at once."""
+        self.n_waits += 1
 
     def handle(self, x: StrictArray) -> bytes:
         """Return what opens an array, in this process too, unlike CUDA's."""

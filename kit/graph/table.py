@@ -63,6 +63,11 @@ class OpDef:
         run is as fast as the array function itself.
     hosted : bool
         Computes with numpy on the host, never on a GPU.
+    sizes_from : int or None
+        From this input on, inputs are sizes and positions, which the computation reads
+        as Python numbers. They are numpy's arrays on a GPU too.
+    of_shape : bool
+        Asks its input for its shape alone, so the result is numpy's on a GPU too.
     rows : bool
         The gradient accepts an `IndexedSlices` and passes it on.
     takes : str
@@ -87,6 +92,8 @@ class OpDef:
     n_outputs: int | Callable[[Attrs], int] = 1
     bind: Bind | None = None
     hosted: bool = False
+    sizes_from: int | None = None
+    of_shape: bool = False
     rows: bool = False
     takes: str = ""
     call: str = ""

@@ -12,6 +12,12 @@ import kit
 from kit import nn, random
 from kit.graph.gradients import dense
 from kit.graph.graph import Graph
+from kit.graph.ops.array.blocks import slice_of
+from kit.graph.ops.array.broadcast import broadcast_to, tile
+from kit.graph.ops.array.fill import arange, fill, one_hot
+from kit.graph.ops.array.pad import pad
+from kit.graph.ops.array.shape import reshape, shape_of
+from kit.graph.ops.math.ranking import top_k
 from kit.session.client.metadata import RunMetadata
 from kit.session.client.session import Session
 from tests.cases import for_each
@@ -50,7 +56,7 @@ def test_an_op_gives_the_same_on_a_gpu(case: Case) -> None:
     with session_with(1) as (session, gpus):
         result = session.run(results, feeds)
 
-    assert gpus[0].n_got
+    assert gpus[0].n_entered
     for value, wanted in zip(result, expected, strict=True):
         assert value.dtype == wanted.dtype
         if case.op.startswith("Conv2D"):  # summed in the order that suits each device
@@ -173,6 +179,86 @@ def test_training_on_a_gpu_gives_the_bits_of_the_cpu() -> None:
     for first, other in zip(on_gpu, on_cpu, strict=True):
         for value, wanted in zip(first, other, strict=True):
             assert np.array_equal(value, wanted)
+
+
+def test_training_step_enters_its_gpu_once_and_waits_for_its_loss_alone() -> None:
+    with kit.device(GPU):
+        x = kit.placeholder("float32", (None, 4))
+        w = kit.Variable(random.truncated_normal([4, 8]), name="w")
+        v = kit.Variable(random.normal([8, 3]), name="v")
+        hidden = nn.relu(x @ w)
+        loss = np.mean((hidden @ v) ** 2)
+        slopes = kit.gradients(loss, [w, v])
+        steps = [
+            item.assign_sub(0.1 * slope).op
+            for item, slope in zip((w, v), slopes, strict=True)
+        ]
+    data = {x: np.ones((16, 4), np.float32)}
+
+    with session_with(1) as (session, (gpu,)):
+        session.run(kit.initialize_all())
+        session.run([loss, *steps], data)  # the first run has constants to move
+        entered, moved = gpu.n_entered, (gpu.n_put, gpu.n_got, gpu.n_read)
+        session.run([loss, *steps], data)
+
+    n_put, n_got, n_read = moved
+    assert gpu.n_entered == entered + 1
+    assert (gpu.n_put, gpu.n_got, gpu.n_read) == (n_put + 1, n_got + 1, n_read)
+
+
+def test_sizes_that_a_run_computes_stay_on_the_host() -> None:
+    with kit.device(GPU):
+        x = kit.placeholder("float32", (None, 6))
+        n = kit.placeholder("int32", ())
+        y = np.tanh(x)
+        rows, half = shape_of(y)[0], shape_of(y)[1] // 2
+        results = [
+            reshape(y, np.stack([rows * 2, half])),
+            slice_of(y, [0, n], np.stack([rows, half])),
+            y[n:, :half],
+            pad(y, np.stack([np.stack([n, 0]), np.stack([0, n])])),
+            tile(y, np.stack([n, 1])),
+            broadcast_to(y[:1], shape_of(y)),
+            fill(np.stack([rows, n]), 2.5),
+            random.uniform(np.stack([n, rows]), seed=3),
+            one_hot([2, 0], n),
+            top_k(y, n)[0],
+            arange(n),
+        ]
+    data = {x: np.arange(12.0).reshape(2, 6), n: 3}
+    with Session(soft_placement=True) as session:
+        expected = session.run(results, data)
+
+    with session_with(1) as (session, (gpu,)):
+        result = session.run(results, data)
+
+    for value, wanted in zip(result, expected, strict=True):
+        assert np.array_equal(value, wanted)
+    assert (gpu.n_got, gpu.n_read) == (len(results), 0)
+
+
+def test_integers_that_a_gpu_computes_are_read_where_sizes_are_due() -> None:
+    x = kit.placeholder("int32", (3,))
+    with kit.device(GPU):
+        w = kit.Variable(np.array([1, 0, 0], np.int32), name="w")
+        result = fill(x + w, 1.0)  # a variable of the GPU is not on the host
+
+    with session_with(1) as (session, _):
+        session.run(kit.initialize_all())
+        assert session.run(result, {x: [1, 3, 4]}).shape == (2, 3, 4)
+
+
+def test_a_traced_run_waits_for_each_op_and_another_run_for_none() -> None:
+    with kit.device(GPU):
+        x = kit.placeholder("float32", (2,))
+        result = np.exp(x * 3.0)
+
+    with session_with(1) as (session, (gpu,)):
+        session.run(result, {x: [0.0, 1.0]})
+        plain = gpu.n_waits
+        session.run(result, {x: [0.0, 1.0]}, metadata=RunMetadata())
+
+    assert (plain, gpu.n_waits) == (0, 2)
 
 
 def test_arrays_of_two_gpus_meet_by_way_of_the_host() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,7 @@ from kit.graph.table import OpDef, lookup
 from kit.session.master.devices import Device
 from kit.session.master.partition import DONE, READ_FOR, Segment, TensorMove
 from kit.session.worker.call import StepCall
+from kit.session.worker.on_host import computed_on_host
 from kit.session.worker.side_by_side import OrderOfNeeds, SideBySide
 from kit.session.worker.step import Step
 from kit.session.worker.task_runtime import TaskRuntime
@@ -67,8 +69,10 @@ class SegmentProgram:
         self._where: dict[Edge, Device | None] = {}
         self._refs: set[Edge] = set()
         self._initial: Registers = []
+        self._on_host = computed_on_host(segment)
         self._code: list[Instruction] = []
         self._constants: list[tuple[str, str]] = []
+        self._constant_slots: set[int] = set()
         self._receivable = {move.edge: move for move in segment.receives}
         self._sends: dict[str, list[TensorMove]] = {}
         for move in segment.sends:
@@ -81,6 +85,10 @@ class SegmentProgram:
         self._before: set[int] = set()  # what all of the node that is added follows
         waiting = [node for node in segment.nodes if lookup(node.type).blocking]
         self._may_wait = {node.name for node in waiting} if len(waiting) > 1 else set()
+        # Entering a GPU for each op takes longer than many an op.
+        only = None if self._may_wait else runtime.only_gpu(segment.devices)
+        self._at_work = nullcontext if only is None else only.entered
+        self._on = runtime.on if only is None else lambda _, call: call
         self._has_guards = any(node.guards for node in segment.nodes)
         self._nodes = {node.name: node for node in segment.nodes}
         self._fed = set(segment.feeds)
@@ -126,7 +134,8 @@ class SegmentProgram:
     ) -> None:
         instruction = None
         try:
-            with np.errstate(all="ignore"):  # around all ops: entering it takes time
+            # Around all ops: entering it takes time.
+            with np.errstate(all="ignore"), self._at_work():
                 for instruction in code:
                     plain, special, inputs, output, free, _, _, _ = instruction
                     if plain is not None:
@@ -183,6 +192,9 @@ class SegmentProgram:
         def timed(instruction: Instruction, step: Step, registers: Registers) -> None:
             begin = step.clock()
             _execute(instruction, step, registers)
+            # A GPU has not computed it yet; what is timed is the op, not its launch.
+            if instruction.label not in self._on_host:
+                self._runtime.wait(instruction.device)
             records.nodes.append(
                 (instruction.label, instruction.device, begin, step.clock())
             )
@@ -219,32 +231,36 @@ class SegmentProgram:
         self._guards = tuple(
             (self._value(edge, None), wanted) for edge, wanted in node.guards
         )
-        inputs = self._inputs(node, op_def, device)
+        # Where its results lie. A trace has it on its device all the same.
+        is_constant = node.type == "Const"
+        is_for_host = is_constant or op_def.of_shape or node.name in self._on_host
+        place = None if is_for_host else device
+        inputs = self._inputs(node, op_def, place)
         n = op_def.n_outputs
         outputs = n if isinstance(n, int) else int(n(node.attrs))
         # A fed output has its register already, and keeps the fed value: what the op
         # computes goes to one that nobody reads.
         edges = [(node.name, i) for i in range(outputs)]
         slots = tuple(
-            self._unnamed() if edge in self._fed else self._new(edge, device)
+            self._unnamed() if edge in self._fed else self._new(edge, place)
             for edge in edges
         )
         if op_def.gives_ref:
             self._refs.update(set(edges) - self._fed)
-        if node.type == "Const":
-            value = self._runtime.move(None, device, node.attrs["value"])
-            self._initial[slots[0]] = value
+        if is_constant:
+            self._initial[slots[0]] = node.attrs["value"]
+            self._constant_slots.add(slots[0])
             self._constants.append((node.name, device.name))
             if self._before:  # it may have to follow others
                 self._filled[slots[0]] = self._ended[node.name] = set(self._before)
         elif op_def.stateful or outputs != 1:
-            special = self._special(node, op_def, device, inputs, slots)
+            special = self._special(node, op_def, device, place, inputs, slots)
             self._emit(None, special, inputs, -1, node.name, device, is_node=True)
             if self._may_wait:
                 self._filled |= {slot: {len(self._code) - 1} for slot in slots}
         else:
-            plain = op_def.kernel(self._runtime.module(device), node.attrs)
-            plain = self._runtime.on(device, plain)
+            plain = op_def.kernel(self._runtime.module(place), node.attrs)
+            plain = self._on(place, plain)
             is_own = READ_FOR not in node.name
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
         self._guards = ()
@@ -258,11 +274,12 @@ class SegmentProgram:
         node: Node,
         op_def: OpDef,
         device: Device,
+        place: Device | None,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> Callable[[Step, Registers], None]:
         forward, runtime = op_def.forward, self._runtime
-        module, attrs = runtime.module(device), node.attrs
+        module, attrs = runtime.module(place), node.attrs
 
         def stateful(step: Step, registers: Registers) -> None:
             # What runs late in a step that has ended must not change what lasts.
@@ -276,7 +293,7 @@ class SegmentProgram:
             values = forward(module, *[registers[i] for i in inputs], **attrs)
             _store(values, outputs, registers)
 
-        return runtime.on(device, stateful if op_def.stateful else several)
+        return self._on(place, stateful if op_def.stateful else several)
 
     def _emit(
         self,
@@ -305,7 +322,9 @@ class SegmentProgram:
             Instruction(plain, special, inputs, output, (), label, where, is_node)
         )
 
-    def _inputs(self, node: Node, op_def: OpDef, device: Device) -> tuple[int, ...]:
+    def _inputs(
+        self, node: Node, op_def: OpDef, device: Device | None
+    ) -> tuple[int, ...]:
         """Return the registers of an op's inputs.
 
         Variables are read last: what comes from other tasks may have to wait, also for
@@ -320,8 +339,14 @@ class SegmentProgram:
                 self._before |= self._filled[slots[i]]
         return tuple(slots[i] for i in numbers)
 
-    def _input(self, edge: Edge, number: int, op_def: OpDef, device: Device) -> int:
+    def _input(
+        self, edge: Edge, number: int, op_def: OpDef, device: Device | None
+    ) -> int:
         if number not in op_def.refs:
+            if op_def.of_shape:
+                device = self._where.get(edge)
+            elif op_def.sizes_from is not None and number >= op_def.sizes_from:
+                device = None
             return self._value(edge, device)
         if edge not in self._refs:
             raise InvalidArgumentError(
@@ -342,7 +367,12 @@ class SegmentProgram:
         if (edge, device) not in self._slots:
             source, slot = self._slots[edge, here], self._new(edge, device)
             move = partial(self._runtime.move, here, device)
-            self._emit(move, None, (source,), slot, edge[0], device)
+            if source in self._constant_slots:  # once, not in each run
+                self._initial[slot] = move(self._initial[source])
+                if source in self._filled:
+                    self._filled[slot] = self._filled[source]
+            else:
+                self._emit(move, None, (source,), slot, edge[0], device)
         return self._slots[edge, device]
 
     def _read(self, edge: Edge, here: Device | None, device: Device | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -64,12 +64,23 @@ class TaskRuntime:
         cpus = [Device(self.task, "CPU", i) for i in range(self._n_cpus)]
         return cpus + [Device(self.task, "GPU", i) for i in range(len(self._gpus))]
 
-    def module(self, device: Device) -> ModuleType:
+    def only_gpu(self, devices: Iterable[Device]) -> Gpu | None:
+        """Return the GPU among devices, None if there is none or more than one."""
+        gpus = {*map(self._gpu, devices)} - {None}
+        return gpus.pop() if len(gpus) == 1 else None
+
+    def wait(self, device: str) -> None:
+        """Wait until all that was begun on a device, given by its name, is computed."""
+        for item in self.devices:
+            if item.name == device and (gpu := self._gpu(item)) is not None:
+                gpu.wait()
+
+    def module(self, device: Device | None) -> ModuleType:
         """Return what computes on a device: numpy or cupy."""
         gpu = self._gpu(device)
         return np if gpu is None else gpu.module
 
-    def on(self, device: Device, call: Callable[..., Any]) -> Callable[..., Any]:
+    def on(self, device: Device | None, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call` so that it computes on a device."""
         gpu = self._gpu(device)
         if gpu is None:

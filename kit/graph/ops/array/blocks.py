@@ -91,5 +91,5 @@ def _place_at(xp: ModuleType, g: Any, x: Any, *extra: Any, begin: Ints | None) -
     return out
 
 
-enter("Slice", _infer_slice, _slice, _slice_gradient)
-enter("PlaceAt", infer_like(1), _place_at, missing)
+enter("Slice", _infer_slice, _slice, _slice_gradient, sizes_from=1)
+enter("PlaceAt", infer_like(1), _place_at, missing, sizes_from=2)

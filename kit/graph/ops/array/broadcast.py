@@ -125,8 +125,8 @@ def _tile_like_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("SumOfTiles", gradients[0], op.inputs[0]), None]
 
 
-register_bound("BroadcastTo", _infer_to, _to, _to_gradient)
+register_bound("BroadcastTo", _infer_to, _to, _to_gradient, sizes_from=1)
 register_bound("BroadcastLike", infer_like(1), _like, _to_gradient)
-register_bound("Tile", _infer_tile, _tile, _tile_gradient)
+register_bound("Tile", _infer_tile, _tile, _tile_gradient, sizes_from=1)
 enter("SumOfTiles", infer_like(1), _sum_of_tiles, _sum_of_tiles_gradient)
 enter("TileLike", infer_like(1), _tile_like, _tile_like_gradient)

@@ -260,10 +260,12 @@ def _eye(xp: ModuleType, *, shape: Ints, dtype: DType) -> Any:
     return xp.eye(*shape, dtype=dtype)
 
 
-enter("Fill", _infer_fill, _fill, _fill_gradient)
+enter("Fill", _infer_fill, _fill, _fill_gradient, sizes_from=1)
 register_bound("ZerosLike", _infer_like, _all(0))
 register_bound("OnesLike", _infer_like, _all(1))
-register_bound("Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b))
-enter("LinSpace", _infer_linspace, _linspace)
-enter("OneHot", _infer_one_hot, _one_hot)
+register_bound(
+    "Range", _infer_range, lambda xp, _: lambda *b: _range(xp, *b), sizes_from=0
+)
+enter("LinSpace", _infer_linspace, _linspace, sizes_from=0)
+enter("OneHot", _infer_one_hot, _one_hot, sizes_from=3)
 enter("Eye", lambda _, attrs: [Static(attrs["shape"], attrs["dtype"])], _eye)

@@ -187,6 +187,6 @@ def _reverse_gradient(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [make("ReverseV2", gradients[0], axis=op.attrs["axis"])]
 
 
-register_bound("Pad", _infer, _pad, _gradient)
+register_bound("Pad", _infer, _pad, _gradient, sizes_from=1)
 enter("PadGrad", infer_like(1), _pad_back, _pad_back_gradient)
 enter("ReverseV2", _infer_reverse, _reverse, _reverse_gradient)

@@ -239,5 +239,7 @@ def _sum_by_index(xp: ModuleType, indices: Any, values: Any) -> Any:
 register_bound("GatherV2", _infer_gather, _gather, _gather_gradient)
 enter("GatherGrad", infer_like(2), _gather_back, _gather_back_gradient)
 enter("GatherNd", _infer_gather_nd, _gather_nd, _gather_nd_gradient)
-enter("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient)
+enter(
+    *("ScatterNd", _infer_scatter_nd, _scatter_nd, _scatter_nd_gradient), sizes_from=2
+)
 enter("SumByIndex", _infer_sum_by_index, _sum_by_index, missing, n_outputs=2)

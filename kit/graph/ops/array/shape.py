@@ -219,7 +219,7 @@ def _number(ask: Callable[[Any], Any]) -> Callable[..., Any]:
     return bind
 
 
-register_bound("Reshape", _infer_reshape, _reshape, _like_gradient)
+register_bound("Reshape", _infer_reshape, _reshape, _like_gradient, sizes_from=1)
 register_bound(
     "ReshapeLike",
     infer_like(1),
@@ -244,6 +244,6 @@ register_bound(
     lambda xp, attrs: lambda x: xp.squeeze(x, attrs["axis"]),
     _like_gradient,
 )
-register_bound("Shape", _infer_shape, _number(lambda x: x.shape))
-register_bound("Size", _infer_size, _number(lambda x: x.size))
-register_bound("Rank", _infer_rank, _number(lambda x: x.ndim))
+register_bound("Shape", _infer_shape, _number(lambda x: x.shape), of_shape=True)
+register_bound("Size", _infer_size, _number(lambda x: x.size), of_shape=True)
+register_bound("Rank", _infer_rank, _number(lambda x: x.ndim), of_shape=True)

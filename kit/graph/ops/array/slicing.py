@@ -233,6 +233,11 @@ def _assign(_: Any, ref: Any, value: Any, *inputs: Any, spec: Sequence[Item]) ->
 
 SLICING.append(strided_slice)
 
-register_bound("StridedSlice", _infer, _bind, _gradient)
-enter("StridedSliceGrad", infer_like(1), _back, _gradient_back)
-enter("StridedSliceAssign", _infer_assign, _assign, stateful=True, refs=(0,))
+register_bound("StridedSlice", _infer, _bind, _gradient, sizes_from=1)
+enter("StridedSliceGrad", infer_like(1), _back, _gradient_back, sizes_from=2)
+enter(
+    *("StridedSliceAssign", _infer_assign, _assign),
+    stateful=True,
+    refs=(0,),
+    sizes_from=2,
+)

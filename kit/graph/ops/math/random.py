@@ -286,5 +286,5 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "RandomUniformInt": _integers,
 }
 for _name, _forward in _DRAWS.items():
-    enter(_name, _infer, _forward, stateful=True)
+    enter(_name, _infer, _forward, stateful=True, sizes_from=0)
 enter("RandomShuffle", infer_like(0), _shuffle, stateful=True)

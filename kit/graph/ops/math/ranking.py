@@ -133,7 +133,7 @@ def _invert(xp: ModuleType, x: Any) -> Any:
 
 
 _TWO: dict[str, Any] = {"n_outputs": 2, "takes": "iuf"}
-enter("TopKV2", _infer_top_k, _top_k, _top_k_gradient, **_TWO)
+enter("TopKV2", _infer_top_k, _top_k, _top_k_gradient, sizes_from=1, **_TWO)
 enter("PutAlong", infer_like(2), _put_along, _put_along_gradient)
 register_bound("TakeAlong", infer_like(1), _take_along, _take_along_gradient)
 enter("InvertPermutation", _infer_permutation, _invert)

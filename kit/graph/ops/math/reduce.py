@@ -293,7 +293,7 @@ def _gradient_along(op: Op, gradients: Sequence[Any]) -> Sequence[Any]:
     return [multiply(gradient, ones), None]
 
 
-enter("ReduceAlong", _infer_along, _forward, _gradient_along)
+enter("ReduceAlong", _infer_along, _forward, _gradient_along, sizes_from=1)
 
 
 @speaks(np.argmax)

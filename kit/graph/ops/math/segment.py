@@ -194,8 +194,10 @@ _GRADIENTS = {
     **{kind: _share_gradient(kind) for kind in _POWERS},
 }
 for _kind, _back in _GRADIENTS.items():
-    enter(f"Segment{_kind}", _infer(True), _sorted(_kind), _back)
-    enter(f"UnsortedSegment{_kind}", _infer(False), _unsorted(_kind), _back)
+    enter(f"Segment{_kind}", _infer(True), _sorted(_kind), _back, sizes_from=2)
+    enter(
+        f"UnsortedSegment{_kind}", _infer(False), _unsorted(_kind), _back, sizes_from=2
+    )
 for _kind in _POWERS:
     _share = _spread_share(_kind)
     enter(f"Segment{_kind}Grad", infer_like(2), _share, missing)
