@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Call = Callable[..., Any]

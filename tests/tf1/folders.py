@@ -11,10 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.module import Case
 
-
-def in_folder(body: Callable[[Path], Any]) -> Case:
+def in_folder(body: Callable[[Path], Any]) -> Callable[[], Any]:
     """Return a case that has an empty folder, and tells no absolute path."""
 
     def case() -> Any:

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import steps
-from tests.tf1.look import facts, makes_case, run, static
-from tests.tf1.module import Case
+from tests.tf1.look import Case, facts, makes_case, run, static
 
 Plain = Any  # what JSON can hold
 

@@ -1,17 +1,43 @@
-"""What a case tells of a tensor: the few words that the cases of many topics share.
+"""What recorded cases share: the module that they try, and what they tell of a tensor.
 
-Runs under the interpreters of the recorded systems too, so it stays with the syntax of
-Python 3.7.
+The module is `kit.tf1`, unless `record.py` has put an original in its place. Runs under
+the interpreters of the recorded systems too, so it stays with the syntax of Python 3.7.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.tf1.folders import in_folder
-from tests.tf1.module import Case, tf
+
+if TYPE_CHECKING:
+    Case = Callable[[], Any]
+else:
+    Case = None  # Python 3.7 cannot evaluate this
+
+
+class Tried:
+    """Has the names of the module that is tried."""
+
+    def __init__(self) -> None:
+        self.module: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self.module is None:
+            self.module = importlib.import_module("kit.tf1")
+        return getattr(self.module, name)
+
+
+tf: Any = Tried()
+
+
+def inner(path: str) -> Any:
+    """Import what a program imports from inside: `python.ops.gen_state_ops`."""
+    root = "tensorflow" if "tensorflow" in tf.__name__ else "kit.tf1"
+    return importlib.import_module(f"{root}.{path}")
 
 
 def run(fetches: Any, feeds: Any = None, target: Any = "", config: Any = None) -> Any:
@@ -26,6 +52,18 @@ def initialized() -> Iterator[Any]:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         yield session
+
+
+@contextmanager
+def filled(session: Any) -> Iterator[Any]:
+    """Let the queue runners of the graph run; give their coordinator."""
+    coord = tf.train.Coordinator()
+    threads = tf.train.start_queue_runners(session, coord)
+    try:
+        yield coord
+    finally:
+        coord.request_stop()  # the runners close their queues then
+        coord.join(threads)
 
 
 def started(fetches: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tests.tf1.gallery import Plain
-    from tests.tf1.module import Case
+    from tests.tf1.look import Case
 
 KINDS = (
     *(ValueError, TypeError, RuntimeError, KeyError),

@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     original = load(version)
     sys.path.insert(0, str(ROOT))
     from tests.tf1 import gallery
-    from tests.tf1.module import tf
+    from tests.tf1.look import tf
 
     tf.module = original
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.server.ports import free_ports
-from tests.tf1.module import tf
+from tests.tf1.look import tf
 
 
 def addresses(count: int) -> list[str]:

@@ -43,10 +43,7 @@ class FakeGraph:
 FAKE = SimpleNamespace(Graph=FakeGraph, errors=SimpleNamespace(OpError=OpError))
 READ_BY_OLD_PYTHON = [
     *(gallery.HERE / "cases").glob("*.py"),
-    *(
-        gallery.HERE / f"{name}.py"
-        for name in ("gallery", "look", "module", "outcome", "record")
-    ),
+    *(gallery.HERE / f"{name}.py" for name in ("gallery", "look", "outcome", "record")),
 ]
 Pair = namedtuple("Pair", "a b")
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import Later, attempt, steps
-from tests.tf1.look import kind_of, names_of, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, kind_of, names_of, static, tf
 
 
 def scalar(**named: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 TEXT = """model_checkpoint_path: "m-2"
 all_model_checkpoint_paths: "m-1"

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 FEEDS: Any = ([1.0, 2.0], [1.0, 3.0], [-1.0, -3.0], [0.0, 0.0], [])
 
 
 @makes_case
-def pairs(name: str, **named: Any) -> Any:
+def pairs(session: Any, name: str, **named: Any) -> Any:
     """Return a case: what comes of two vectors that are fed, and of known ones."""
     check = getattr(tf, name)
     x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
@@ -22,11 +21,10 @@ def pairs(name: str, **named: Any) -> Any:
     with tf.control_dependencies([op]):
         passed = tf.identity(x)
     made = []
-    with tf.Session() as session:
-        for item in FEEDS:
-            feeds = {x: item, y: [1.0, 2.0][: len(item)]}
-            made.append(attempt(session.run, passed, feeds))
-            made.append(attempt(session.run, op, feeds))
+    for item in FEEDS:
+        feeds = {x: item, y: [1.0, 2.0][: len(item)]}
+        made.append(attempt(session.run, passed, feeds))
+        made.append(attempt(session.run, op, feeds))
     expected: Any = (([1, 2], [1, 2]), ([1, 2], [2, 1]), ([1, 2], 3), ([], 1.0))
     for a, b in expected:
         result = attempt(check, a, b)
@@ -43,7 +41,7 @@ def signs(session: Any, name: str) -> Any:
 
 
 @makes_case
-def ranks(name: str, shapes: Any, wanted: Any) -> Any:
+def ranks(session: Any, name: str, shapes: Any, wanted: Any) -> Any:
     """Return a case: what an assertion of ranks says to known ones, and in a run."""
     check = getattr(tf, name)
     made = []
@@ -52,26 +50,24 @@ def ranks(name: str, shapes: Any, wanted: Any) -> Any:
         made.append(result if isinstance(result, str) else result.name)
     x = tf.placeholder(tf.float32)
     op = check(x, wanted)
-    with tf.Session() as session:
-        made += [attempt(session.run, op, {x: np.zeros(item)}) for item in shapes]
+    made += [attempt(session.run, op, {x: np.zeros(item)}) for item in shapes]
     return made
 
 
-def case_message() -> Any:
+def case_message(session: Any) -> Any:
     x = tf.placeholder(tf.float32, [None])
     ops = [
         tf.assert_less(x, 1.0, message="too big:"),
         tf.Assert(tf.reduce_all(x < 1.0), ["mine", x, x], summarize=1),
     ]
     made = []
-    with tf.Session() as session:
-        for op in ops:
-            try:
-                session.run(op, {x: [0.5, 2.5, 3.5, 4.5]})
-            except tf.errors.InvalidArgumentError as error:
-                made.append([item in error.message for item in ("too big:", "2.5")])
-                made.append(["assertion failed: [" in error.message])
-                made.append(["[mine] [0.5...] [0.5...]" in error.message])
+    for op in ops:
+        try:
+            session.run(op, {x: [0.5, 2.5, 3.5, 4.5]})
+        except tf.errors.InvalidArgumentError as error:
+            made.append([item in error.message for item in ("too big:", "2.5")])
+            made.append(["assertion failed: [" in error.message])
+            made.append(["[mine] [0.5...] [0.5...]" in error.message])
     return made
 
 
@@ -136,29 +132,27 @@ def case_near_by_other_tolerances(session: Any) -> Any:
     ]
 
 
-def case_shape_that_is_ensured() -> Any:
+def case_shape_that_is_ensured(session: Any) -> Any:
     x = tf.placeholder(tf.float32)
     made = tf.ensure_shape(x, [None, 2], name="e")
     slope = tf.gradients(made * made, x)[0]
-    with tf.Session() as session:
-        runs = [
-            attempt(session.run, [made, slope], {x: np.ones(shape)})
-            for shape in ((1, 2), (2, 1), (2,))
-        ]
+    runs = [
+        attempt(session.run, [made, slope], {x: np.ones(shape)})
+        for shape in ((1, 2), (2, 1), (2,))
+    ]
     partly = tf.ensure_shape(tf.placeholder(tf.float32, [3, None]), [None, 2])
     return [made.name, made.shape.as_list(), partly.shape.as_list(), runs]
 
 
-def case_numbers_that_are_checked() -> Any:
+def case_numbers_that_are_checked(session: Any) -> Any:
     x = tf.placeholder(tf.float32, [None])
     made = tf.check_numerics(x, "mine", name="c")
     slope = tf.gradients(made * made, x)[0]
     both = [made, slope, tf.verify_tensor_all_finite(x, "other")]
-    with tf.Session() as session:
-        runs = [
-            attempt(session.run, both, {x: item})
-            for item in ([1.0], [np.nan], [1.0, np.inf])
-        ]
+    runs = [
+        attempt(session.run, both, {x: item})
+        for item in ([1.0], [np.nan], [1.0, np.inf])
+    ]
     return [made.name, runs]
 
 

@@ -7,8 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 def definition() -> Any:

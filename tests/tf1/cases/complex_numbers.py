@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1 import look
-from tests.tf1.look import initialized, makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, tf
 
 Z = np.array(
     [[1.0 + 2.0j, -0.5j, -1.5 + 0.5j], [2.0 - 1.0j, 0.25 + 1.0j, -0.75 - 2.0j]]

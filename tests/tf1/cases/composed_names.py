@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import initialized, makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, run, static, tf
 
 X = np.array([[1.5, 0.0, -2.0], [0.5, 3.0, 0.0]], np.float32)
 Y = np.array([[2.0, 0.0, 0.5], [4.0, 0.0, 2.0]], np.float32)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, names_of, run, static
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, inner, names_of, run, static, tf
 
 
 def case_outputs_of_layers_by_name() -> Any:
@@ -58,10 +57,7 @@ def case_losses_with_their_old_order() -> Any:
 
 
 def averages(**how: Any) -> Any:
-    try:
-        from tensorflow.python.training import moving_averages
-    except ImportError:
-        from kit.tf1.python.training import moving_averages
+    moving_averages = inner("python.training.moving_averages")
     with tf.variable_scope("net"):
         mean = tf.get_variable("mean", [2], initializer=tf.zeros_initializer())
     x = tf.placeholder(tf.float32, [2])
@@ -177,10 +173,7 @@ def case_scope_from_before_1_0() -> Any:
 
 
 def case_files_by_other_names(folder: Path) -> Any:
-    try:
-        from tensorflow.python.lib.io import file_io
-    except ImportError:
-        from kit.tf1.python.lib.io import file_io
+    file_io = inner("python.lib.io.file_io")
     below = str(folder / "a" / "b")
     file_io.recursive_create_dir(below)
     file_io.write_string_to_file(below + "/x.txt", "text")

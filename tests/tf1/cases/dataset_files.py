@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 TEXT = b"head\nx,1\r\ny,2\n\nlast"
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from tests.tf1.look import run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, run, tf
 
 # From the outer scope to the inner one.
 NESTED: dict[str, list[Any]] = {

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 from tests.tf1.servers import cluster
 
 CLASSES = (

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case, run, static
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, run, static, tf
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Made = Callable[[Any, Any], Any]

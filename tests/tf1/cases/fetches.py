@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, run, tf
 
 
 class Pair(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import makes_case, static
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, static, tf
 
 
 def case_create_global_step_twice_is_refused() -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import run
-from tests.tf1.module import tf
+from tests.tf1.look import run, tf
 
 
 def is_none(gradients: list[Any]) -> list[bool]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, run, tf
 
 VECTOR = [0.5, 2.0, 3.0]
 OTHER = [1.5, 2.0, 1.0]

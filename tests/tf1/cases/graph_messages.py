@@ -6,8 +6,7 @@ import pickle
 from operator import add
 from typing import Any
 
-from tests.tf1.look import names_of, run
-from tests.tf1.module import tf
+from tests.tf1.look import names_of, run, tf
 
 
 def node(op: Any) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, names_of, tf
 
 
 def named(name: Any) -> Case:

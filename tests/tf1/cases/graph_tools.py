@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, names_of, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, names_of, run, tf
 
 
 @makes_case

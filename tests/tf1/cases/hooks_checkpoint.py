@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt, raising
 from tests.tf1.folders import checkpoints, in_folder
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 STAGES = ("begin", "before_save", "after_save", "end")
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tf1.attempts import attempt, noted
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 @makes_case

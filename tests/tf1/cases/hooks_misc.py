@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.tf1.attempts import Later
 from tests.tf1.folders import files
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 def counted(hooks: list[Any], n_runs: int) -> list[Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 def loop(hooks: list[Any], train: Any, **named: Any) -> list[Any]:

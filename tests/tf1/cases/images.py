@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, run
-from tests.tf1.module import tf
+from tests.tf1.look import facts, run, tf
 
 IMAGE = np.random.RandomState(0).uniform(size=(4, 5, 3)).astype(np.float32)
 BYTES = (IMAGE * 255).astype(np.uint8)
@@ -97,7 +96,7 @@ def case_boxes() -> Any:
     return [drawn.shape.as_list(), run(drawn), run(gray)]
 
 
-def case_part_by_lot() -> Any:
+def case_part_by_lot(session: Any) -> Any:
     make = tf.image.sample_distorted_bounding_box
     begin, size, box = make(
         *([40, 60, 3], [[[0.2, 0.2, 0.8, 0.8]]]),
@@ -108,8 +107,7 @@ def case_part_by_lot() -> Any:
     statics = [
         [tensor.shape.as_list(), tensor.dtype.name] for tensor in (begin, size, box)
     ]
-    with tf.Session() as session:
-        result = [session.run([begin, size, box]) for _ in range(20)]
+    result = [session.run([begin, size, box]) for _ in range(20)]
     fits = [
         bool(0.2 * 2400 <= s[0] * s[1] <= 0.9 * 2400)
         and 0 <= b[0] <= 40 - s[0]

@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import in_folder
-from tests.tf1.look import initialized, names_of
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, names_of, tf
 
 
 def build() -> None:

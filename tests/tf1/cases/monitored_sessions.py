@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import checkpoints, files, in_folder
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 def counter() -> Any:

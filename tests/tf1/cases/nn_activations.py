@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, facts, makes_case, run, static, tf
 
 NAMES = [
     *("relu", "elu", "leaky_relu", "sigmoid", "tanh"),

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, run, static, tf
 
 X = np.arange(72, dtype=np.float32).reshape(1, 6, 6, 2) / 8.0
 W = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) / 8.0 - 1.0

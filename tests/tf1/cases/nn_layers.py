@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, run, static, tf
 
 IMAGE = np.arange(32.0, dtype=np.float32).reshape(1, 4, 4, 2) / 8.0
 FILTERS = np.arange(24.0, dtype=np.float32).reshape(2, 2, 2, 3) / 12.0 - 1.0

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, run, static, tf
 
 LOGITS = [[2.0, 1.0, -1.0], [0.0, 0.0, 3.0]]
 LABELS = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]

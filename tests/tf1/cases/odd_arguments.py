@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, name_of
-from tests.tf1.look import initialized, kind_of, makes_case, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, kind_of, makes_case, run, tf
 
 
 class Mine(Exception):

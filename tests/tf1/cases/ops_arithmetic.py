@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, facts, run, tf
 
 # Functions of one number, with an input that each is defined for.
 UNARY: dict[str, list[float]] = {

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, run, tf
 
 X = np.array([[0.5, -0.25, 0.125], [0.75, -0.5, 0.25]], np.float32)
 IMAGES = np.arange(2 * 2 * 4 * 3, dtype=np.float32).reshape(2, 2, 4, 3)
@@ -18,14 +17,13 @@ DEEP = np.arange(16, dtype=np.float32).reshape(1, 2, 1, 8)
 
 
 @makes_case
-def slopes(make: Callable[[Any], Any], value: Any = X) -> Any:
+def slopes(session: Any, make: Callable[[Any], Any], value: Any = X) -> Any:
     """Return a case: what a function gives of what is fed, its shape and slope."""
     x = tf.placeholder(tf.float32, np.shape(value))
     made = make(x)
     weights = tf.reshape(tf.range(tf.to_float(tf.size(made))), tf.shape(made))
     slope = tf.gradients(made * weights, x)[0]
-    with tf.Session() as session:
-        result = session.run([made, slope], {x: value})
+    result = session.run([made, slope], {x: value})
     return [made.name, made.shape.as_list(), [item.round(4) for item in result]]
 
 
@@ -97,11 +95,10 @@ def case_wrong_equations() -> Any:
     return [attempt(tf.einsum, *call) for call in calls]
 
 
-def case_running_means() -> Any:
+def case_running_means(session: Any) -> Any:
     value, update = tf.metrics.mean_squared_error([1.0, 2.0], [2.0, 4.0], [1.0, 3.0])
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        result = [session.run(item) for item in (value, update, update, value)]
+    session.run(tf.local_variables_initializer())
+    result = [session.run(item) for item in (value, update, update, value)]
     return [value.name, update.name, result]
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, facts, makes_case, tf
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, names_of, run, static
-from tests.tf1.module import tf
+from tests.tf1.look import facts, names_of, run, static, tf
 
 
 def cube() -> Any:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, facts, static, tf
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "plus": operator.add,

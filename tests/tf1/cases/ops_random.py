@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, run, static, tf
 
 DRAWS: dict[str, Case] = {
     "random_uniform": lambda: tf.random_uniform([200], seed=1),
@@ -22,10 +21,9 @@ DRAWS: dict[str, Case] = {
 
 
 @makes_case
-def drawn_twice_in_a_session(draw: Case) -> Any:
+def drawn_twice_in_a_session(session: Any, draw: Case) -> Any:
     tensor = draw()
-    with tf.Session() as session:
-        first, second = session.run(tensor), session.run(tensor)
+    first, second = session.run(tensor), session.run(tensor)
     return bool(np.array_equal(first, second))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, tf
 
 A = np.array([[3.0, 1.0, 3.0, 2.0], [0.5, -5.0, 0.25, 0.5]], np.float32)
 

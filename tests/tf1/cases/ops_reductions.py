@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import facts, makes_case, names_of, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, facts, makes_case, names_of, run, static, tf
 
 NAMES = ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
 MATRIX = [[1.0, 2.0, 3.0], [6.0, 5.0, -4.0]]

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case, run, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, run, static, tf
 
 X = np.array([[1, 2], [3, 4], [0, 6], [7, -8]], np.float32)
 
@@ -117,18 +116,15 @@ def looked_up(combiner: str, weights: Any = None, **named: Any) -> Any:
 
 
 @makes_case
-def area(labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
+def area(session: Any, labels: Any = TRUE, scores: Any = SCORES, **named: Any) -> Any:
     """Return a case: the area under a curve after a batch, and after it comes again."""
     x = tf.placeholder(tf.float32, [len(scores)])
     value, update = tf.metrics.auc(labels, x, **named)
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        first = session.run(update, {x: scores})
-        second = session.run(update, {x: scores[::-1]})
-        names = sorted(
-            local_variable.op.name for local_variable in tf.local_variables()
-        )
-        last = session.run(value)
+    session.run(tf.local_variables_initializer())
+    first = session.run(update, {x: scores})
+    second = session.run(update, {x: scores[::-1]})
+    names = sorted(local_variable.op.name for local_variable in tf.local_variables())
+    last = session.run(value)
     return [[round(float(number), 4) for number in (first, second, last)], names]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import facts, run, static
-from tests.tf1.module import tf
+from tests.tf1.look import facts, run, static, tf
 
 MATRIX = [[1, 2, 3], [4, 5, 6]]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, names_of, run, started, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, inner, makes_case, names_of, run, started, static, tf
 
 # One change of a variable that starts as [1, 2, 3]; the value after it is told too.
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -100,21 +99,20 @@ def initialised(make: Case, dtype: str) -> Any:
     return [static(variable), started(variable)]
 
 
-def case_report_uninitialized_variables_names_them() -> Any:
+def case_report_uninitialized_variables_names_them(session: Any) -> Any:
     tensor = tf.Variable(1.0, name="one")
     tf.Variable(1.0, name="two")
     tf.Variable(1.0, name="near", collections=[tf.GraphKeys.LOCAL_VARIABLES])
     report = tf.report_uninitialized_variables()
-    with tf.Session() as session:
-        seen = [session.run(report)]
-        for step in (
-            tensor.initializer,
-            tf.variables_initializer([tensor]),
-            tf.global_variables_initializer(),
-            tf.local_variables_initializer(),
-        ):
-            session.run(step)
-            seen.append(session.run(report))
+    seen = [session.run(report)]
+    for step in (
+        tensor.initializer,
+        tf.variables_initializer([tensor]),
+        tf.global_variables_initializer(),
+        tf.local_variables_initializer(),
+    ):
+        session.run(step)
+        seen.append(session.run(report))
     return seen
 
 
@@ -169,11 +167,7 @@ def case_variable_tells_its_parts() -> Any:
 @makes_case
 def temporary(use: Callable[[Any], Any]) -> Any:
     """Return a case of the module that makes variables of one run."""
-    try:
-        from tensorflow.python.ops import gen_state_ops
-    except ImportError:
-        from kit.tf1.python.ops import gen_state_ops
-    return use(gen_state_ops)
+    return use(inner("python.ops.gen_state_ops"))
 
 
 def temporary_in_two_runs(ops: Any) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.tf1.cases.optimizer_steps import OPTIMIZERS
-from tests.tf1.look import initialized, makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, names_of, tf
 
 NAMED: dict[str, Case] = {
     name: OPTIMIZERS[name]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import inner, makes_case, tf
 
 if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
     Use = Callable[[Any, "Parts"], Any]
@@ -165,10 +164,7 @@ def of_options(
     **names: Any,
 ) -> Any:
     """Return a case: what a function gives that is made of options, and a count."""
-    try:
-        from tensorflow.core.protobuf import config_pb2
-    except ImportError:
-        from kit.tf1.core.protobuf import config_pb2
+    config_pb2 = inner("core.protobuf.config_pb2")
     parts()
     count = tf.Variable(0, name="count")
     more = tf.assign_add(count, 1, name="more")

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case, names_of, started
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, makes_case, names_of, started, tf
 
 VALUE = np.arange(10, dtype=np.float32).reshape(5, 2)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, names_of, run
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, names_of, run, tf
 from tests.tf1.servers import cluster
 
 REFUSED: dict[str, str] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.module import tf
+from tests.tf1.look import tf
 from tests.tf1.servers import cluster
 
 

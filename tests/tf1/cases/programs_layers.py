@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, names_of, tf
 
 IMAGE = np.arange(18, dtype=np.float32).reshape(1, 3, 3, 2)
 FILTERS = np.arange(36, dtype=np.float32).reshape(3, 3, 2, 2) / 9

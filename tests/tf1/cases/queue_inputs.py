@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import initialized, makes_case, names_of, op_names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import (
+    Case,
+    filled,
+    initialized,
+    makes_case,
+    names_of,
+    op_names_of,
+    tf,
+)
 
 ROWS = np.arange(6, dtype=np.int32)
 
@@ -17,15 +24,12 @@ ROWS = np.arange(6, dtype=np.int32)
 def to_the_end(make: Case) -> Any:
     """Return a case that tells all that comes until the error at the end."""
     fetch = make()
-    coord = tf.train.Coordinator()
     result: list[Any] = []
     with initialized() as session:
         session.run(tf.local_variables_initializer())
-        threads = tf.train.start_queue_runners(session, coord)
-        while not isinstance(result[-1] if result else None, str):
-            result.append(attempt(session.run, fetch))
-        coord.request_stop()
-        coord.join(threads)
+        with filled(session):
+            while not isinstance(result[-1] if result else None, str):
+                result.append(attempt(session.run, fetch))
     return result
 
 
@@ -151,12 +155,11 @@ def steps_elements_kept_back() -> list[Any]:
     ]
 
 
-def case_an_order_is_random() -> Any:
+def case_an_order_is_random(session: Any) -> Any:
     queue = tf.RandomShuffleQueue(100, 0, tf.int64, shapes=[[]], seed=3)
     put, taken = queue.enqueue_many((np.arange(100),)), queue.dequeue_many(100)
-    with tf.Session() as session:
-        session.run(put)
-        values = session.run(taken)
+    session.run(put)
+    values = session.run(taken)
     return sorted(values) == list(range(100)), list(values) == list(range(100))
 
 
@@ -194,13 +197,8 @@ REFUSED: dict[str, Case] = {
 
 def fed(fetches: Any, count: int) -> list[Any]:
     """Return what runs fetch while threads fill the queue."""
-    coordinator = tf.train.Coordinator()
-    with tf.Session() as session:
-        threads = tf.train.start_queue_runners(session, coordinator)
-        made = [session.run(fetches) for _ in range(count)]
-        coordinator.request_stop()  # the runners close their queues then
-        coordinator.join(threads)
-    return made
+    with tf.Session() as session, filled(session):
+        return [session.run(fetches) for _ in range(count)]
 
 
 def numbered() -> Any:

@@ -6,8 +6,7 @@ import threading
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import initialized
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, tf
 
 
 def source(values: list[int]) -> Any:
@@ -79,15 +78,14 @@ def case_added_to_a_collection() -> Any:
     return [result, tf.GraphKeys.QUEUE_RUNNERS]
 
 
-def case_all_are_started_in_the_default_session() -> Any:
+def case_all_are_started_in_the_default_session(session: Any) -> Any:
     queue = tf.FIFOQueue(2, tf.int32)
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(4)]))
     coord = tf.train.Coordinator()
-    with tf.Session() as session:
-        threads = tf.train.start_queue_runners(coord=coord)
-        result = session.run(queue.dequeue())
-        coord.request_stop()
-        coord.join(threads)
+    threads = tf.train.start_queue_runners(coord=coord)
+    result = session.run(queue.dequeue())
+    coord.request_stop()
+    coord.join(threads)
     return result
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import kind_of, makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, kind_of, makes_case, names_of, tf
 
 
 def steps_elements_come_out_in_order() -> list[Any]:

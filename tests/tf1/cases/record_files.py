@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory as scratch
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, filled, makes_case, names_of, tf
 
 EXAMPLES: list[dict[str, Any]] = [
     {"n": [1, -2], "x": [0.5], "s": [b"a", b""], "more": [7]},
@@ -68,13 +68,10 @@ def read(make: Callable[[Any], Any], files: Any = None) -> Any:
         result: list[Any] = []
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
-            coord = tf.train.Coordinator()
-            threads = tf.train.start_queue_runners(session, coord)
-            while not isinstance(result[-1] if result else None, str):
-                result.append(attempt(session.run, fetch))
-            counts = session.run(state)
-            coord.request_stop()
-            coord.join(threads)
+            with filled(session):
+                while not isinstance(result[-1] if result else None, str):
+                    result.append(attempt(session.run, fetch))
+                counts = session.run(state)
         return [relative(item, folder) for item in result], counts
 
 
@@ -256,14 +253,9 @@ def case_features_through_a_whole_pipeline() -> Any:
         seen: list[Any] = []
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
-            coord = tf.train.Coordinator()
-            threads = tf.train.start_queue_runners(session, coord)
-            try:
+            with filled(session) as coord, suppress(tf.errors.OutOfRangeError):
                 while not coord.should_stop():
                     seen += session.run(rows).tolist()
-            except tf.errors.OutOfRangeError:
-                coord.request_stop()
-            coord.join(threads)
         return sorted(seen)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 CLUSTER = {"ps": ["a:1", "b:1"], "worker": ["c:1", "d:1", "e:1"]}
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import initialized, makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, makes_case, tf
 from tests.tf1.servers import cluster
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25], [-2.0, 1.0]], np.float32)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import makes_case, names_of
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, names_of, tf
 
 X = np.sin(np.arange(30, dtype=np.float32)).reshape(3, 5, 2)
 
@@ -28,6 +27,7 @@ def parts(nested: Any) -> list[Any]:
 
 @makes_case
 def network(
+    session: Any,
     cells: Callable[[Any], Any],
     lengths: Any = None,
     by_time: bool = False,
@@ -43,12 +43,11 @@ def network(
     slopes = tf.gradients(total, [x, *tf.trainable_variables()])
     names = names_of(tf.trainable_variables())
     order = (1, 0, 2) if by_time else (0, 1, 2)
-    with tf.Session() as session:
-        load(session)
-        values = [
-            session.run([parts(result), slopes], {x: part.transpose(order)})
-            for part in (X, X[:, :3])
-        ]
+    load(session)
+    values = [
+        session.run([parts(result), slopes], {x: part.transpose(order)})
+        for part in (X, X[:, :3])
+    ]
     return names, shapes, values
 
 

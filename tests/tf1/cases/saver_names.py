@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.folders import files, in_folder
-from tests.tf1.look import initialized, makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, tf
 
 
 def model() -> Any:

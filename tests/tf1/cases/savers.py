@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files, in_folder
-from tests.tf1.look import initialized, makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, tf
 
 
 def saving(path: str, **named: Any) -> Any:

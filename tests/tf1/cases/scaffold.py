@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 FIELDS = (
     *("init_op", "init_feed_dict", "init_fn", "ready_op", "ready_for_local_init_op"),

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import initialized, makes_case, names_of, static
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, names_of, static, tf
 
 
 @makes_case
-def over_steps(steps: list[int], build: Callable[[Any], Any]) -> Any:
+def over_steps(session: Any, steps: list[int], build: Callable[[Any], Any]) -> Any:
     """Tell the rate at each step; the step is a variable of int64."""
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     rate = build(step)
-    with tf.Session() as session:
-        seen = []
-        for number in steps:
-            step.load(number, session)
-            seen.append(session.run(rate))
+    seen = []
+    for number in steps:
+        step.load(number, session)
+        seen.append(session.run(rate))
     return [rate.dtype.name, rate.shape.as_list(), seen]
 
 

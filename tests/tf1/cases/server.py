@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import names_of, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, names_of, run, tf
 from tests.tf1.servers import addresses, cluster
 
 

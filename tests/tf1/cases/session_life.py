@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tests.tf1.look import makes_case, run
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, run, tf
 from tests.tf1.servers import addresses
 
 

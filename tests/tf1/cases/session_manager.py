@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tf1.attempts import Later, attempt
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 
 def manager(**named: Any) -> Any:

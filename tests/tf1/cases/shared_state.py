@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tests.tf1.look import makes_case, run
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, run, tf
 from tests.tf1.servers import addresses, cluster
 
 
@@ -53,10 +52,9 @@ def case_initialising_with_another_shape_is_refused() -> Any:
         return session.run(variable)
 
 
-def case_local_sessions_share_nothing() -> Any:
+def case_local_sessions_share_nothing(session: Any) -> Any:
     variable = tf.Variable(5)
-    with tf.Session() as session:
-        session.run(variable.initializer)
+    session.run(variable.initializer)
     return run(variable)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.look import initialized, op_names_of
-from tests.tf1.module import tf
+from tests.tf1.look import initialized, op_names_of, tf
 
 
 def step() -> Any:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case, names_of
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, names_of, tf
 
 
 def built(collect: int = 2, total: Any = 2, **named: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import Later, attempt
-from tests.tf1.module import tf
+from tests.tf1.look import tf
 from tests.tf1.servers import cluster
 
 

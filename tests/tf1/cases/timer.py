@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 from tests.tf1.attempts import attempt
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 
 @makes_case

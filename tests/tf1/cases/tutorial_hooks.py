@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import attempt, noted
-from tests.tf1.look import makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, makes_case, tf
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [-2.0, 1.0]], np.float32)
 Y = np.array([3.0, 2.0, 1.0, -1.0], np.float32)

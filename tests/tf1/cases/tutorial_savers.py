@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import files
-from tests.tf1.look import initialized, makes_case
-from tests.tf1.module import Case, tf
+from tests.tf1.look import Case, initialized, makes_case, tf
 
 
 def two(a: float = 1.0, b: float = 2.0) -> Any:

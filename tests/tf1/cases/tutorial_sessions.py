@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.tf1.attempts import attempt
 from tests.tf1.folders import checkpoints
-from tests.tf1.look import makes_case
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, tf
 
 
 def counting(by: float = 1.0) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tf1.look import makes_case, names_of, started, static
-from tests.tf1.module import tf
+from tests.tf1.look import makes_case, names_of, started, static, tf
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:1"
 
