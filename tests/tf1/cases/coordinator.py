@@ -41,40 +41,21 @@ def case_the_request_is_cleared() -> Any:
     return [*result, attempt(coord.join, []), coord.should_stop()]
 
 
-def case_a_thread_that_goes_on_is_named() -> Any:
+@makes_case
+def goes_on(ask: Callable[[Any], None], **named: Any) -> Any:
+    """Return a case: how a join ends with a thread that goes on, and if it is named."""
     coord, end = tf.train.Coordinator(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
-    coord.request_stop()
+    ask(coord)
     try:
-        coord.join([thread], stop_grace_period_secs=0.05)
-    except RuntimeError as error:
-        result = [name_of(error), thread.name in str(error)]
-    end.set()
-    thread.join()
-    return result
-
-
-def case_a_thread_that_goes_on_is_ignored() -> Any:
-    coord, end = tf.train.Coordinator(), threading.Event()
-    thread = threading.Thread(target=end.wait)
-    thread.start()
-    coord.request_stop()
-    result = attempt(coord.join, [thread], 0.05, ignore_live_threads=True)
-    end.set()
-    thread.join()
-    return result
-
-
-def case_a_thread_that_goes_on_and_an_error() -> Any:
-    coord, end = tf.train.Coordinator(), threading.Event()
-    thread = threading.Thread(target=end.wait)
-    thread.start()
-    hand_in(coord, KeyError("a"))
-    result = attempt(coord.join, [thread], stop_grace_period_secs=0.05)
-    end.set()
-    thread.join()
-    return result
+        return coord.join([thread], stop_grace_period_secs=0.05, **named)
+    except Exception as error:
+        is_named = thread.name in str(error)
+        return [name_of(error), is_named] if is_named else name_of(error)
+    finally:
+        end.set()
+        thread.join()
 
 
 def case_an_error_after_the_end() -> Any:
@@ -131,4 +112,11 @@ CASES: dict[str, Case] = {
     "an_error_that_is_none": lambda: tf.train.Coordinator().request_stop("a"),
     "a_looper": looper,
     "a_looper_with_arguments": lambda: looper(args=(1, 2), kwargs={"k": 3}),
+    "a_thread_that_goes_on_is_named": goes_on(lambda coord: coord.request_stop()),
+    "a_thread_that_goes_on_is_ignored": goes_on(
+        lambda coord: coord.request_stop(), ignore_live_threads=True
+    ),
+    "a_thread_that_goes_on_and_an_error": goes_on(
+        lambda coord: hand_in(coord, KeyError("a"))
+    ),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import Case, initialized, inner, makes_case, tf
+from tests.tf1.look import Case, initialized, makes_case, tf
 
 START = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
 STEPS = 4
@@ -127,7 +127,10 @@ UPDATES: dict[str, tuple[int, Callable[[Any], list[Any]]]] = {
 @makes_case
 def update(name: str) -> Any:
     n_variables, arguments = UPDATES[name]
-    training_ops = inner("python.training.training_ops")
+    if tf.__name__.startswith("tensorflow"):
+        from tensorflow.python.training import training_ops
+    else:
+        from kit.tf1.python.training import training_ops
     slots = [np.full_like(START, item) for item in (0.25, 2.0, 0.5)]
     variables = [tf.Variable(item) for item in [START, *slots][:n_variables]]
     made = getattr(training_ops, name)(*variables, *arguments(START / 2))

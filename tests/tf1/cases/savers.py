@@ -12,9 +12,9 @@ from tests.tf1.folders import files, in_folder
 from tests.tf1.look import Case, initialized, makes_case, tf
 
 
-def saving(path: str, **named: Any) -> Any:
+def saving(path: str, name: str = "v", **named: Any) -> Any:
     """Save one initialised variable under the path."""
-    v = tf.Variable([1.0, 2.0], name="v")
+    v = tf.Variable([1.0, 2.0], name=name)
     saver = tf.train.Saver()
     with tf.Session() as session:
         session.run(v.initializer)
@@ -72,12 +72,6 @@ def in_a_final_graph() -> Any:
     tf.Variable(1.0)
     tf.get_default_graph().finalize()
     return tf.train.Saver()
-
-
-def case_restored_by_an_empty_saver(folder: Path) -> Any:
-    saver = tf.train.Saver(allow_empty=True)
-    with tf.Session() as session:
-        return attempt(saver.restore, session, str(folder / "m"))
 
 
 def same_names() -> Any:
@@ -164,14 +158,15 @@ def of_special_values() -> None:
 def case_into_another_name(folder: Path) -> Any:
     """A dict restores a tensor into a variable of another name."""
     with tf.Graph().as_default():
-        v = tf.Variable([1.0, 2.0], name="old")
-        with tf.Session() as session:
-            session.run(v.initializer)
-            prefix = tf.train.Saver().save(session, str(folder / "m"))
+        prefix = saving(str(folder / "m"), "old")
     w = tf.Variable([0.0, 0.0], name="new")
     with tf.Session() as session:
         tf.train.Saver({"old": w}).restore(session, prefix)
         return session.run(w)
+
+
+def case_restored_by_an_empty_saver(session: Any) -> Any:
+    return attempt(tf.train.Saver(allow_empty=True).restore, session, "m")
 
 
 def case_some_of_them(folder: Path) -> Any:

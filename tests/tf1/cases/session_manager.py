@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,6 @@ def manager(**named: Any) -> Any:
     if "ready_op" not in named:
         named["ready_op"] = tf.report_uninitialized_variables()
     return tf.train.SessionManager(**named)
-
-
-def case_prepared_with_a_list_of_operations() -> Any:
-    v = tf.Variable(1.0, name="v")
-    with manager().prepare_session("", [v.initializer, tf.no_op()]) as session:
-        return session.run(v)
-
-
-def case_prepared_with_a_function_only() -> Any:
-    v = tf.Variable(1.0)
-    change = v.assign(6.0)
-    init = change.op
-    result = manager().prepare_session("", init_fn=lambda item: item.run(init))
-    with result as session:
-        return session.run(v)
 
 
 def case_prepared_with_feeds() -> Any:
@@ -87,31 +73,31 @@ def case_waited_for_a_checkpoint(folder: Path) -> Any:
         return session.run(v)
 
 
-def case_recovered(folder: Path) -> Any:
-    saved(folder)
-    v = tf.Variable(1.0, name="v")
-    first = manager()
-    session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
-    with session:
-        return [is_ready, session.run(v)]
-
-
-def case_recovered_without_a_checkpoint(folder: Path) -> Any:
-    v = tf.Variable(1.0, name="v")
-    first = manager()
-    session, is_ready = first.recover_session("", tf.train.Saver(), str(folder))
-    with session:
-        return [is_ready, attempt(session.run, v)]
-
-
-def case_recovered_in_part(folder: Path) -> Any:
-    saved(folder)
-    tf.Variable(1.0, name="w")
+@makes_case
+def recovered(folder: Path, is_saved: bool = True, has_more: bool = False) -> Any:
+    """Return a case: whether all is ready then, and the value that was saved."""
+    if is_saved:
+        saved(folder)
+    if has_more:
+        tf.Variable(1.0, name="w")
     v = tf.Variable(1.0, name="v")
     saver = tf.train.Saver([v])
     session, is_ready = manager().recover_session("", saver, str(folder))
     with session:
         return [is_ready, attempt(session.run, v)]
+
+
+@makes_case
+def prepared(make: Callable[[Any], dict[str, Any]]) -> Any:
+    """Return a case: the value of a variable that such arguments initialise."""
+    v = tf.Variable(1.0, name="v")
+    with manager().prepare_session("", **make(v)) as session:
+        return session.run(v)
+
+
+def by_a_function(v: Any) -> dict[str, Any]:
+    init = v.assign(6.0).op
+    return {"init_fn": lambda session: session.run(init)}
 
 
 def case_waited_for_the_chief() -> Any:
@@ -163,4 +149,11 @@ CASES: dict[str, Case] = {
     "made_with_the_other_half": lambda: (
         type(tf.train.SessionManager(local_init_op=tf.no_op())).__name__
     ),
+    "recovered": recovered(),
+    "recovered_without_a_checkpoint": recovered(is_saved=False),
+    "recovered_in_part": recovered(has_more=True),
+    "prepared_with_a_list_of_operations": prepared(
+        lambda v: {"init_op": [v.initializer, tf.no_op()]}
+    ),
+    "prepared_with_a_function_only": prepared(by_a_function),
 }

@@ -104,35 +104,15 @@ def test_no_run_begins_after_a_stop_was_asked_for() -> None:
     assert step is not None
 
 
-def test_nan_loss_ends_the_training_with_its_name() -> None:
-    x = tf.placeholder(tf.float32, [])
-    loss = tf.log(x)
-    session = tf.train.MonitoredTrainingSession(hooks=[tf.train.NanTensorHook(loss)])
-
-    session.run(loss, {x: 1.0})
-
-    with pytest.raises(tf.train.NanLossDuringTrainingError, match="NaN loss"), session:
-        session.run(loss, {x: -1.0})
-
-
+@pytest.mark.parametrize("folder", ["taken", "taken/below"])
 def test_file_in_the_place_of_the_folder_is_known_before_the_first_run(
-    tmp_path: Path,
+    folder: str, tmp_path: Path
 ) -> None:
     counting(ps="")
     (tmp_path / "taken").write_text("")
 
-    with pytest.raises(tf.errors.FailedPreconditionError, match="taken"):
-        tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path / "taken"))
-
-
-def test_folder_below_a_file_is_known_before_the_first_run(tmp_path: Path) -> None:
-    counting(ps="")
-    (tmp_path / "taken").write_text("")
-
-    with pytest.raises(tf.errors.FailedPreconditionError, match="below"):
-        tf.train.MonitoredTrainingSession(
-            checkpoint_dir=str(tmp_path / "taken" / "below")
-        )
+    with pytest.raises(tf.errors.FailedPreconditionError, match=folder):
+        tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path / folder))
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 import time
 from typing import Any
@@ -14,7 +13,7 @@ from kit import tf1 as tf
 from kit.settings import settings
 from kit.tf1.train.monitored.backoff import Backoff
 from tests.tf1.monitored.counting import Told, counting
-from tests.tf1.servers import addresses, cluster
+from tests.tf1.servers import cluster
 
 
 class Time:
@@ -70,13 +69,6 @@ def test_wait_has_no_limit_when_none_is_given() -> None:
     assert backoff.left_s == float("inf")
 
 
-@pytest.mark.parametrize("limit_s", [0.5, 120, 1800, 7200])
-def test_a_number_of_seconds_is_the_limit_whichever_it_is(limit_s: float) -> None:
-    time = Time()
-
-    assert Backoff(limit_s, clock=time, sleep=time.sleep).left_s == limit_s
-
-
 @pytest.mark.parametrize(
     ("waits", "original"),
     [
@@ -127,18 +119,6 @@ def test_worker_whose_variables_have_no_job_hears_that_no_chief_can_help() -> No
             tf.train.MonitoredTrainingSession(
                 servers["worker"][1].target, is_chief=False, max_wait_secs=0.2
             )
-
-
-@pytest.mark.slow
-def test_server_that_is_not_up_is_named() -> None:
-    (ps,) = addresses(1)
-    here = addresses(1)
-    server = tf.train.Server({"ps": [ps], "worker": here}, "worker", 0)
-    counting()
-
-    config = tf.ConfigProto(operation_timeout_in_ms=200)
-    with pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/task:0"):
-        tf.train.MonitoredTrainingSession(server.target, config=config)
 
 
 @pytest.mark.slow
@@ -209,14 +189,3 @@ def test_session_that_cannot_begin_is_tried_again() -> None:
             session.run(count)
 
     assert creator.n_tries == 4
-
-
-def test_wait_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
-    now = Time()
-    backoff = Backoff(2.0, clock=now, sleep=now.sleep)
-
-    with caplog.at_level(logging.WARNING):
-        for _ in range(5):
-            backoff.pause("the chief is away")
-
-    assert "the chief is away" in caplog.text
