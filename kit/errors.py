@@ -272,6 +272,15 @@ class PlacementError(InvalidArgumentError):
     """
 
 
+class UnknownTopology(InvalidArgumentError):
+    """No topology has this name here.
+
+    Raised where a topology is named, and by the tasks when one of the user's own is not
+    registered in their programs. The caller corrects the name, or registers it there. A
+    retry fails again.
+    """
+
+
 class GradientMismatch(InvalidArgumentError):
     """A gradient's name, shape or dtype is not that of its parameter.
 

@@ -44,6 +44,7 @@ CODES = {
 
 PARENTS = {
     "PlacementError": "InvalidArgumentError",
+    "UnknownTopology": "InvalidArgumentError",
     "GradientMismatch": "InvalidArgumentError",
     "MemberMismatch": "InvalidArgumentError",
     "NotFinite": "InvalidArgumentError",

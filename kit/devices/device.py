@@ -361,17 +361,18 @@ def _nearest_job(job: str | None, tasks: Sequence[Task]) -> str | None:
 
 Find = Callable[[], Sequence[Task] | None]
 
-_hook: list[Find] = []
+_find: Find | None = None
 
 
 def set_known_tasks(find: Find | None) -> None:
     """Set how the current tasks are found; `find` returns None without a cluster."""
-    _hook[:] = [] if find is None else [find]
+    global _find  # the layer above registers itself here
+    _find = find
 
 
 def check_device(device: str) -> None:
     """Raise `PlacementError` if the current cluster has no task of this name."""
-    tasks = _hook[0]() if _hook and device else None
+    tasks = _find() if _find is not None and device else None
     if tasks is not None:
         _check_once(device, tuple(tasks))
 

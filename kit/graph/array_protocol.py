@@ -7,6 +7,7 @@ adds ops to the graph. Which function becomes which op stands in two tables that
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -26,8 +27,6 @@ B = TypeVar("B", bound=Callable[..., Any])
 
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-# Holds the function of a tensor and a key that slicing calls.
-SLICING: list[Callable[[Any, Any], Any]] = []
 
 
 def speaks(*functions: Callable[..., Any]) -> Callable[[B], B]:
@@ -232,7 +231,7 @@ class ArrayProtocol(DaskCollection):
     __index__ = __float__
 
     def __getitem__(self, key: Any) -> Any:
-        return SLICING[0](self, key)
+        return FUNCTIONS[operator.getitem](self, key)
 
     __add__, __radd__ = _left(np.add), _right(np.add)
     __sub__, __rsub__ = _left(np.subtract), _right(np.subtract)

@@ -17,7 +17,7 @@ from kit.devices.device import check_device
 from kit.devices.scope import Scope, parse_scope
 from kit.graph.graph import Graph, default_graphs
 
-_root: list[Graph] = []
+_common: Graph | None = None
 
 
 def default_graph() -> Graph:
@@ -25,9 +25,10 @@ def default_graph() -> Graph:
     stack = default_graphs.get()
     if stack:
         return stack[-1]
-    if not _root:
-        _root.append(Graph())
-    return _root[0]
+    global _common  # it is the process's
+    if _common is None:
+        _common = Graph()
+    return _common
 
 
 def reset_default_graph(graph: Graph | None = None) -> None:
@@ -37,7 +38,8 @@ def reset_default_graph(graph: Graph | None = None) -> None:
     """
     if default_graphs.get():
         raise RuntimeError("the default graph cannot be reset inside as_default().")
-    _root[:] = [] if graph is None else [graph]
+    global _common  # as above
+    _common = graph
 
 
 def graph_of(inputs: Sequence[Any]) -> Graph:

@@ -30,7 +30,7 @@ def graph() -> Iterator[kit.Graph]:
 
 @pytest.fixture
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_graph, "CLUSTER", [])
+    monkeypatch.setattr(dask_graph, "find_cluster", None)
 
 
 def counter() -> Any:
@@ -106,7 +106,7 @@ def test_running_cluster_is_used_where_there_is_no_session(
     with kit.device("/job:ps/task:0"):
         weights = kit.Variable([1.0, 2.0], name="weights")
     with local_cluster(1, 1) as cluster:
-        monkeypatch.setattr(dask_graph, "CLUSTER", [lambda: cluster.servers[1]])
+        monkeypatch.setattr(dask_graph, "find_cluster", lambda: cluster.servers[1])
         with kit.Session(cluster.servers[1]) as session:
             session.run(kit.initialize_all())
 

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 
-from kit.errors import InvalidArgumentError
+from kit.errors import InvalidArgumentError, UnknownTopology
 from kit.exchange.layout import Layout, Range, Spec, lay_out, merge
 from kit.exchange.plan import Apply, Group, Owned, Plan, chain
 from kit.exchange.topologies.counting import (
@@ -297,7 +297,7 @@ def by_name(name: str) -> Topology:
             ) from None
         near = get_close_matches(str(name), TABLE, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InvalidArgumentError(
+        raise UnknownTopology(
             f"no topology is called {name!r}; there are {', '.join(names())}.{hint}"
         ) from None
 

@@ -27,14 +27,15 @@ from kit.graph.graph import Graph
 from kit.graph.op import Op, Tensor, needed
 from kit.session.client.session import Session, default_session
 
-CLUSTER: list[Callable[[], Any]] = []
+find_cluster: Callable[[], Any] | None = None
 _defaults: list[Callable[[], Any]] = [default_session]
 _UID = "kit.session.client.dask_graph"
 
 
 def set_cluster(find: Callable[[], Any]) -> None:
     """Set how the running cluster is found; `find` raises if there is none."""
-    CLUSTER[:] = [find]
+    global find_cluster  # the layer above registers itself here, once
+    find_cluster = find
 
 
 def add_default(find: Callable[[], Any]) -> None:
@@ -116,7 +117,7 @@ def run_once(session: Any, fetches: Any, feeds: Mapping[Any, Any] | None = None)
 def running_cluster() -> Any:
     """Return the cluster that a session without a target uses, or None."""
     try:
-        return CLUSTER[0]() if CLUSTER else None
+        return None if find_cluster is None else find_cluster()
     except FailedPreconditionError:
         return None
 

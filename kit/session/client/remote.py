@@ -248,12 +248,13 @@ def _silent(error: DeadlineExceededError, deadline_s: float) -> DeadlineExceeded
 # Takes functions by token to all processes that may have to call them.
 Carrier: TypeAlias = Callable[[Mapping[str, Callable[..., Any]]], None]
 
-_carrier: list[Carrier] = []
+_carry: Carrier | None = None
 
 
 def set_function_carrier(carry: Carrier | None) -> None:
     """Set what carries functions from now on; None: nothing does."""
-    _carrier[:] = [] if carry is None else [carry]
+    global _carry  # the layer above registers itself here
+    _carry = carry
 
 
 def _carry_functions(nodes: Iterable[Node]) -> None:
@@ -264,5 +265,5 @@ def _carry_functions(nodes: Iterable[Node]) -> None:
         for token, function in functions_of.items()
         if function is not None
     }
-    if functions and _carrier:
-        _carrier[0](functions)
+    if functions and _carry is not None:
+        _carry(functions)

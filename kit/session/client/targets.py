@@ -23,7 +23,7 @@ from kit.task import Task
 LOCAL = Task("localhost", 0)
 
 _here: weakref.WeakValueDictionary[str, Master] = weakref.WeakValueDictionary()
-_remote: list[Callable[[str, SessionOptions], Connection]] = []
+_connect_to: Callable[[str, SessionOptions], Connection] | None = None
 
 
 def enter(target: str, master: Master) -> None:
@@ -38,7 +38,8 @@ def leave(target: str) -> None:
 
 def set_remote(connect_to: Callable[[str, SessionOptions], Connection]) -> None:
     """Set how a target in another process is reached."""
-    _remote[:] = [connect_to]
+    global _connect_to  # the layer above registers itself here, once
+    _connect_to = connect_to
 
 
 def connect(target: Any, options: SessionOptions, n_cpus: int = 1) -> Connection:
@@ -63,9 +64,9 @@ def connect(target: Any, options: SessionOptions, n_cpus: int = 1) -> Connection
     master = _here.get(meant)
     if master is not None:
         return Direct(master, options)
-    if not _remote:
+    if _connect_to is None:
         raise NotFoundError(f"no session can be made on {meant!r}.")
-    return _remote[0](meant, options)
+    return _connect_to(meant, options)
 
 
 def _meant_by(target: Any) -> Any:

@@ -18,7 +18,7 @@ from kit.tf1.ops.shape import shape as shape_of
 from kit.tf1.ops.write import along, axes, index, ints, vector, whole
 from kit.tf1.tensor.convert import argument, convert_to_tensor, create, op_scope
 from kit.tf1.tensor.dtypes import int32, numpy_of
-from kit.tf1.tensor.operators import MASKED
+from kit.tf1.tensor.operator_table import OPERATORS
 
 
 def gather(
@@ -336,7 +336,7 @@ def boolean_mask(
         return gather(flat, rows, axis=begin)
 
 
-MASKED.append(boolean_mask)
+OPERATORS["mask"] = boolean_mask  # what `t[mask]` gives
 
 
 def _around(x: Any, begin: int, end: int) -> tuple[list[Any], list[Any]]:

@@ -173,7 +173,7 @@ def get_item(x: Any, key: Any) -> Any:
     Raises `TypeError` for anything else: rows by a list are `tf.gather`.
     """
     if _is_mask(key):
-        return MASKED[0](x, key)
+        return OPERATORS["mask"](x, key)
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [_index(part) for part in parts]
     with op_scope(None, "strided_slice", [x, *parts]) as scope:
@@ -191,10 +191,6 @@ def _assign_slice(x: Any, op: Any, value: Any, name: str | None = None) -> Any:
         values = argument("StridedSliceAssign", "value", value, ref.dtype.base_dtype)
         bounds, how = op.inputs[1:], {"spec": op.attrs["spec"]}
         return create("StridedSliceAssign", ref, values, *bounds, name=scope, **how)
-
-
-# What `t[mask]` gives; `kit.tf1.ops.index` enters it, which needs this module.
-MASKED: list[Callable[[Any, Any], Any]] = []
 
 
 def _is_mask(key: Any) -> bool:

@@ -11,7 +11,12 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
+from kit.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    KitError,
+    UnknownTopology,
+)
 from kit.exchange.ports.memory import Array, unflatten
 from kit.features import FeatureOptions, load
 from kit.handles import handle
@@ -317,13 +322,10 @@ class Run:
                 self._bring(values["topology"])
         try:
             self.source.command("configure", **values)
-        except InvalidArgumentError as error:
-            name = values.get("topology", "")
-            if f"no topology is called {name!r}" not in error.message:
-                raise
-            raise InvalidArgumentError(
-                f"{error.message} {name!r} is of your own, and no code travels over "
-                f"links: register it in the programs of the tasks as well."
+        except UnknownTopology as error:
+            raise UnknownTopology(
+                f"{error.message} {values['topology']!r} is of your own, and no code "
+                f"travels over links: register it in the programs of the tasks as well."
             ) from error
 
     # -- save -------------------------------------------------------------------

@@ -11,6 +11,7 @@ where ("t", k) instead of a number means: the value of the op's input k.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kit.errors import UnimplementedError
-from kit.graph.array_protocol import SLICING, ArrayProtocol, tensor_of
+from kit.graph.array_protocol import ArrayProtocol, speaks, tensor_of
 from kit.graph.convert import make, tensor
 from kit.graph.dtypes import name_of
 from kit.graph.op import Op, Tensor
@@ -29,6 +30,7 @@ from kit.graph.table import Attrs, enter, infer_like, register_bound
 Item: TypeAlias = tuple[Any, ...]
 
 
+@speaks(operator.getitem)
 def strided_slice(x: Any, key: Any, name: str | None = None) -> Tensor:
     """Return `x[key]`: ints, slices, None, an ellipsis, and tensors without axes.
 
@@ -231,12 +233,12 @@ def _assign(_: Any, ref: Any, value: Any, *inputs: Any, spec: Sequence[Item]) ->
     return ref.update(changed)
 
 
-SLICING.append(strided_slice)
-
 register_bound("StridedSlice", _infer, _bind, _gradient, sizes_from=1)
 enter("StridedSliceGrad", infer_like(1), _back, _gradient_back, sizes_from=2)
 enter(
-    *("StridedSliceAssign", _infer_assign, _assign),
+    "StridedSliceAssign",
+    _infer_assign,
+    _assign,
     stateful=True,
     refs=(0,),
     sizes_from=2,
