@@ -291,8 +291,10 @@ def train(folder: Path, steps: int, save_every: int) -> Recovered:
     _make_empty(folder)
     began = time.perf_counter()
     options = (
-        *(f"--checkpoint_dir={folder / 'checkpoints'}", f"--steps={steps}"),
-        *(f"--save_every={save_every}", "--log_every=10"),
+        f"--checkpoint_dir={folder / 'checkpoints'}",
+        f"--steps={steps}",
+        f"--save_every={save_every}",
+        "--log_every=10",
     )
     with Shells(python(PROGRAM), folder) as shells:
         for task in shells.tasks:

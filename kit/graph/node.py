@@ -22,8 +22,13 @@ Edge: TypeAlias = tuple[str, int]
 
 # What reading data from outside may raise.
 UNREADABLE: Final = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError),
-    *(RecursionError, MemoryError),
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
 )
 
 

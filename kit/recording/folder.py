@@ -62,8 +62,11 @@ PUSH: Final = np.dtype(
 )
 DIGEST: Final = np.dtype(
     [
-        *(("generation", "u4"), ("epoch", "u4"), ("step", "i8")),
-        *(("writer", "u2"), ("crc32", "u4")),
+        ("generation", "u4"),
+        ("epoch", "u4"),
+        ("step", "i8"),
+        ("writer", "u2"),
+        ("crc32", "u4"),
     ]
 )
 KINDS: Final = {TRANSFER: "TRAN", SPAN: "SPAN"}

@@ -137,7 +137,7 @@ class SimulatedClock:
         posted = np.full(schedule.n_messages, np.nan)
         self._reached = np.zeros(schedule.n_messages)
         self._played = Played(
-            *(begin, self._compute, computed, begin), *(done, arrived, posted)
+            begin, self._compute, computed, begin, done, arrived, posted
         )
         self._jitter = self._draws()
         at, last = schedule.first[:-1].copy(), schedule.first[1:]

@@ -75,8 +75,11 @@ class Recommendation:
                 for plan in self.rehearsals.values()
             ],
             columns=[
-                *("predicted_seconds", "predicted_exchange", "bytes"),
-                *("busiest_task_bytes", "messages_in_row"),
+                "predicted_seconds",
+                "predicted_exchange",
+                "bytes",
+                "busiest_task_bytes",
+                "messages_in_row",
             ],
             index=pd.Index(self.rehearsals, name="topology"),
         )
@@ -89,8 +92,11 @@ class Recommendation:
 
     def _repr_html_(self) -> Html:
         heads = (
-            *("topology", "predicted: a step", "exact: bytes a step"),
-            *("exact: of the busiest task", "exact: messages in a row"),
+            "topology",
+            "predicted: a step",
+            "exact: bytes a step",
+            "exact: of the busiest task",
+            "exact: messages in a row",
         )
         rows = [
             (

@@ -293,11 +293,19 @@ def play(
     names = tuple(task.short for task in job.tasks)
     trace = recorder.trace(names, topology.name, job.link)
     return Rehearsal(
-        *(topology.name, job.link, names, step_s, max(seconds)),
+        topology.name,
+        job.link,
+        names,
+        step_s,
+        max(seconds),
         int(schedule.rows.amount[schedule.taken].sum()),
         len(schedule.taken),
         n_in_row,
-        *(memory, rates, trace, job, str(within)),
+        memory,
+        rates,
+        trace,
+        job,
+        str(within),
     )
 
 

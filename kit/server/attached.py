@@ -189,7 +189,12 @@ class AttachedCluster:
         except KitError as error:
             return AttachedStatus(task, address, is_there=False, reason=error.message)
         return AttachedStatus(
-            *(task, address, True, reply["run"], reply["state"], reply["step"]),
+            task,
+            address,
+            True,
+            reply["run"],
+            reply["state"],
+            reply["step"],
             arithmetic=Arithmetic.from_plain(reply["arithmetic"]),
         )
 
@@ -242,7 +247,9 @@ def attach(
     link = connect_near(
         parse_address(str(address).removeprefix("psring://")),
         Hello(Role.OBSERVER, CLIENT),
-        *(secrets, folder, chosen),
+        secrets,
+        folder,
+        chosen,
         deadline_s=chosen.connect_deadline_s,
     )
     with closing(Caller(link)) as caller:

@@ -125,7 +125,10 @@ class Directory:
                 rest_s = max(_FIRST_PAUSE_S, deadline - clock())
                 limit_s = min(attempt_s, self.settings.connect_deadline_s, rest_s)
                 return self.dial(
-                    *(task, me, role, run),
+                    task,
+                    me,
+                    role,
+                    run,
                     deadline_s=limit_s,
                     address=address,
                 )

@@ -118,7 +118,8 @@ def _addresses(job: str, value: Any, text: str) -> dict[int, str]:
         index = _index(key)
         if index is None or index in addresses or not _is_address(address):
             raise _wrong(
-                *("TF_CONFIG", text),
+                "TF_CONFIG",
+                text,
                 f"for job {job!r} addresses 'host:port', each by an index of its own; "
                 f"{key!r} has {address!r}",
             )
@@ -177,7 +178,8 @@ def _places(
     counts = list(itertools.islice(_counts(_text(environment, name)), _MOST))
     if len(counts) != len(nodes) or sum(counts) != n_tasks:
         raise _wrong(
-            *(name, environment[name]),
+            name,
+            environment[name],
             f"{n_tasks} tasks ({total}) on {len(nodes)} nodes (SLURM_STEP_NODELIST)",
         )
     return [
@@ -197,7 +199,8 @@ def _check_node(environment: Mapping[str, str], rank: int, nodes: list[str]) -> 
     expected = list(dict.fromkeys(nodes)).index(nodes[rank])
     if _number(environment, "SLURM_NODEID") != expected:
         raise _wrong(
-            *("SLURM_NODEID", environment["SLURM_NODEID"]),
+            "SLURM_NODEID",
+            environment["SLURM_NODEID"],
             f"{expected} ({nodes[rank]}) for task {rank}; start the step with 'srun "
             f"--distribution=block'",
         )

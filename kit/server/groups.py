@@ -223,7 +223,10 @@ class TaskGroups:
             caller = self._callers.get(way)
         if caller is None or caller.is_closed:
             link = self._directory().dial(
-                *(members.tasks[rank], self.task, Role.CONTROL, members.id),
+                members.tasks[rank],
+                self.task,
+                Role.CONTROL,
+                members.id,
                 deadline_s=deadline_s,
             )
             own = Caller(link)

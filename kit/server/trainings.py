@@ -406,7 +406,10 @@ class Trainings:
         if address := job.address(job.tasks.index(task)):
             deadline = min(deadline, time.monotonic() + _silent_s(job.settings))
         return self._directory().reach(
-            *(task, self.task, role, run),
+            task,
+            self.task,
+            role,
+            run,
             address=address,
             listens=bool(address) or saves,
             deadline=deadline,
@@ -419,7 +422,10 @@ class Trainings:
         job = self.find(run).job
         job.check_member(number)
         return self._directory().dial(
-            *(job.tasks[number], self.task, Role.OBSERVER, run),
+            job.tasks[number],
+            self.task,
+            Role.OBSERVER,
+            run,
             deadline_s=min(_NEWS_S, job.settings.connect_deadline_s),
             address=job.address(number),
         )
@@ -447,7 +453,9 @@ class Trainings:
             where, limit_s = self._directory(), job.settings.connect_deadline_s
             with suppress(DeadlineExceededError):
                 where.dial(
-                    *(task, self.task, Role.CONTROL),
+                    task,
+                    self.task,
+                    Role.CONTROL,
                     deadline_s=limit_s,
                     address=address,
                 ).close()

@@ -135,7 +135,9 @@ def tcp_options(dead_after_s: float) -> Sequence[tuple[int, int]]:
     # after 2 s and then each second; TCP_USER_TIMEOUT says how long probes and data may
     # go unanswered, and overrides the number of probes (tcp(7)).
     return (
-        *((socket.TCP_KEEPIDLE, 2), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3)),
+        (socket.TCP_KEEPIDLE, 2),
+        (socket.TCP_KEEPINTVL, 1),
+        (socket.TCP_KEEPCNT, 3),
         (socket.TCP_USER_TIMEOUT, int(dead_after_s * 1000)),
     )
 

@@ -170,7 +170,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             rows = argument(op_type, "gradient_values", grad_values)
             return self._make(
                 op_type,
-                *(step, indices, rows, whole),
+                step,
+                indices,
+                rows,
+                whole,
                 name=scope,
                 dtype=numpy_of(rows.dtype),
                 has_known_shape=grad_shape is not None,

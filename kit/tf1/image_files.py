@@ -130,7 +130,9 @@ def sample_distorted_bounding_box(
         boxes = convert_to_tensor(bounding_boxes, float32, name="bounding_boxes")
         results = create(
             "SampleDistortedBoundingBoxV2",
-            *(size, boxes, random_uniform([max_attempts or 100, 4], seed=seed)),
+            size,
+            boxes,
+            random_uniform([max_attempts or 100, 4], seed=seed),
             name=scope,
             covered=float(min_object_covered),
             ratios=tuple(aspect_ratio_range or (0.75, 1.33)),

@@ -171,8 +171,10 @@ def _confusion(
     positive = cast(reshape(wanted, [1, -1]), float32)
     below, negative = 1.0 - above, 1.0 - positive
     counts = (
-        *(above * positive, below * positive),
-        *(below * negative, above * negative),
+        above * positive,
+        below * positive,
+        below * negative,
+        above * negative,
     )
     kept = [_kept(name, [len(limits)]) for name in _QUADRANTS]
     changed = [

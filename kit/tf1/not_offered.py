@@ -37,7 +37,8 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(
         [
             "train.Checkpoint",
-            *("estimator.", "distribute."),
+            "estimator.",
+            "distribute.",
         ],
         _TRAIN,
     ),
@@ -45,7 +46,9 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(["contrib.rnn.", "contrib.seq2seq.", "nn.rnn_cell."], _KERAS),
     **dict.fromkeys(
         [
-            *("io.", "python_io.", "image."),
+            "io.",
+            "python_io.",
+            "image.",
         ],
         _INPUT,
     ),

@@ -47,7 +47,11 @@ def image_summary(
 ) -> Any:
     """Return the summary of the first images of a batch; see `tf.summary.image`."""
     return of_tag(
-        *("ImageSummary", "tag", tag, collections, name),
+        "ImageSummary",
+        "tag",
+        tag,
+        collections,
+        name,
         attrs={"max_outputs": int(max_images)},
         tensor=tensor,
     )

@@ -66,7 +66,9 @@ def decode_csv(
         defaults = [convert_to_tensor(default) for default in record_defaults]
         columns = None if select_cols is None else tuple(map(int, select_cols))
         made = create(
-            *("DecodeCSV", lines, *defaults),
+            "DecodeCSV",
+            lines,
+            *defaults,
             name=scope,
             delimiter=field_delim,
             quotes=bool(use_quote_delim),
@@ -133,7 +135,9 @@ def _parsed(
                     f"tf.VarLenFeature."
                 )
         made = create(
-            *("ParseExample", texts, *defaults),
+            "ParseExample",
+            texts,
+            *defaults,
             name=default,
             dense=tuple(dense),
             sparse=tuple(sparse),

@@ -252,7 +252,13 @@ class PaddingFIFOQueue(QueueBase):
         """
         super().__init__(
             *_made(
-                *(_PADDING, capacity, dtypes, shapes, names, shared_name, name),
+                _PADDING,
+                capacity,
+                dtypes,
+                shapes,
+                names,
+                shared_name,
+                name,
                 {"pads": True},
             )
         )
@@ -289,8 +295,14 @@ class RandomShuffleQueue(QueueBase):
         seeds = None if first is None else (int(first), int(two or 0))
         super().__init__(
             *_made(
-                *("RandomShuffleQueueV2", capacity, dtypes, shapes, names, shared_name),
-                *(name, {"n_kept": int(min_after_dequeue), "seeds": seeds}),
+                "RandomShuffleQueueV2",
+                capacity,
+                dtypes,
+                shapes,
+                names,
+                shared_name,
+                name,
+                {"n_kept": int(min_after_dequeue), "seeds": seeds},
             )
         )
 

@@ -174,8 +174,15 @@ def _verdict(account: StepTimes) -> Bottleneck:
     words = most.tell(said if most.cause is not Cause.NONE else _ms(step))
     window = account.window
     return Bottleneck(
-        *(most.cause, most.task, most.link, cost, step),
-        *(window.first, window.last, *words, parts),
+        most.cause,
+        most.task,
+        most.link,
+        cost,
+        step,
+        window.first,
+        window.last,
+        *words,
+        parts,
     )
 
 

@@ -122,8 +122,12 @@ STEP = np.dtype(
 )
 MEASURE = np.dtype(
     [
-        *(("task", "u2"), ("step", "i8"), ("name", f"S{LONGEST_NAME}")),
-        *(("value", "f8"), ("examples", "i8"), ("end", "i8")),
+        ("task", "u2"),
+        ("step", "i8"),
+        ("name", f"S{LONGEST_NAME}"),
+        ("value", "f8"),
+        ("examples", "i8"),
+        ("end", "i8"),
     ]
 )
 RECEIPT = np.dtype(
@@ -132,8 +136,12 @@ RECEIPT = np.dtype(
 )
 TOTAL = np.dtype(
     [
-        *(("source", "u2"), ("destination", "u2"), ("kind", "u1"), ("epoch", "u4")),
-        *(("bytes", "i8"), ("messages", "i8")),
+        ("source", "u2"),
+        ("destination", "u2"),
+        ("kind", "u1"),
+        ("epoch", "u4"),
+        ("bytes", "i8"),
+        ("messages", "i8"),
     ]
 )
 

@@ -10,7 +10,6 @@ import pytest
 
 import kit.graph.ops
 from kit.errors import InvalidArgumentError
-from kit.graph.array_protocol import SLICING
 from kit.graph.dtypes import to_array
 from kit.graph.graph import Graph
 from kit.graph.ops.array import blocks, broadcast, fill, join, pad, rows, shape
@@ -199,7 +198,3 @@ def test_python_values_become_arrays_of_their_kind() -> None:
         to_array(["a", 1])
     with pytest.raises(TypeError, match="int32"):
         to_array(1.5, np.dtype("int32"))
-
-
-def test_the_brackets_have_one_builder() -> None:
-    assert len(SLICING) == 1

@@ -185,7 +185,10 @@ class WatchedGroup:
                 (r for r in trace.calls or () if r.first <= number <= r.last), None
             )
             call = replayed(
-                *(number, trace.names, plain[0].what, plain[0].options),
+                number,
+                trace.names,
+                plain[0].what,
+                plain[0].options,
                 [item.value for item in plain],
                 row.words if row is not None else "",
                 self._hosts,

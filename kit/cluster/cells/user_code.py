@@ -30,8 +30,10 @@ _OURS = frozenset({"kit", "widgets", "__main__", "__mp_main__"})
 _PREFIXES = tuple(
     str(Path(path))
     for path in (
-        *(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")),
-        *(site.getusersitepackages(), f"{sys.base_prefix}/lib/python3"),
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("platstdlib"),
+        site.getusersitepackages(),
+        f"{sys.base_prefix}/lib/python3",
         f"{sys.prefix}/lib/python3",
     )
 )

@@ -59,9 +59,12 @@ class DaskHosts(LaunchedHosts):
 
     async def _begin(self, worker: DaskWorker, slots: int) -> None:
         program = (
-            *("-P", "-m", "kit.cluster.processes.host"),
+            "-P",
+            "-m",
+            "kit.cluster.processes.host",
             *host_options(self._engines.options.start_deadline_s, self.threads),
-            *(f"--label={worker.address}", f"--slots={slots}"),
+            f"--label={worker.address}",
+            f"--slots={slots}",
             # The threads of a worker are its share of the machine.
             f"--cores={worker.nthreads}",
         )

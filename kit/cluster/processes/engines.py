@@ -87,7 +87,9 @@ class Engines:
         _require_curve()
         # -P: else a file `random.py` in the working folder would make the start fail.
         config.LocalControllerLauncher.controller_cmd = [
-            *(self.options.python, "-P", controller.__file__)
+            self.options.python,
+            "-P",
+            controller.__file__,
         ]
         curve = {"IPP_ENABLE_CURVE": "1"}
         config.LocalControllerLauncher.environment = self.environment | curve

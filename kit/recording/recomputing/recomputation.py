@@ -155,7 +155,11 @@ class Recomputation:
                 state.setdefault(f"{spec.name}/{slot.name}", full)
         self._contexts = [
             MemberContext(
-                *(job, member.number, member.meter, member.endpoint, member.memory),
+                job,
+                member.number,
+                member.meter,
+                member.endpoint,
+                member.memory,
                 History("", job.tasks[member.number]),
             )
             for member in self.members
@@ -167,8 +171,12 @@ class Recomputation:
             context = self._contexts[worker]
             context.keep(state.get(kept_state.name_of(job.tasks[worker]), b""))
             self._places[worker] = TrainingWorker(
-                *(job, worker, self.work),
-                *(context.memory, context.endpoint, context.state),
+                job,
+                worker,
+                self.work,
+                context.memory,
+                context.endpoint,
+                context.state,
                 compression=context.compression,
             )
         self.step = step

@@ -43,8 +43,11 @@ from kit.training.features.elastic.placing import Placing, in_order, is_server
 
 # A member that could not begin because of one of these would fail at every other try.
 _FINAL: Final = (
-    *(InvalidArgumentError, InternalError, UnknownError),
-    *(StepFailed, ResourceExhaustedError),
+    InvalidArgumentError,
+    InternalError,
+    UnknownError,
+    StepFailed,
+    ResourceExhaustedError,
 )
 #: The name of the thread in which a standby looks for the coordinator.
 STANDBY: Final = "kit-standby"
@@ -252,7 +255,10 @@ class Succession:
         values = {"number": number, "after": old.number}
         # With a moment for the last: a process that ends its members first is not lost.
         replies = yield Ask(
-            *(asked, "elastic.claim", values, self._is_enough),
+            asked,
+            "elastic.claim",
+            values,
+            self._is_enough,
             limit_s=0.0 if old.rehosts else job.settings.dead_after_s,
             moment_s=_ENDS_S,
         )
@@ -300,7 +306,11 @@ class Succession:
             reason=began[1],
         )
         following = rules.next_generation(
-            *(old, job.tasks, [*good], placing, change),
+            old,
+            job.tasks,
+            [*good],
+            placing,
+            change,
             number=number,
             before=self.now.former or old.processes,
         )
@@ -432,7 +442,10 @@ class Succession:
         """
         values, limits = {"run": run, "requests": log}, self.now.job.settings
         replies = yield Ask(
-            *(self._replicas, "elastic.note", values, self._is_enough),
+            self._replicas,
+            "elastic.note",
+            values,
+            self._is_enough,
             limit_s=limits.suspect_after_s,
         )
         if not self._is_enough(replies):

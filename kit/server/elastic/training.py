@@ -382,7 +382,9 @@ class ElasticTraining:
         # without the lock: other processes fetch copies here at the same time.
         begins = {
             number: self._beginning(
-                *(number, moment, holders),
+                number,
+                moment,
+                holders,
                 log if number == job.coordinator else {},
             )
             for number in hosted

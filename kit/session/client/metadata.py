@@ -101,12 +101,14 @@ class RunMetadata:
         ]
         moves = [
             (
-                *(
-                    number[Task.parse(transfer.source)],
-                    number[Task.parse(transfer.destination)],
-                ),
-                *(TransferKind.TENSOR, 0, 0, transfer.n_bytes),
-                *(int(transfer.begin * _NS), int(transfer.end * _NS)),
+                number[Task.parse(transfer.source)],
+                number[Task.parse(transfer.destination)],
+                TransferKind.TENSOR,
+                0,
+                0,
+                transfer.n_bytes,
+                int(transfer.begin * _NS),
+                int(transfer.end * _NS),
             )
             for transfer in self.transfers
         ]

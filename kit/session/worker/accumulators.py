@@ -57,7 +57,9 @@ class Accumulator:
             if step < self._step:
                 _log.warning(
                     "the time step of the accumulator %r goes back from %d to %d.",
-                    *(self.name, self._step, step),
+                    self.name,
+                    self._step,
+                    step,
                 )
             self._step = step
 

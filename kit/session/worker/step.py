@@ -109,9 +109,12 @@ class Step:
             came = _moment(message, "came", self.clock())
             self.records.transfers.append(
                 (
-                    *(move.tensor, str(move.peer), str(self.me)),
+                    move.tensor,
+                    str(move.peer),
+                    str(self.me),
                     0 if value is None else payload_bytes(value),
-                    *(min(_moment(message, "sent", came), came), came),
+                    min(_moment(message, "sent", came), came),
+                    came,
                 )
             )
         return value

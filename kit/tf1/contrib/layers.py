@@ -92,7 +92,12 @@ class _Options:
         names = [listed] if isinstance(listed, str) else list(listed or ())
         listed = [GraphKeys.GLOBAL_VARIABLES, *names]
         return model_variable(
-            *(name, shape, dtype, initializer, cost, self.trainable),
+            name,
+            shape,
+            dtype,
+            initializer,
+            cost,
+            self.trainable,
             collections=listed,
         )
 

@@ -58,8 +58,11 @@ def sequence_loss(
     """Return the sum of `sequence_loss_by_example`, or the mean over the batch."""
     with op_scope(name, "sequence_loss", [*logits, *targets, *weights]):
         losses = sequence_loss_by_example(
-            *(logits, targets, weights),
-            *(average_across_timesteps, softmax_loss_function),
+            logits,
+            targets,
+            weights,
+            average_across_timesteps,
+            softmax_loss_function,
         )
         cost = reduce_sum(losses)
         if not average_across_batch:

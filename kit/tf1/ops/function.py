@@ -13,7 +13,11 @@ from kit.tf1.tensor.dtypes import numpy_of
 
 # Errors of a function that a run turns into errors of a matching class.
 _WITH_A_KIND = (
-    *(ValueError, TypeError, StopIteration, MemoryError, NotImplementedError),
+    ValueError,
+    TypeError,
+    StopIteration,
+    MemoryError,
+    NotImplementedError,
 )
 
 

@@ -97,7 +97,10 @@ def _loop(
     for op in graph.ops[begin:]:
         graph.prevent_fetching(op)
     return create_op(
-        *("While", *tensors, *first, *second),
+        "While",
+        *tensors,
+        *first,
+        *second,
         name=scope,
         condition=goes_on,
         body=function,

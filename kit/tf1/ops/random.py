@@ -155,7 +155,10 @@ def multinomial(
         batch, classes = shape_of(weights)[:1], shape_of(weights)[1:]
         drawn = random_uniform(
             concat([batch, expand_dims(count, 0), classes], 0),
-            *(1e-37, 1.0, weights.dtype, seed),
+            1e-37,
+            1.0,
+            weights.dtype,
+            seed,
         )
         # The greatest of Gumbel's noise and the logit is the class, as likely as it is.
         chosen = argmax(expand_dims(weights, 1) - log(-log(drawn)), 2)

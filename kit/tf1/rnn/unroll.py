@@ -130,8 +130,10 @@ def bidirectional_dynamic_rnn(
             cell_fw, inputs, sequence_length, initial_state_fw, scope="fw", **how
         )
         back, state_bw = dynamic_rnn(
-            *(cell_bw, turned(convert_to_tensor(inputs)), sequence_length),
-            *(initial_state_bw,),
+            cell_bw,
+            turned(convert_to_tensor(inputs)),
+            sequence_length,
+            initial_state_bw,
             scope="bw",
             **how,
         )
@@ -158,7 +160,7 @@ def _unrolled(
     cell: Any, steps: list[Any], state: Any, dtype: Any, sequence_length: Any
 ) -> tuple[list[Any], Any]:
     state, lengths = _beginning(
-        *(cell, steps[0], shape_of(steps[0])[0], state, dtype, sequence_length)
+        cell, steps[0], shape_of(steps[0])[0], state, dtype, sequence_length
     )
     outputs = []
     scope = get_variable_scope()

@@ -53,7 +53,11 @@ def image(
     is the middle.
     """
     return _summary(
-        *("ImageSummary", "tag", name, collections, family),
+        "ImageSummary",
+        "tag",
+        name,
+        collections,
+        family,
         attrs={"max_outputs": int(max_outputs)},
         tensor=tensor,
     )

@@ -15,7 +15,10 @@ from kit.tf1.tensor.shape import TensorShape, static_of
 # What changes a variable gives that variable.
 PASS_ON = frozenset(
     [
-        *("Assign", "AssignAdd", "AssignSub", "StridedSliceAssign"),
+        "Assign",
+        "AssignAdd",
+        "AssignSub",
+        "StridedSliceAssign",
         *(
             f"Scatter{kind}"
             for kind in ["Add", "Sub", "Update", "Mul", "Div", "Min", "Max"]

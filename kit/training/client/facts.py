@@ -152,7 +152,9 @@ class TrainingFacts:
         ]
         error = self.finished.exception() if self.state() == "failed" else None
         return flight(
-            *(seen, self.trace(), time.monotonic_ns()),
+            seen,
+            self.trace(),
+            time.monotonic_ns(),
             missing=self.leads().get("missing", ()),
             error=error if isinstance(error, KitError) else None,
             is_paused=self.state() == "paused",

@@ -153,8 +153,11 @@ def flight(
         said = f"No task has waited for long. {_goes_on(seen[longest], now)}."
     rows = tuple(
         FlightRow(
-            *(member.name, _does(member, now), int(member.doing.get("step", 0))),
-            *(tuple(seen[peer].name for peer in waits[number]), _seconds(member, now)),
+            member.name,
+            _does(member, now),
+            int(member.doing.get("step", 0)),
+            tuple(seen[peer].name for peer in waits[number]),
+            _seconds(member, now),
             str(member.doing.get("where", "")),
             *_last(trace, number, now),
             number == cause,

@@ -109,8 +109,11 @@ def _agreed_before(epochs: Sequence[EpochRow]) -> int | None:
 
 def _changes(changes: Sequence[Change]) -> Html:
     heads = (
-        *("change", "at step", "steps done again"),
-        *("seconds to agree", "what was noticed"),
+        "change",
+        "at step",
+        "steps done again",
+        "seconds to agree",
+        "what was noticed",
     )
     rows = (
         (

@@ -85,7 +85,8 @@ class MemberContext:
         """Bind a plan to what this member has; see `Program`."""
         parts = self.endpoint, self.workplace.memory, self.meter
         return Program(
-            *(plan, *parts),
+            plan,
+            *parts,
             update=update,
             n_slots=len(self.job.slots),
             expects=expects,

@@ -68,8 +68,12 @@ class EpochRunner:
         self._worker: TrainingWorker | None = None
         if work is not None:
             self._worker = TrainingWorker(
-                *(context.job, context.me, work),
-                *(context.workplace.memory, context.endpoint, context.state),
+                context.job,
+                context.me,
+                work,
+                context.workplace.memory,
+                context.endpoint,
+                context.state,
                 context.own_part,
                 context.compression,
                 context.workplace,

@@ -71,7 +71,9 @@ class MeasuresToMeter(StepCallback):
             _LOG.warning(
                 "%s has measured numbers by %d names; %r and those by further names "
                 "are not recorded. Let step() give the same few names in each step.",
-                *(self._context.task, MOST_NAMES, left_out),
+                self._context.task,
+                MOST_NAMES,
+                left_out,
             )
 
 

@@ -188,7 +188,12 @@ COPIED: Final = MemberQuestion(
     "copied", {"step": whole(0)}, TrainingCoordinator.copied, NOTHING
 )
 QUESTIONS: Final[Sequence[MemberQuestion[Any]]] = (
-    *(ARRIVE, PREPARED, BEAT, FAIL, LEAVE, COPIED),
+    ARRIVE,
+    PREPARED,
+    BEAT,
+    FAIL,
+    LEAVE,
+    COPIED,
 )
 
 

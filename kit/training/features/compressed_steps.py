@@ -34,7 +34,10 @@ class CompressedWorker(SyncWorker):
         compressor = self._worker.compressor
         assert compressor is not None, "the terms of all workers are the same"
         self._feedback = Feedback(
-            *(deepcopy(compressor), job.specs, job.stage_specs, context.compression),
+            deepcopy(compressor),
+            job.specs,
+            job.stage_specs,
+            context.compression,
             str(context.task),
         )
         update = Plan((), tuple(map(Apply, updated_ranges(job.optimizer, job.layout))))

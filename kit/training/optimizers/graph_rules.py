@@ -230,8 +230,10 @@ class Ftrl(Rule):
     l2_shrinkage: float = 0.0
     name: ClassVar[str] = "ftrl"
     limits = (
-        *(("initial_accumulator_value", 0, _INF), ("l1", 0, _INF)),
-        *(("l2", 0, _INF), ("l2_shrinkage", 0, _INF)),
+        ("initial_accumulator_value", 0, _INF),
+        ("l1", 0, _INF),
+        ("l2", 0, _INF),
+        ("l2_shrinkage", 0, _INF),
     )
     spends: ClassVar[bool] = True
 

@@ -90,8 +90,10 @@ class LAMB(LayerRule):
     name: ClassVar[str] = "lamb"
     slots = Slot("m", 0.0), Slot("v", 0.0)  # mean gradient and mean square
     limits = (
-        *(("beta1", 0, 1, True), ("beta2", 0, 1, True)),
-        *(("epsilon", 0, _INF), ("weight_decay", 0, _INF)),
+        ("beta1", 0, 1, True),
+        ("beta2", 0, 1, True),
+        ("epsilon", 0, _INF),
+        ("weight_decay", 0, _INF),
     )
     spends: ClassVar[bool] = True
     powers: ClassVar[tuple[str, ...]] = ("beta1", "beta2")

@@ -41,7 +41,9 @@ class Accumulation:
     def _piece(self) -> GradientBuffer:
         arrays = self._arrays
         return GradientBuffer(
-            *(self._memory, arrays.task, GRAD),
+            self._memory,
+            arrays.task,
+            GRAD,
             native=arrays.native,
             may_overflow=arrays.may_overflow,
         )
@@ -75,7 +77,9 @@ class Accumulation:
             share = (rows.stop - rows.start) / total
             is_last = piece == self._n - 1
             loss += share * self._compute(
-                *(step, tuple(part[rows] for part in batch), weight * share),
+                step,
+                tuple(part[rows] for part in batch),
+                weight * share,
                 hand_on if is_last else lambda bucket: None,
                 number=number,
                 piece=piece,

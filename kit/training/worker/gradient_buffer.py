@@ -406,7 +406,9 @@ class StepArrays:
         region = self.stamp.where(GRAD)
         if region not in self._gradients:
             self._gradients[region] = GradientBuffer(
-                *(self.memory, self.task, region),
+                self.memory,
+                self.task,
+                region,
                 native=self.native,
                 may_overflow=self.may_overflow,
             )

@@ -28,7 +28,12 @@ _MOST_LETTERS: Final = 200
 _NUMBERS: Final = {"b": bool, "i": int, "f": float}
 _ARRAY, _SCALAR, _HEAD, _MOST_DTYPE = "a", "s", 8, 1000
 _NOT_PACKED: Final = (
-    *(TypeError, ValueError, SyntaxError, OverflowError, RecursionError, MemoryError),
+    TypeError,
+    ValueError,
+    SyntaxError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
 )
 
 

@@ -391,14 +391,21 @@ class TrainingWorker:
             return float(scaling.scale_of(compression))
 
         self._arrays = arrays = StepArrays(
-            *(memory, endpoint.stamp, str(task)),
+            memory,
+            endpoint.stamp,
+            str(task),
             native=job.settings.native,
             may_overflow=scaling is not None,
         )
         own: OwnGradient = load(job.own_work.by)(job, arrays, state)
         self._own = own
         compute = Compute(
-            *(step, own.params, arrays.gradients, str(task), draw, own.kept),
+            step,
+            own.params,
+            arrays.gradients,
+            str(task),
+            draw,
+            own.kept,
             job.settings.nan_loss,
             scale,
         )

@@ -177,6 +177,4 @@ def _infer_box(inputs: Sequence[Static], _: Attrs) -> Sequence[Static]:
 
 enter("DecodeImage", _infer_decoded, _decode, hosted=True)
 enter("DrawBoundingBoxesV2", infer_like(0), _draw_boxes, hosted=True)
-enter(
-    *("SampleDistortedBoundingBoxV2", _infer_box, _sample_box), hosted=True, n_outputs=3
-)
+enter("SampleDistortedBoundingBoxV2", _infer_box, _sample_box, hosted=True, n_outputs=3)

@@ -239,8 +239,11 @@ _READS = {**_ON_READER, "refs": (0, 1), "blocking": True, "n_outputs": 2}
 _NUMBER, _NAMES = infer_fixed(Static((), _INT64)), infer_fixed(Static((None,), STRING))
 
 for _type in (
-    *("WholeFileReaderV2", "IdentityReaderV2", "TextLineReaderV2"),
-    *("FixedLengthRecordReaderV2", "TFRecordReaderV2"),
+    "WholeFileReaderV2",
+    "IdentityReaderV2",
+    "TextLineReaderV2",
+    "FixedLengthRecordReaderV2",
+    "TFRecordReaderV2",
 ):
     enter(_type, _TEXT, _reader, stateful=True, hosted=True, gives_ref=True)
 enter("ReaderReadV2", _infer_read, _read, **_READS)

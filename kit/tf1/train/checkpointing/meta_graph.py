@@ -118,9 +118,12 @@ KEPT: dict[str, Kept] = {
     GraphKeys.QUEUE_RUNNERS: Kept(QueueRunnerDef, QueueRunner.from_proto),
     **dict.fromkeys(
         [
-            *(GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES),
-            *(GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES),
-            *(GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES),
+            GraphKeys.GLOBAL_VARIABLES,
+            GraphKeys.TRAINABLE_VARIABLES,
+            GraphKeys.LOCAL_VARIABLES,
+            GraphKeys.MODEL_VARIABLES,
+            GraphKeys.MOVING_AVERAGE_VARIABLES,
+            GraphKeys.METRIC_VARIABLES,
             GraphKeys.GLOBAL_STEP,
         ],
         Kept(VariableDef, Variable.from_proto),

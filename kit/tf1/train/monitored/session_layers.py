@@ -360,7 +360,8 @@ class RecoverableSession:
         cause, _, _ = error.message.partition(". ")
         logging.warning(
             "%s: makes the session anew when all tasks are up. Cause: %s.",
-            *(what_happened(error), cause.rstrip(".")),
+            what_happened(error),
+            cause.rstrip("."),
         )
         if self._inner is not None:
             # With its tasks gone it may not close properly; the cause is logged above.

@@ -365,7 +365,10 @@ class SessionManager:
             logging.warning(
                 "The cluster was at step %d; this chief %s, step %d: %d steps are "
                 "undone.",
-                *(before, self.what_it_did, now, before - now),
+                before,
+                self.what_it_did,
+                now,
+                before - now,
             )
 
 

@@ -72,7 +72,8 @@ class SyncReplicasOptimizer(Optimizer):
             total = total_num_replicas
         logging.info(
             "SyncReplicasV2: replicas_to_aggregate=%s; total_num_replicas=%s",
-            *(replicas_to_aggregate, total),
+            replicas_to_aggregate,
+            total,
         )
         self._opt = opt
         self._n_required, self._n_replicas = replicas_to_aggregate, total

@@ -239,7 +239,7 @@ class AsyncServer(ServedServer):
             np.copyto(memory.typed(box, part), memory.typed(self._context.now, part))
         self._noted = step - 1
         self._updates = Updates(
-            *(workers, step, job.steps), hands_out=is_first, most_ahead=job.staleness
+            workers, step, job.steps, hands_out=is_first, most_ahead=job.staleness
         )
         return self._updates
 

@@ -190,7 +190,10 @@ class Generation(OneGeneration):
             )
         standby = tuple(host for host in hosts_in_order if host not in places)
         return cls(
-            *(origin, 0, places, standby),
+            origin,
+            0,
+            places,
+            standby,
             known=hosts_in_order,
             placing=placing,
             rehosts=rehosts,
@@ -364,7 +367,10 @@ def next_generation(
     `number` and `before`: see `Generation`. It has no addresses yet.
     """
     after = Generation.first(
-        *(generation.origin, tasks, set(here) - set(placing.left), placing),
+        generation.origin,
+        tasks,
+        set(here) - set(placing.left),
+        placing,
         rehosts=generation.rehosts,
     )
     return replace(

@@ -143,7 +143,10 @@ class _Fused:
             *(f"o{k} = {slots[k].name};" for k in self._changed),
         ]
         self._kernel = _compiled(
-            *(module, str(dtype), tuple(names), tuple(self._changed)),
+            module,
+            str(dtype),
+            tuple(names),
+            tuple(self._changed),
             " ".join([*text.lines, *ends]),
         )
 
@@ -170,7 +173,8 @@ def _compiled(
     kernel: Callable[..., Any] = module.ElementwiseKernel(
         ", ".join(f"{dtype} {item}" for item in names),
         ", ".join(f"{dtype} {item}" for item in ("out", *(f"o{k}" for k in changed))),
-        *(body, "kit_update"),
+        body,
+        "kit_update",
         options=("--fmad=false",),
     )
     return kernel

@@ -156,7 +156,11 @@ def read_data_sets(
             DataSet(
                 images,
                 _one_hot(labels) if one_hot else labels,
-                *(fake_data, one_hot, dtype, reshape, seed),
+                fake_data,
+                one_hot,
+                dtype,
+                reshape,
+                seed,
             )
             for images, labels in parts
         )
@@ -190,7 +194,8 @@ def _arrays(folder: Path) -> tuple[Part, Part, int]:
             "%s has no %s, and nothing is downloaded: these are the 1,797 digits of "
             "scikit-learn, scaled to 28 x 28 pixels. For MNIST itself, put its four "
             "files there.",
-            *(folder, ", ".join(missing)),
+            folder,
+            ", ".join(missing),
         )
         return *_small_digits(), _WHOLE
     arrays = [_unpacked(folder / name) for name in _FILES]
