@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -331,27 +331,7 @@ def served(spec: Spec, index: int, n: int, folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_tasks_with_other_threads_are_named_to_a_program_that_attaches(
-    tmp_path: Path,
-) -> None:
-    spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    with ExitStack() as stack:
-        for index, n in enumerate((2, 1)):
-            stack.enter_context(served(spec, index, n, tmp_path))
-
-        settings = kit.Settings(runtime_dir=str(tmp_path))
-        cluster = kit.attach(spec["worker"][0], settings=settings)
-        with pytest.warns(UserWarning, match="different numbers of threads") as caught:
-            result = cluster.status
-
-    assert [item.arithmetic and item.arithmetic.threads for item in result] == [2, 1]
-    message = str(caught[0].message)
-    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)
-    assert message.endswith("Start all programs with OPENBLAS_NUM_THREADS=1.")
-
-
-@pytest.mark.slow
-def test_tasks_with_other_threads_are_named_to_the_program_of_a_session(
+def test_tasks_with_other_threads_are_named_to_who_attaches_and_in_a_session(
     tmp_path: Path,
 ) -> None:
     spec = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
@@ -360,10 +340,19 @@ def test_tasks_with_other_threads_are_named_to_the_program_of_a_session(
         served(spec, 1, 1, tmp_path),
         threadpool_limits(2),
         kit.Server(spec, "worker", 0, settings=settings) as server,
-        kit.Session(server) as session,
-        pytest.warns(UserWarning, match="different numbers of threads") as caught,
     ):
-        session.run(kit.constant(1))
+        cluster = kit.attach(spec["worker"][0], settings=settings)
+        words = "different numbers of threads"
+        with pytest.warns(UserWarning, match=words) as attached:
+            result = cluster.status
+        with (
+            kit.Session(server) as session,
+            pytest.warns(UserWarning, match=words) as caught,
+        ):
+            session.run(kit.constant(1))
 
-    message = str(caught[0].message)
-    assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)
+    assert [item.arithmetic and item.arithmetic.threads for item in result] == [2, 1]
+    for warning in (attached[0], caught[0]):
+        message = str(warning.message)
+        assert re.search(r"worker:0 \(.*\) has 2; worker:1 \(.*\) has 1\)", message)
+    assert str(attached[0].message).endswith("with OPENBLAS_NUM_THREADS=1.")

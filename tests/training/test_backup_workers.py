@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -110,11 +110,11 @@ def test_late_steps_are_not_computed_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_ps", "n", "aggregate"), [(1, 2, 1), (2, 5, 3)])
-def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formula(
-    n_ps: int, n: int, aggregate: int
-) -> None:
-    with quick_cluster(n_ps, n) as cluster:
+def test_free_arrivals_have_the_bits_of_their_replay_and_the_bytes_of_the_formula() -> (
+    None
+):
+    n, aggregate = 5, 3
+    with quick_cluster(2, n) as cluster:
         run = begin(cluster, aggregate, steps=25).wait(20)
 
     made_of, metrics = ranks(run), run.metrics
@@ -333,22 +333,6 @@ def test_any_order_of_arrivals_makes_every_step_of_r_different_workers(
     assert halt_at is not None or quorum.step == END
     assert all(len(set(each)) == needed for each in made)
     assert set(at.values()) == {quorum.step}  # all stand before the same step
-
-
-def replicated(arrivals: Sequence[tuple[int, int]], n: int, needed: int) -> list[int]:
-    quorum, seen = Quorum(range(n), needed, 0, END), []
-    for worker, step in arrivals:
-        fate = quorum.arrive(worker, step)
-        if fate is Fate.FILLS:
-            seen += quorum.counted
-            quorum.complete()
-    return seen
-
-
-def test_servers_that_are_told_the_same_order_make_the_same_steps() -> None:
-    order = [(2, 0), (0, 0), (1, 0), (1, 1), (2, 1), (0, 1)]
-
-    assert replicated(order, 3, 2) == replicated(list(order), 3, 2) == [2, 0, 1, 2]
 
 
 @given(st.integers(1, 6), st.data())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from kit.errors import InvalidArgumentError
-from kit.training.data.dask_source import BlockSource, is_dask
+from kit.training.data.dask_source import BlockSource
 from tests.cases import for_each
 
 Array = npt.NDArray[Any]
@@ -48,19 +48,12 @@ def test_each_worker_loads_its_own_blocks_once_in_a_pass() -> None:
     for worker, own in enumerate([{0, 2, 4}, {1, 3, 5}]):
         disk = Disk(4, 4, 4, 4, 4, 4)
         source = BlockSource([disk.array()], 6, 1, worker, 2)
+        assert not disk.loads
 
         for step in range(4):  # twelve rows in steps of three
             source.batch(step)
 
         assert disk.loads == dict.fromkeys(own, 1)
-
-
-def test_making_a_source_loads_nothing() -> None:
-    disk = Disk(4, 4)
-
-    BlockSource([disk.array()], 4, 0, 0, 2)
-
-    assert not disk.loads
 
 
 def test_pass_over_blocks_reads_every_row_once_over_all_workers() -> None:
@@ -171,9 +164,3 @@ def test_dask_arrays_that_cannot_be_dealt_are_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=part):
         make()
-
-
-def test_is_dask_tells_dask_arrays_from_others() -> None:
-    assert is_dask(da.ones(3))
-    assert not is_dask(np.ones(3))
-    assert not is_dask(da)

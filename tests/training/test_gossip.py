@@ -21,7 +21,6 @@ from tests.training.alone import Alone, Move, by, descend
 from tests.training.paced import Held, standing
 from tests.training.saved import resumed_at
 from tests.training.toy import (
-    DATA,
     Params,
     fit,
     initial,
@@ -194,29 +193,6 @@ def test_a_checkpoint_of_workers_that_agree_is_for_any_training(
     assert resumed_at(run) == 3
     with pytest.raises(InvalidArgumentError, match="parameters of its own where"):
         begin(cluster, checkpoint=saves, restore="step-2", **plain)
-
-
-@pytest.mark.slow
-def test_a_recording_is_replayed_from_its_start_and_from_the_middle(
-    tmp_path: Path, cluster: LocalCluster
-) -> None:
-    wanted = kit.Recording(tmp_path / "run", state_every_s=0.01)
-    run = begin(cluster, topology="ps", steps=60, record=wanted, link="1gbit,1ms")
-    run.pause()
-    run.switch("gossip", at=standing(run) + 1)
-    run.resume()
-    run.wait(30)
-    assert run.params
-
-    for last in (None, 59):
-        result = kit.replay(tmp_path / "run", last, step=fit, data=DATA)
-        assert result.mismatch is None
-    assert result.n_digests > 0
-    whole = kit.replay(tmp_path / "run", step=fit, data=DATA)
-    assert same_bits(whole.params, run.params)
-    message = whole.at(30, -1)
-    assert len(message.values["w"]) == 3
-    assert len(message.who) > 0
 
 
 def test_it_is_rehearsed_and_never_recommended() -> None:

@@ -7,21 +7,66 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError
 from kit.graph.graph import Graph
+from kit.graph.op import IndexedSlices
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.variable import Variable, initialize_all
 from kit.session.client.session import Session
+from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.graph_rules import update_rows, update_whole
 from kit.training.optimizers.minimize import Minimizer
 from kit.training.optimizers.rule import Rule
 from tests.cases import for_each
 from tests.strict_arrays import strict
 from tests.training import toy
-from tests.training.graph_scene import RULES, START, Array, Scene, every_rule
+
+Array = npt.NDArray[Any]
+RULES: dict[str, Rule] = {
+    "descent": kit.GradientDescent(0.02),
+    "momentum": kit.Momentum(0.02),
+    "nesterov": kit.Momentum(0.02, use_nesterov=True),
+    "adagrad": kit.Adagrad(0.02),
+    "rmsprop": kit.RMSProp(0.02, momentum=0.5),
+    "centered": kit.RMSProp(0.02, momentum=0.5, centered=True),
+    "adam": kit.Adam(0.02),
+}
+every_rule = for_each("rule", RULES.values(), RULES)
+START = np.array([[0.5, -1.0], [0.25, 2.0], [-0.125, 0.75]])
+
+
+class Scene:
+    """A graph with one variable `v` whose gradient is fed, and a session."""
+
+    def __init__(self, rule: Rule, start: Array, rows: bool = False) -> None:
+        self.graph = Graph()
+        with self.graph.as_default():
+            self.variable = Variable(start, name="v")
+            dtype, tail = start.dtype, start.shape[1:]
+            self.fed = placeholder(dtype, (None, *tail) if rows else start.shape)
+            self.indices = placeholder(np.int64, (None,))
+            gradient = IndexedSlices(self.fed, self.indices) if rows else self.fed
+            self.train = rule.apply_gradients([(gradient, self.variable)])
+            self.minimizer: Minimizer = self.graph.notes["minimizers"][id(rule)]
+            self.session = Session()
+            self.session.run(initialize_all())
+
+    def step(self, gradient: Array, indices: Sequence[int] = ()) -> None:
+        feeds = {self.fed: gradient, self.indices: np.array(indices, np.int64)}
+        assert self.session.run(self.train, feeds) is None
+
+    @property
+    def value(self) -> Array:
+        result: Array = self.session.run(self.variable)
+        return result
+
+    def slot(self, name: str) -> Array:
+        result: Array = self.session.run(self.minimizer.slot(self.variable, name))
+        return result
 
 
 @for_each(
@@ -104,24 +149,12 @@ def test_rate_that_is_not_finite_is_refused_when_it_is_used() -> None:
         assert session.run(variable).tolist() == [10.0]
 
 
-def test_exchange_refuses_a_setting_that_is_a_tensor() -> None:
+def test_exchange_refuses_a_setting_that_is_a_tensor(cluster: LocalCluster) -> None:
     with Graph().as_default():
         rule = kit.Adam(constant(0.1))
 
         with pytest.raises(InvalidArgumentError, match="learning_rate is <tensor"):
-            kit.train(
-                toy.fit, toy.initial(), toy.DATA, optimizer=rule, cluster=Nobody()
-            )
-
-
-class Nobody:
-    """A cluster that must not be asked."""
-
-    tasks: list[kit.Task] = []  # noqa: RUF012  # nobody changes it
-    hosts: tuple[str, ...] = ()
-
-    def launch(self, job: Any, work: Any) -> Any:
-        raise AssertionError("the training was begun")
+            toy.begin(cluster, optimizer=rule)
 
 
 def test_global_step_counts_after_the_updates() -> None:
@@ -168,28 +201,18 @@ def test_misuse_of_apply_gradients_is_refused(
         pairs_of(misuse)
 
 
-def test_loss_of_integers_is_refused() -> None:
+@for_each(
+    ("is_trained", "loss", "words"),
+    [(True, 3, "int32"), (False, 3.0, "no variables"), (True, 3.0, "'v:0'")],
+)
+def test_loss_that_cannot_be_minimized_is_refused(
+    is_trained: bool, loss: float, words: str
+) -> None:
     with Graph().as_default():
-        Variable([1.0], name="v")
+        Variable([1.0], trainable=is_trained, name="v")
 
-        with pytest.raises(ValueError, match="int32"):
-            kit.GradientDescent().minimize(constant(3))
-
-
-def test_loss_without_variables_is_refused() -> None:
-    with Graph().as_default():
-        Variable([1.0], trainable=False)
-
-        with pytest.raises(ValueError, match="no variables"):
-            kit.GradientDescent().minimize(constant(3.0))
-
-
-def test_loss_that_depends_on_no_variable_is_refused() -> None:
-    with Graph().as_default():
-        Variable([1.0], name="v")
-
-        with pytest.raises(ValueError, match="'v:0'"):
-            kit.GradientDescent().minimize(constant(3.0))
+        with pytest.raises(ValueError, match=words):
+            kit.GradientDescent().minimize(constant(loss))
 
 
 def test_minimize_touches_only_its_variables() -> None:

@@ -23,17 +23,12 @@ from tests.training.graph_models import (
     STEPS,
     Array,
     Model,
-    N,
-    Params,
     X,
     Y,
-    begin,
     rows,
     train,
     trained,
 )
-from tests.training.hook_scene import Gate
-from tests.training.paced import how
 from tests.training.toy import quick_cluster, same_bits
 
 
@@ -62,44 +57,12 @@ def test_one_asynchronous_worker_trains_to_the_result_of_one_process(
 
 
 @pytest.mark.slow
-def test_two_asynchronous_workers_make_the_updates_and_learn(
-    cluster: LocalCluster, model: Model
-) -> None:
-    run = train(
-        cluster, model, sync=False, steps=200, optimizer=kit.GradientDescent(0.03)
-    )
-
-    def loss(params: Params) -> float:
-        error = X @ params["layer/w"] + params["b"] - Y
-        return float((error**2).sum(axis=1).mean())
-
-    ones = np.hstack([X, np.ones((N, 1))])
-    fitted, *_ = np.linalg.lstsq(ones, Y)
-    best = loss({"layer/w": fitted[:3], "b": fitted[3]})
-    assert run.step == 200
-    assert loss(run.params) - best < 0.5 * (loss(START) - best)
-
-
-@pytest.mark.slow
 def test_gradients_in_several_buckets_give_the_same_bits(model: Model) -> None:
     with quick_cluster(1, 2, bucket_bytes=16) as cluster:
         run = train(cluster, model)
 
     assert len(run.job.layout.buckets) > 1
     assert same_bits(run.params, trained())
-
-
-@pytest.mark.slow
-def test_switching_while_a_graph_trains_changes_no_bit(
-    cluster: LocalCluster, model: Model
-) -> None:
-    gate = Gate()
-    run = begin(cluster, model, topology="ps", hooks=[gate])
-    run.switch("ring", at=2)
-    gate.open()
-
-    assert same_bits(run.wait(20).params, trained())
-    assert how(run) == [("ps", 0), ("ring", 2)]
 
 
 def test_places_in_the_graph_do_not_matter(cluster: LocalCluster) -> None:

@@ -27,11 +27,9 @@ from kit.hooks import (
     LoggingTensorHook,
     NanTensorHook,
     ProfilerHook,
-    SecondOrStepTimer,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
-    SessionRunValues,
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
@@ -232,30 +230,6 @@ def test_nan_loss_may_end_the_training_in_good_order(cluster: LocalCluster) -> N
     run = begin(cluster, hook, step=diverging, steps=99).wait(30)
 
     assert (run.step, run.state) == (2, "done")
-
-
-class EveryThird(SessionRunHook):
-    """A hook of one's own, with the timer of the others."""
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-        self._timer = SecondOrStepTimer(every_steps=3)
-
-    def after_run(
-        self, run_context: SessionRunContext, run_values: SessionRunValues
-    ) -> None:
-        step = run_context.session.run("global_step")
-        if self._timer.should_trigger_for_step(step):
-            self._timer.update_last_triggered_step(step)
-            self.seen.append(step)
-
-
-def test_timer_counts_the_steps_of_a_training(cluster: LocalCluster) -> None:
-    hook = EveryThird()
-
-    begin(cluster, hook, steps=9).wait(30)
-
-    assert hook.seen == [1, 4, 7]
 
 
 class Stopping(SessionRunHook):
@@ -463,22 +437,15 @@ def test_what_is_no_hook_is_refused(
         begin(cluster, hook)
 
 
-def test_saver_with_a_saver_of_its_own_is_refused(
+def test_saver_with_a_second_folder_or_a_saver_of_its_own_is_refused(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
+    hook = CheckpointSaverHook(str(tmp_path / "a"), save_steps=2)
+    with pytest.raises(InvalidArgumentError, match="a training has one folder"):
+        begin(cluster, hook, checkpoint=tmp_path / "b")
     hook = CheckpointSaverHook(str(tmp_path), save_steps=2, saver=object())
-
     with pytest.raises(KitError, match="takes neither a saver nor a scaffold"):
         begin(cluster, hook)
-
-
-def test_saver_with_a_second_folder_is_refused(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    hook = CheckpointSaverHook(str(tmp_path / "one"), save_steps=2)
-
-    with pytest.raises(InvalidArgumentError, match="a training has one folder"):
-        begin(cluster, hook, checkpoint=tmp_path / "other")
 
 
 def test_saver_whose_last_save_fails_says_so_and_keeps_the_parameters(

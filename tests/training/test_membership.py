@@ -194,20 +194,6 @@ def test_every_order_of_events_ends_with_one_list_of_epochs(
         assert ("ps", "ring") in result or ("ring",) in result
 
 
-def test_a_request_while_paused_is_agreed_without_a_step() -> None:
-    game = Game(10)
-    play(game, until=3)
-    game.agreement.command("pause")
-    play(game)
-    before = game.players[0].step
-    game.agreement.command("configure", topology="ring")
-
-    play(game)
-
-    assert game.players[0].step == before
-    assert [epoch.topology for epoch in game.players[0].epochs] == ["ps", "ring"]
-
-
 @pytest.mark.parametrize("word", ["stop", "pause"])
 def test_a_word_while_advancing_counts_at_once(word: str) -> None:
     game = Game(1000)
@@ -252,35 +238,6 @@ def test_a_training_fails_if_its_workers_cannot_agree_at_the_end() -> None:
 
     with pytest.raises(FailedPreconditionError, match=r"cannot agree .* no room"):
         play(game, refusal="no room")
-
-
-def test_advance_does_so_many_steps_also_across_a_switch() -> None:
-    game = Game(1000)
-    play(game, until=3)
-    game.agreement.command("pause")
-    play(game)
-    before = game.players[0].step
-
-    game.agreement.command("pause", steps=7)
-    game.agreement.command("configure", topology="ring", at=before + 3)
-    play(game)
-
-    assert game.players[0].step == before + 7
-    assert [epoch.first_step for epoch in game.players[0].epochs] == [0, before + 3]
-
-
-def test_a_paused_training_is_saved_without_a_step() -> None:
-    game = Game(10)
-    play(game, until=3)
-    game.agreement.command("pause")
-    play(game)
-    before = game.players[0].step
-    game.agreement.append(Decisions.ask_save)
-
-    play(game)
-
-    assert game.copies == [before]
-    assert {player.step for player in game.players.values()} == {before}
 
 
 def test_a_second_request_waits_until_the_first_is_written() -> None:
@@ -416,51 +373,30 @@ def test_boundary_does_not_wait_for_who_is_lost() -> None:
     assert agreement.verdict(1) is Verdict.GO
 
 
-def test_epoch_is_agreed_when_the_last_one_awaited_is_lost() -> None:
+@for_each(
+    ("refusal", "outcome", "topology"),
+    [(None, Verdict.COMMIT, "ring"), ("no room", Verdict.ABANDON, "ps")],
+)
+def test_an_epoch_is_concluded_when_all_but_the_lost_one_are_ready(
+    refusal: str | None, outcome: Verdict, topology: str
+) -> None:
     agreement = three()
     agreement.command("configure", topology="ring")
     for member in agreement.members:
         agreement.arrive(member, 1, 4)
     assert agreement.verdict(1) is Verdict.PREPARE
-    agreement.prepared(0, 1)
-    agreement.prepared(2, 1)
-    assert agreement.outcome(1) is Verdict.WAIT
-
-    agreement.lose(1)
-
-    assert agreement.outcome(1) is Verdict.COMMIT
-    assert (agreement.epoch.number, agreement.epoch.topology) == (2, "ring")
-
-
-def test_refusal_of_one_who_is_lost_later_still_counts() -> None:
-    agreement = three()
-    agreement.command("configure", topology="ring")
-    for member in agreement.members:
-        agreement.arrive(member, 1, 4)
-    agreement.verdict(1)
-    agreement.prepared(1, 1, "no room")
-    agreement.prepared(0, 1)
-
-    agreement.lose(1)
-    assert agreement.outcome(1) is Verdict.WAIT
-    agreement.prepared(2, 1)
-
-    assert agreement.outcome(1) is Verdict.ABANDON
-    assert agreement.now.abandoned == "no room"
-
-
-def test_nothing_is_concluded_where_another_one_is_awaited_too() -> None:
-    agreement = three()
-    agreement.command("configure", topology="ring")
-    for member in agreement.members:
-        agreement.arrive(member, 1, 4)
-    agreement.verdict(1)
+    if refusal:  # of the one who is lost later: it still counts
+        agreement.prepared(1, 1, refusal)
     agreement.prepared(0, 1)
 
     agreement.lose(1)
 
     assert agreement.missing(1) == {2}
     assert agreement.outcome(1) is Verdict.WAIT
+    agreement.prepared(2, 1)
+    assert agreement.outcome(1) is outcome
+    assert agreement.epoch.topology == topology
+    assert agreement.now.abandoned == (refusal or "")
 
 
 def test_training_is_saved_and_ends_without_the_lost_one() -> None:

@@ -247,13 +247,10 @@ def test_params_may_come_from_a_function(cluster: LocalCluster) -> None:
     ("data", "words"),
     [
         ((DATA[0], DATA[1][:7]), "(60, 3), (7,)"),
-        (tuple(part[:9] for part in DATA), "10 is larger than all 9"),
         (None, "NoneType is not data"),
-        (np.float32(3), "float32 is not data"),
-        ("train.npy", "np.load('train.npy')"),
         ([(DATA[0][:1], DATA[1][:1])], "1 cannot be split over 2"),
     ],
-    ids=["ragged", "few", "none", "number", "text", "narrow"],
+    ids=["ragged", "none", "narrow"],
 )
 def test_data_that_cannot_be_split_are_refused_by_a_worker(
     cluster: LocalCluster, data: Any, words: str

@@ -37,12 +37,6 @@ def batches() -> Iterator[Any]:
         yield X[rows(step)], Y[rows(step)]
 
 
-def test_batches_of_an_iterable_train_like_the_arrays(cluster: LocalCluster) -> None:
-    run = begin(cluster, list(batches())).wait(10)
-
-    assert same_bits(run.params, replayed(STEPS, 2, kit.GradientDescent()))
-
-
 def test_function_that_yields_batches_is_called_by_each_worker(
     cluster: LocalCluster,
 ) -> None:

@@ -64,22 +64,6 @@ def test_a_training_that_is_measured_moves_no_more_bytes(cluster: LocalCluster) 
     assert len(measured.trace.measures) == 4
 
 
-def test_a_comparison_has_the_held_out_loss_beside_the_loss(
-    cluster: LocalCluster,
-) -> None:
-    def loss(params: Params, data: Any) -> float:
-        return fit(params, data)[0]
-
-    plain = begin(cluster, steps=4).wait(30)
-    seen = begin(cluster, ValidationHook(loss, HELD_OUT, every=2), steps=4).wait(30)
-
-    frame = kit.compare(plain, seen, names=["plain", "seen"]).frame()
-
-    result = frame[frame["validation_loss"].notna()]
-    assert result["run"].tolist() == ["seen", "seen"]
-    assert result["step"].tolist() == [1, 3]
-
-
 def nothing(params: Params, data: Any) -> None:
     return None
 
