@@ -294,24 +294,6 @@ def test_gradients_are_computed_where_the_forward_op_was() -> None:
     assert len(devices) > 3
 
 
-def test_numbers_of_a_random_op_are_those_of_the_cpu() -> None:
-    with kit.device(GPU):
-        drawn = [
-            random.normal([5], seed=1),
-            random.uniform([5], seed=1),
-            random.integers([5], 0, kit.constant(100), seed=1),
-            random.shuffle(np.arange(5), seed=1),
-        ]
-    with Session(soft_placement=True) as session:
-        expected = session.run(drawn)
-
-    with session_with(1) as (session, _):
-        result = session.run(drawn)
-
-    for value, wanted in zip(result, expected, strict=True):
-        assert np.array_equal(value, wanted)
-
-
 def test_embedding_may_have_its_parts_on_gpus() -> None:
     parts = []
     for number in range(2):

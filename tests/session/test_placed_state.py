@@ -151,49 +151,34 @@ class Model:
             taken = [
                 values[item % number] if number else 1 for item in drawn.inputs(action)
             ]
-            values[number] = getattr(self, f"_{action.kind}")(action.target, *taken)
+            values[number] = self.do(action.kind, action.target, *taken)
         return values
 
-    def _sum(self, target: int, a: int, b: int) -> int:
-        return (a + b + target) % SIZE
-
-    def _read(self, target: int) -> int:
-        return self.variables[target]
-
-    def _use(self, target: int) -> int:
-        return self.variables[target] + 1
-
-    def _mixed(self, target: int, a: int) -> int:
-        return (self.variables[target] + a) % SIZE
-
-    def _set(self, target: int, a: int) -> int:
-        self.variables[target] = a
-        return a
-
-    def _add(self, target: int, a: int) -> int:
-        self.variables[target] += a
-        return self.variables[target]
-
-    def _put(self, target: int, a: int) -> int:
-        self.queues[target].append(a)
-        return 1
-
-    def _take(self, target: int) -> int:
-        return self.queues[target].pop(0)
-
-    def _size(self, target: int) -> int:
-        return len(self.queues[target])
-
-    def _apply(self, target: int, a: int) -> int:
-        self.sums[target].append(a)
-        return 1
-
-    def _mean(self, target: int) -> int:
-        result, self.sums[target] = self.sums[target], []
-        return int(sum(result) / len(result))
-
-    def _count(self, target: int) -> int:
-        return len(self.sums[target])
+    def do(self, kind: str, i: int, a: Any = 0, b: Any = 0) -> Any:
+        """Return the value of one action on the i-th of what it acts on."""
+        variables, queue, sums = self.variables, self.queues[i], self.sums[i]
+        match kind:
+            case "sum":
+                return (a + b + i) % SIZE
+            case "use":
+                return variables[i] + 1
+            case "mixed":
+                return (variables[i] + a) % SIZE
+            case "set":
+                variables[i] = a
+            case "add":
+                variables[i] += a
+            case "put" | "apply":
+                (queue if kind == "put" else sums).append(a)
+                return 1
+            case "take":
+                return queue.pop(0)
+            case "size" | "count":
+                return len(queue if kind == "size" else sums)
+            case "mean":
+                self.sums[i] = []
+                return int(sum(sums) / len(sums))
+        return variables[i]
 
 
 class Built:
@@ -208,17 +193,13 @@ class Built:
             self._make_state(homes)
             for action, before in zip(drawn.actions, drawn.before, strict=True):
                 waits = [self._ops[item] for item in before]
+                inputs = [self._chosen(item) for item in drawn.inputs(action)]
                 with self._at(action.task), self.graph.control_dependencies(waits):
-                    result = getattr(self, f"_{action.kind}")(
-                        action.target,
-                        *[self._chosen(item) for item in drawn.inputs(action)],
-                    )
+                    result = self._made(action.kind, action.target, *inputs)
                 self._ops.append(result if isinstance(result, Op) else result.op)
                 if isinstance(result, Op):
-                    with (
-                        self._at(action.task),
-                        self.graph.control_dependencies([result]),
-                    ):
+                    after = self.graph.control_dependencies([result])
+                    with self._at(action.task), after:
                         result = constant(1, DTYPE)
                 self.outputs.append(result)
 
@@ -243,50 +224,39 @@ class Built:
             return constant(1, DTYPE)
         return self.outputs[number % len(self.outputs)]
 
-    def _sum(self, target: int, a: Tensor, b: Tensor) -> Tensor:
-        result: Tensor = (a + b + np.int64(target)) % np.int64(SIZE)
-        return result
-
-    def _read(self, target: int) -> Tensor:
-        return self.variables[target].read_value()
-
-    def _use(self, target: int) -> Tensor:
-        # Of the reading that all share.
-        result: Tensor = self.variables[target] + np.int64(1)
-        return result
-
-    def _mixed(self, target: int, a: Tensor) -> Tensor:
-        result: Tensor = (self.variables[target].ref + a) % np.int64(SIZE)
-        return result
-
-    def _set(self, target: int, a: Tensor) -> Tensor:
-        return self.variables[target].assign(a)
-
-    def _add(self, target: int, a: Tensor) -> Tensor:
-        return self.variables[target].assign_add(a)
-
-    def _put(self, target: int, a: Tensor) -> Op:
-        return make_op("QueueEnqueueV2", self.queues[target], a, **QUEUE)
-
-    def _take(self, target: int) -> Tensor:
-        return make("QueueDequeueV2", self.queues[target], **QUEUE)
-
-    def _size(self, target: int) -> Tensor:
-        return make("Cast", make("QueueSizeV2", self.queues[target]), dtype=DTYPE)
-
-    def _apply(self, target: int, a: Tensor) -> Op:
-        number = make("Cast", a, dtype=SUM["dtype"])
-        kind = "ResourceAccumulatorApplyGradient"
-        return make_op(kind, self.sums[target], tensor(np.int64(99)), number)
-
-    def _mean(self, target: int) -> Tensor:
-        kind = "ResourceAccumulatorTakeGradient"
-        result = make(kind, self.sums[target], tensor(np.int32(1)), **SUM)
+    def _made(self, kind: str, i: int, a: Any = None, b: Any = None) -> Any:
+        """Build the op of one action."""
+        variable, queue, sums = self.variables[i], self.queues[i], self.sums[i]
+        accumulator = "ResourceAccumulator"
+        match kind:
+            case "sum":
+                return (a + b + np.int64(i)) % np.int64(SIZE)
+            case "read":
+                return variable.read_value()
+            case "use":  # of the reading that all share
+                return variable + np.int64(1)
+            case "mixed":
+                return (variable.ref + a) % np.int64(SIZE)
+            case "set":
+                return variable.assign(a)
+            case "add":
+                return variable.assign_add(a)
+            case "put":
+                return make_op("QueueEnqueueV2", queue, a, **QUEUE)
+            case "take":
+                return make("QueueDequeueV2", queue, **QUEUE)
+            case "apply":
+                number = make("Cast", a, dtype=SUM["dtype"])
+                step = tensor(np.int64(99))
+                return make_op(f"{accumulator}ApplyGradient", sums, step, number)
+            case "mean":
+                one_gradient = tensor(np.int32(1))
+                result = make(f"{accumulator}TakeGradient", sums, one_gradient, **SUM)
+            case "size":
+                result = make("QueueSizeV2", queue)
+            case "count":
+                result = make(f"{accumulator}NumAccumulated", sums)
         return make("Cast", result, dtype=DTYPE)
-
-    def _count(self, target: int) -> Tensor:
-        kind = "ResourceAccumulatorNumAccumulated"
-        return make("Cast", make(kind, self.sums[target]), dtype=DTYPE)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -174,42 +175,36 @@ def test_no_index_fits_into_no_rows_but_none_is_needed(xp: ModuleType) -> None:
         gather(xp, xp.zeros((0, 2)), xp.asarray([0]))
 
 
-def test_indices_that_are_no_integers_are_refused(xp: ModuleType) -> None:
-    with pytest.raises(InvalidArgumentError, match="float64"):
-        gather(xp, xp.zeros(3), xp.asarray([0.0]))
+REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "fractions": ("float64", lambda xp: gather(xp, xp.zeros(3), xp.asarray([0.0]))),
+    "axis": ("axis is 1", lambda xp: gather(xp, xp.zeros(3), xp.asarray([0]), 1)),
+    "axis below": (
+        "axis is -2",
+        lambda xp: gather(xp, xp.zeros(3), xp.asarray([0]), -2),
+    ),
+    "dtype": (
+        "float32.*float64",
+        lambda xp: added(xp, 3, 1, xp.zeros(1, dtype="float32")),
+    ),
+    "fewer values": ("values", lambda xp: added(xp, 3, 2, xp.zeros(1))),
+    "values of fewer axes": ("values", lambda xp: added(xp, (3, 2), 2, xp.zeros(2))),
+    "wider values": ("values", lambda xp: added(xp, (3, 2), 2, xp.zeros((2, 3)))),
+    "a number": ("no rows", lambda xp: added(xp, (), 1, xp.zeros(1))),
+    "sum of more rows": (
+        r"\[2\].*\[3, 4\]",
+        lambda xp: sum_by_index(xp, xp.zeros((3, 4)), xp.asarray([0, 1])),
+    ),
+}
 
 
-@pytest.mark.parametrize("axis", [1, -2])
-def test_gather_along_an_axis_that_is_not_there_is_refused(
-    xp: ModuleType, axis: int
+def added(xp: ModuleType, target: Any, n_indices: int, values: Any) -> Any:
+    indices = xp.zeros(n_indices, dtype="int64")
+    return scatter("add", xp, xp.zeros(target), indices, values)
+
+
+@for_each(("words", "call"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(
+    xp: ModuleType, words: str, call: Callable[[Any], Any]
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"axis is {axis}"):
-        gather(xp, xp.zeros(3), xp.asarray([0]), axis)
-
-
-@for_each(
-    ("target", "indices", "values", "word"),
-    [
-        ((3,), (2,), (1,), "values"),
-        ((3, 2), (2,), (2,), "values"),
-        ((3, 2), (2,), (2, 3), "values"),
-        ((), (1,), (1,), "no rows"),
-    ],
-)
-def test_values_that_do_not_fit_are_refused(
-    xp: ModuleType, target: Any, indices: Any, values: Any, word: str
-) -> None:
-    named = xp.zeros(indices, dtype="int64")
-
-    with pytest.raises(InvalidArgumentError, match=word):
-        scatter("add", xp, xp.zeros(target), named, xp.zeros(values))
-
-
-def test_values_of_another_dtype_are_refused(xp: ModuleType) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"float32.*float64"):
-        scatter("add", xp, xp.zeros(3), xp.asarray([0]), xp.zeros(1, dtype="float32"))
-
-
-def test_sum_needs_one_index_for_each_row(xp: ModuleType) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"\[2\].*\[3, 4\]"):
-        sum_by_index(xp, xp.zeros((3, 4)), xp.asarray([0, 1]))
+    with pytest.raises(InvalidArgumentError, match=words):
+        call(xp)
