@@ -17,7 +17,8 @@ from kit.errors import FailedPreconditionError, InvalidArgumentError
 from notebooks import checks
 from tests.cases import for_each
 
-NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]] = {
+Ask = Callable[[Any], AnswerVerdict]
+NUMBERS: dict[str, tuple[Ask, float, dict[float, str]]] = {
     "tower bytes": (
         lambda value: checks.tower_bytes(value, towers=3, size=2600),
         15_600,
@@ -91,44 +92,29 @@ NUMBERS: dict[str, tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]
 }
 
 
-@pytest.fixture(params=NUMBERS, name="question")
-def a_question(
-    request: pytest.FixtureRequest,
-) -> tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]:
-    return NUMBERS[request.param]
+each_question = for_each(("ask", "right", "hints"), NUMBERS.values(), ids=NUMBERS)
 
 
-Question = tuple[Callable[[Any], AnswerVerdict], float, dict[float, str]]
-
-
-def test_right_number_is_right_in_any_form(question: Question) -> None:
-    ask, right, _ = question
-
+@each_question
+def test_right_number_is_right_in_any_form_and_mistakes_get_hints_of_their_own(
+    ask: Ask, right: float, hints: dict[float, str]
+) -> None:
     for inputs in (right, np.float64(right), right * 1.0001):
         assert ask(inputs).is_right
         assert repr(ask(inputs)).startswith("Right. ")
-
-
-def test_usual_mistakes_get_a_hint_of_their_own(question: Question) -> None:
-    ask, _, hints = question
-
     for wrong, words in hints.items():
         verdict = ask(wrong)
         assert not verdict.is_right
         assert words in verdict.words
-        which = "low" if wrong < question[1] else "high"
+        which = "low" if wrong < right else "high"
         assert verdict.words.startswith(f"Not yet: {wrong:,.6g} ")
         assert f" is too {which}; " in verdict.words
+    for other in (0, -7, 12_345_678, math.inf, 10**400):
+        assert not ask(other).is_right
+        assert len(ask(other).words) > len("Not yet: 12,345,678 is too high; ")
 
 
-@for_each("answer", [0, -7, 12_345_678, math.inf, 10**400])
-def test_other_numbers_get_a_hint_too(question: Question, answer: float) -> None:
-    verdict = question[0](answer)
-
-    assert not verdict.is_right
-    assert len(verdict.words) > len("Not yet: 12,345,678 is too high; ")
-
-
+@each_question
 @for_each(
     ("answer", "words"),
     [
@@ -144,9 +130,9 @@ def test_other_numbers_get_a_hint_too(question: Question, answer: float) -> None
     ],
 )
 def test_what_is_no_number_is_told_apart(
-    question: Question, answer: object, words: str
+    ask: Ask, right: float, hints: dict[float, str], answer: object, words: str
 ) -> None:
-    verdict = question[0](answer)
+    verdict = ask(answer)
 
     assert not verdict.is_right
     assert words in verdict.words
@@ -160,7 +146,7 @@ def fed_back(gradients: Any, send: Any) -> list[Any]:
     return arrived[1:]
 
 
-FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]] = {
+FUNCTIONS: dict[str, tuple[Ask, Any, dict[str, Any]]] = {
     "server step": (
         checks.server_step,
         lambda w, g, rate: w - rate * sum(g) / len(g),
@@ -231,41 +217,36 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], AnswerVerdict], Any, dict[str, Any]]]
 }
 
 
-class Task(NamedTuple):
-    ask: Callable[[Any], AnswerVerdict]
-    right: Any
-    wrong: dict[str, Any]
+each_function = for_each(("ask", "right", "wrong"), FUNCTIONS.values(), ids=FUNCTIONS)
 
 
-@pytest.fixture(params=FUNCTIONS)
-def task(request: pytest.FixtureRequest) -> Task:
-    return Task(*FUNCTIONS[request.param])
-
-
-def test_right_function_is_right(task: Task) -> None:
-    verdict = task.ask(task.right)
+@each_function
+def test_right_function_is_right_and_wrong_ones_are_told_what_is_wrong(
+    ask: Ask, right: Any, wrong: dict[str, Any]
+) -> None:
+    verdict = ask(right)
 
     assert verdict.is_right, verdict
     assert verdict.words.startswith("Right. ")
-
-
-def test_wrong_functions_are_told_what_is_wrong(task: Task) -> None:
-    for words, wrong in task.wrong.items():
-        verdict = task.ask(wrong)
+    for words, function in wrong.items():
+        verdict = ask(function)
         assert not verdict.is_right
         assert verdict.words.startswith("Not yet: ")
         assert words in verdict.words
 
 
-def test_function_that_fails_or_is_none_is_told_in_a_sentence(task: Task) -> None:
+@each_function
+def test_function_that_fails_or_is_none_is_told_in_a_sentence(
+    ask: Ask, right: Any, wrong: dict[str, Any]
+) -> None:
     def fails(*_: object) -> object:
         raise KeyError("w7")
 
-    assert "raised KeyError: 'w7'" in task.ask(fails).words
-    assert "raised TypeError: " in task.ask(lambda: 1).words
-    assert "three dots" in task.ask(lambda *_: ...).words
-    assert "three dots" in task.ask(...).words
-    assert "write one with def" in task.ask(3).words
+    assert "raised KeyError: 'w7'" in ask(fails).words
+    assert "raised TypeError: " in ask(lambda: 1).words
+    assert "three dots" in ask(lambda *_: ...).words
+    assert "three dots" in ask(...).words
+    assert "write one with def" in ask(3).words
 
 
 def test_schedule_may_be_made_of_numpys_whole_numbers() -> None:
