@@ -17,6 +17,7 @@ from kit.graph.ops.array.choose import select
 from kit.graph.ops.math import linear, ranking
 from kit.graph.ops.math.arithmetic import add_n
 from kit.graph.ops.math.compare import equal, logical_and
+from kit.graph.ops.math.reduce import reduce_along
 from kit.graph.ops.state.source import constant, placeholder
 from kit.graph.ops.state.strings import as_string, string_join
 from kit.session.client.session import Session
@@ -79,6 +80,10 @@ LINES: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
         ValueError,
         lambda x: select([True, False, True], x, x, rows=True),
     ),
+    "fractions as axes": (
+        TypeError,
+        lambda x: reduce_along("Sum", x, placeholder("float32")),
+    ),
     "logic of numbers": (TypeError, lambda x: logical_and(x, x)),
     "terms of unequal shapes": (ValueError, lambda x: add_n([x, x.T])),
     "no terms": (ValueError, lambda x: add_n([])),
@@ -119,6 +124,10 @@ RUNS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "shapes that do not meet": (lambda x: x + np.ones(2), [1, 2, 3]),
     "columns and rows": (lambda x: x.reshape(1, -1) @ np.ones((2, 2)), [1, 2, 3]),
     "an axis that is not there": (lambda x: np.sum(x, axis=1), [1, 2, 3]),
+    "a fed axis that is not there": (
+        lambda x: reduce_along("Sum", A, x.astype("int32")),
+        2,
+    ),
     "an index out of bounds": (lambda x: x[3], [1, 2, 3]),
     "a row out of range": (lambda x: rows.gather(x, [3]), [1, 2, 3]),
     "a negative row": (lambda x: rows.gather(x, [-1]), [1, 2, 3]),

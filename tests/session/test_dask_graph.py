@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import dask
@@ -19,13 +18,6 @@ from kit.session.client import dask_graph
 from kit.testing.cluster import local_cluster
 
 compute: Any = dask.compute  # type: ignore[attr-defined]  # dask's own gap
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[kit.Graph]:
-    graph = kit.Graph()
-    with graph.as_default():
-        yield graph
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import kit
 from kit import nn
 from kit.errors import InvalidArgumentError, PlacementError
-from kit.graph.graph import Graph
 from kit.graph.ops.state.function import py_function
 from kit.session.client.session import Session
 from kit.session.worker.task_runtime import TaskRuntime
@@ -19,12 +17,6 @@ from tests.session.strict_devices import TASK, session_with
 from tests.strict_arrays import StrictGpu
 
 GPU = "/device:GPU:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def test_gpu_that_is_not_there_is_refused_with_what_there_is() -> None:

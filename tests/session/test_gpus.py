@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,6 @@ from tests.session.strict_devices import TARGET, session_with, task_with
 from tests.strict_arrays import StrictGpu
 
 GPU, SECOND = "/device:GPU:0", "/device:GPU:1"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[Graph]:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def name_of(case: Case) -> str:

@@ -1,22 +1,26 @@
-"""Any graph is cut into parts with the fewest transfers, in an order that works."""
+"""Any graph is cut into parts with the fewest transfers; readings wait for updates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.errors import InvalidArgumentError
+from kit.graph import ops as ops  # they enter the table of ops
 from kit.graph.graph import Graph
 from kit.graph.node import Edge, Node, node_of
 from kit.graph.op import Tensor
 from kit.graph.ops.state.source import constant, placeholder
 from kit.session.master.devices import Device, place_nodes
 from kit.session.master.partition import DONE, prune
-from kit.session.master.plan import RunSignature, make_plan
+from kit.session.master.plan import RunSignature, make_plan, refreshed
 from kit.task import Task
+from tests.cases import for_each
 from tests.session.scene import PS, W0, W1, never
 
 TASKS = (PS, W0, W1)
@@ -139,3 +143,57 @@ def test_a_graph_with_a_cycle_is_refused() -> None:
 
     with pytest.raises(InvalidArgumentError, match="cycle"):
         prune({"a": a, "b": b}, [("a", 0)], [], [])
+
+
+V: Edge = ("v", 0)
+READ: Edge = ("v/read", 0)
+
+
+def node(
+    name: str, kind: str, inputs: Sequence[Edge] = (), control: Sequence[str] = ()
+) -> Node:
+    attrs = {"shape": (), "dtype": np.dtype("float32")} if kind == "VariableV2" else {}
+    return Node(name, kind, tuple(inputs), tuple(control), attrs, "", (), "", "")
+
+
+BASE = [
+    node("v", "VariableV2"),
+    node("w", "VariableV2"),
+    node("one", "Const"),
+    node("v/read", "Identity", [V]),
+    node("late", "Identity", [V], control=["one"]),
+    node("add", "AssignAdd", [V, ("one", 0)]),
+    node("add w", "AssignAdd", [("w", 0), ("one", 0)]),
+    node("middle", "NoOp", control=["add"]),
+    node("look", "IsVariableInitialized", [V]),
+]
+USES: dict[str, tuple[Node, Sequence[Edge]]] = {
+    "behind an update by control": (node("use", "Neg", [READ], ["add"]), [V]),
+    "by data": (node("use", "Add", [("add", 0), READ]), [("add", 0), V]),
+    "far behind": (node("use", "Neg", [READ], ["middle"]), [V]),
+    "beside": (node("use", "Neg", [READ]), [READ]),
+    "behind another variable's": (node("use", "Neg", [READ], ["add w"]), [READ]),
+    "behind an op that only looks": (node("use", "Neg", [READ], ["look"]), [READ]),
+    "by a reading that waits": (
+        node("use", "Neg", [("late", 0)], ["add"]),
+        [("late", 0)],
+    ),
+}
+
+
+@for_each(("use", "inputs"), USES.values(), ids=USES)
+def test_op_behind_an_update_reads_anew_and_no_other_node_changes(
+    use: Node, inputs: Sequence[Edge]
+) -> None:
+    result = refreshed([*BASE, use])
+
+    assert [item.name for item in result] == [*(item.name for item in BASE), "use"]
+    assert result[-1].inputs == tuple(inputs)
+    assert all(item is other for item, other in zip(result, BASE, strict=False))
+
+
+@for_each("fed", [V, READ])
+def test_what_is_fed_is_not_read_anew(fed: Edge) -> None:
+    use = node("use", "Neg", [READ], control=["add"])
+
+    assert refreshed([*BASE, use], [fed])[-1].inputs == (READ,)

@@ -187,4 +187,37 @@ LINEAR = [
     ),
 ]
 
-CASES = REDUCTIONS + LINEAR
+ALONG = [
+    Case(
+        "ReduceAlong",
+        partial(reduce.reduce_along, "Sum"),
+        lambda x, axis: np.add.reduce(x, axis=int(axis)),
+        (A, np.int32(1)),
+        is_dynamic=True,
+    ),
+    Case(
+        "ReduceAlong",
+        partial(reduce.reduce_along, "Mean", keepdims=True),
+        lambda x, axes: (x.sum(axis=0) / 3).reshape(1, 4),
+        (A, np.array([0], np.int32)),
+        is_dynamic=True,
+    ),
+    Case(
+        "ReduceAlong",
+        partial(reduce.reduce_along, "Max", keepdims=True),
+        lambda x, axes: np.maximum.reduce(x.ravel()).reshape([1] * axes.size),
+        (A, np.array([0, -1], np.int32)),
+        has_slope=False,
+        is_dynamic=True,
+    ),
+    Case(
+        "ReduceAlong",
+        partial(reduce.reduce_along, "Prod"),
+        lambda x, axes: x,
+        (A, np.zeros(0, np.int32)),
+        has_slope=False,
+        is_dynamic=True,
+    ),
+]
+
+CASES = REDUCTIONS + LINEAR + ALONG
