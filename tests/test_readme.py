@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import ROOT, cells, programs, run
-from tests.notebooks.kernel import execute, of_cells, of_one_cell, printed
+from tests.notebooks.kernel import execute, of_cells, printed
 
 README = ROOT / "README.md"
 START = ROOT / "docs" / "start.md"
@@ -36,21 +36,10 @@ def test_training_of_the_readme_runs_as_a_script(tmp_path: Path) -> None:
     check(run(training(), tmp_path))
 
 
-@pytest.mark.slow
-@pytest.mark.engines
-@pytest.mark.timeout(150)
-def test_training_of_the_readme_runs_in_a_notebook(tmp_path: Path) -> None:
-    notebook = of_one_cell(training())
-
-    execute(notebook, tmp_path)
-
-    check(printed(notebook))
-
-
-def in_cells(document: Path, runtime: Path) -> list[str]:
+def in_cells(document: Path, runtime: Path, *first: str) -> list[str]:
     """Run the cells of a document, and a last one that stops; what each has printed."""
     shown = cells(document.read_text("utf-8"))
-    notebook = of_cells([*shown, "run.stop()\nrun.wait()\n%cluster stop"])
+    notebook = of_cells([*first, *shown, "run.stop()\nrun.wait()\n%cluster stop"])
     execute(notebook, runtime)
     return [printed(notebook, cell.id) for cell in notebook.cells]
 
@@ -58,9 +47,10 @@ def in_cells(document: Path, runtime: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.engines
 @pytest.mark.timeout(150)
-def test_cells_of_the_readme_start_train_and_show_a_board(tmp_path: Path) -> None:
-    _, trained, ended = in_cells(README, tmp_path)
+def test_training_and_cells_of_the_readme_run_in_a_notebook(tmp_path: Path) -> None:
+    alone, _, trained, ended = in_cells(README, tmp_path, training())
 
+    check(alone)
     assert "Cluster ready: ps=1 worker=3" in trained
     assert "ps at 100mbit from step 0" in trained  # the still picture of the board
     assert "Cluster stopped" in ended

@@ -26,6 +26,13 @@ pytestmark = [
 ]
 
 
+# As fast as they can, the tasks would leave the page half of the cores.
+SLOWLY = """import time
+as_it_is = model.step
+def slowly(params, batch):
+    time.sleep(0.02)
+    return as_it_is(params, batch)
+model.step = slowly"""
 GUESSES = "server.lock('more'), pace.lock('more'), loss.lock('goes on')"
 
 
@@ -34,6 +41,7 @@ def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload
 ) -> None:
     lesson = Lesson(lab.folder)
     lesson.add("second", "run", after="train")
+    lesson.add("slow", SLOWLY, after="start")
     lesson.add("locked", GUESSES, after="guess")
     errors = complaints(page)
     open_notebook(page, lab, lesson.path.name)

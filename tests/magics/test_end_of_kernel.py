@@ -16,7 +16,7 @@ import pytest
 from kit.cluster.processes import left_behind, reaper
 from kit.cluster.processes.left_behind import Owner
 from kit.testing.task_process import until
-from tests.magics.kernel import CELL_S, kernel
+from tests.magics.kernel import CELL_S, Kernel, kernel
 
 pytestmark = [
     pytest.mark.engines,
@@ -28,9 +28,13 @@ pytestmark = [
 NO_CLUSTER = "FailedPreconditionError: no cluster is running; start one with %%cluster"
 
 
-def test_reloading_keeps_the_cluster_and_unloading_ends_it(tmp_path: Path) -> None:
+def test_a_stopped_start_an_unloaded_extension_and_a_restart_leave_nothing(
+    tmp_path: Path,
+) -> None:
     with kernel(tmp_path) as result:
         result.run("%load_ext kit")
+        the_stop_button_ends_a_start(result)
+        assert list(tmp_path.glob("psring-*")) == []
         result.run("%%cluster --ps 0 --worker 1")
 
         reloaded = result.run("%reload_ext kit")
@@ -44,22 +48,29 @@ def test_reloading_keeps_the_cluster_and_unloading_ends_it(tmp_path: Path) -> No
         assert "Cell magic `%%on` not found" in gone.errors
         assert "Cell magic `%%px` not found" in result.run("%%px\n1").errors
 
-
-def test_the_stop_button_during_a_start_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as result:
         result.run("%load_ext kit")
-        stop = threading.Timer(0.4, result.interrupt)
-        stop.start()
-        answer = result.run("%%cluster --ps 1 --worker 2\nprint('never')")
-        stop.join()
+        result.run("%cluster --ps 0 --worker 1")
+        assert len(list(tmp_path.glob("psring-*"))) == 1
+        result.manager.restart_kernel()
+        result.client.wait_for_ready(timeout=CELL_S)
+        # A kernel that is restarted may be killed; then its reaper does the rest.
+        until(lambda: list(tmp_path.glob("psring-*")) == [], 30)
+        result.run("%load_ext kit")
+        assert result.run("%cluster").printed.startswith("no cluster is running")
 
-        assert answer.status == "error"
-        assert answer.traceback == (
-            "KeyboardInterrupt: the start was interrupted, and what had begun is ended."
-        )
-        assert "Not started" in str(answer.shown)
-        assert "never" not in answer.printed
-        assert list(tmp_path.glob("psring-*")) == []
+
+def the_stop_button_ends_a_start(notebook: Kernel) -> None:
+    stop = threading.Timer(0.4, notebook.interrupt)
+    stop.start()
+    answer = notebook.run("%%cluster --ps 1 --worker 2\nprint('never')")
+    stop.join()
+
+    assert answer.status == "error"
+    assert answer.traceback == (
+        "KeyboardInterrupt: the start was interrupted, and what had begun is ended."
+    )
+    assert "Not started" in str(answer.shown)
+    assert "never" not in answer.printed
 
 
 def test_what_a_killed_notebook_leaves_is_found_and_ended(tmp_path: Path) -> None:
@@ -93,21 +104,6 @@ def _below(
     folder: Path, result: list[left_behind.LeftBehind]
 ) -> list[left_behind.LeftBehind]:
     return [item for item in result if item.folder.parent == folder]
-
-
-def test_a_restart_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
-    with kernel(tmp_path) as result:
-        result.run("%load_ext kit")
-        result.run("%cluster --ps 0 --worker 1")
-        assert len(list(tmp_path.glob("psring-*"))) == 1
-
-        result.manager.restart_kernel()
-        result.client.wait_for_ready(timeout=CELL_S)
-
-        # A kernel that is restarted may be killed; then its reaper does the rest.
-        until(lambda: list(tmp_path.glob("psring-*")) == [], 30)
-        result.run("%load_ext kit")
-        assert result.run("%cluster").printed.startswith("no cluster is running")
 
 
 def test_after_a_kill_the_next_notebook_is_told_and_can_clean_up(
