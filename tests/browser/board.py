@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page
 
 from tests.browser.lab import READY_MS
 
-SETTLED_S = 3
+SETTLED_S = 2
 LIVE = ".ps-live"
 # The tasks of the picture and what its arrows carry, as the page has them now.
 SCENE = """live => {

@@ -182,6 +182,18 @@ def page_of(browser: Browser, **options: Any) -> Iterator[Page]:
 
 
 @contextmanager
+def opened(page: Page, path: Path, theme: str = "light") -> Iterator[Page]:
+    """Show a page that was saved; it has no error, and asks for nothing else."""
+    errors, asked = complaints(page), list[str]()
+    resize(page, 1024, 1000)
+    page.on("request", lambda request: asked.append(request.url.split("#")[0]))
+    page.goto(f"{path.as_uri()}#{theme}")
+    yield page
+    assert errors == []
+    assert asked == [path.as_uri()]
+
+
+@contextmanager
 def browser_page() -> Iterator[Page]:
     """Open an empty page in a browser of its own."""
     with headless_browser() as browser, page_of(browser) as page:

@@ -23,20 +23,22 @@ EMPTY: dict[str, Any] = {
 class Lesson:
     """A copy of a notebook in a folder that JupyterLab serves."""
 
-    def __init__(self, folder: Path, name: str = HELLO) -> None:
-        for file in (name, "checks.py"):
-            shutil.copy(ROOT / "notebooks" / file, folder)
-        self.path = folder / Path(name).name
-        self._content: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        self.path, self._content = path, content
+        path.write_text(json.dumps(content))
+
+    @classmethod
+    def copied(cls, folder: Path, name: str = HELLO) -> Lesson:
+        """Copy a notebook of ours there, with the checks of its exercises."""
+        shutil.copy(ROOT / "notebooks" / "checks.py", folder)
+        content = json.loads((ROOT / "notebooks" / name).read_text("utf-8"))
+        return cls(folder / Path(name).name, content)
 
     @classmethod
     def of(cls, folder: Path, cells: dict[str, str]) -> Lesson:
         """Make a notebook of these cells, by their names."""
-        made = cls.__new__(cls)
         code = [_code(cell_id, source) for cell_id, source in cells.items()]
-        made.path, made._content = folder / "cells.ipynb", EMPTY | {"cells": code}
-        made.path.write_text(json.dumps(made._content))
-        return made
+        return cls(folder / "cells.ipynb", EMPTY | {"cells": code})
 
     def add(self, cell_id: str, source: str, *, after: str) -> None:
         """Put one more cell into the copy."""

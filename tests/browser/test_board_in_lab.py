@@ -39,7 +39,7 @@ GUESSES = "server.lock('more'), pace.lock('more'), loss.lock('goes on')"
 def test_reader_switches_steers_and_stops_a_training_and_finds_it_after_a_reload(
     lab: Lab, page: Page
 ) -> None:
-    lesson = Lesson(lab.folder)
+    lesson = Lesson.copied(lab.folder)
     lesson.add("second", "run", after="train")
     lesson.add("slow", SLOWLY, after="start")
     lesson.add("locked", GUESSES, after="guess")

@@ -265,7 +265,7 @@ def test_a_page_that_is_hidden_is_sent_nothing_and_then_shows_the_present(
     sign = room.board.locator(".ps-beat")
     with hidden(room.page):  # and no cell is run, with which boards count as seen
         before = int(sign.get_attribute("data-beat") or 0)
-        room.page.wait_for_timeout(6000)
+        room.page.wait_for_timeout(5000)
         beats = int(sign.get_attribute("data-beat") or 0) - before
     assert beats <= 3  # those on their way, and not one a second
     step = int(printed_by_kernel(room.page, "print(run.step)"))
@@ -277,7 +277,7 @@ def test_a_page_that_is_hidden_is_sent_nothing_and_then_shows_the_present(
 
 def test_a_laptop_that_was_asleep_has_not_missed_its_kernel(room: Room) -> None:
     with frozen(room.page), stopped(room):
-        room.page.wait_for_timeout(6000)
+        room.page.wait_for_timeout(5000)
 
     boards.wait_for_more_steps(room.board)
     assert boards.text_of(room.board.locator(".ps-silence")) == ""

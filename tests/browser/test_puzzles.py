@@ -32,7 +32,7 @@ AT_ONCE_MS = 2000
 def test_learner_is_told_of_a_mistake_and_a_deadlock_and_that_a_program_is_right(
     lab: Lab, desk: Page
 ) -> None:
-    lesson = Lesson(lab.folder, "puzzles/1_first_messages.ipynb")
+    lesson = Lesson.copied(lab.folder, "puzzles/1_first_messages.ipynb")
     wrong_name = next(
         mistake for mistake in mistakes() if "another name" in mistake.mistake
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.browser.axe import serious
-from tests.browser.lab import IN_A_BROWSER, page_of, screenshot
+from tests.browser.lab import IN_A_BROWSER, opened, page_of, screenshot
 from tests.widgets.traces import toggled
 from widgets import TrafficBoard
 
@@ -26,17 +26,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def board(saved: Path, page: Any) -> Iterator[Any]:  # playwright's Page
-    """Open the page, and find no error and no request at the end."""
-    errors, asked = [], []
-    page.set_viewport_size({"width": 1280, "height": 1000})
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"file://{saved}#light")
-    page.locator(".ps-buttons:visible").wait_for()
-    yield page
-    assert errors == []
-    assert [url.split("#")[0] for url in asked] == [f"file://{saved}"]
+def board(saved: Path, page: Page) -> Iterator[Any]:  # playwright's Page
+    with opened(page, saved) as board:
+        board.locator(".ps-buttons:visible").wait_for()
+        yield board
 
 
 def line_at(page: Any) -> float:

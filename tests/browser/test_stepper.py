@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,11 @@ from tests.browser.lab import (
     IN_A_BROWSER,
     Lab,
     open_notebook,
+    opened,
     run_all,
     screenshot,
 )
+from tests.browser.lesson import Lesson
 from widgets import RingStepper
 
 pytestmark = [*IN_A_BROWSER, pytest.mark.timeout(240)]
@@ -32,20 +33,7 @@ SMALLEST = """() => Math.min(
 TOO_WIDE = """() =>
     [document.documentElement, ...document.querySelectorAll('.ps-both > div')]
         .filter((e) => e.scrollWidth > e.clientWidth).length"""
-CELL: dict[str, object] = {
-    "id": "ring",
-    "cell_type": "code",
-    "execution_count": None,
-    "metadata": {},
-    "outputs": [],
-    "source": "from widgets import RingStepper\nstepper = RingStepper(n=4)\nstepper",
-}
-NOTEBOOK = {
-    "cells": [CELL],
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    "nbformat": 4,
-    "nbformat_minor": 5,
-}
+CELL = "from widgets import RingStepper\nstepper = RingStepper(n=4)\nstepper"
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +44,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ring(page: Any, saved: Path) -> Iterator[Any]:  # playwright's Page
-    """Open a saved page at 1024 pixels, and find no error and no request at the end."""
-    errors, asked = [], []
-    page.set_viewport_size({"width": 1024, "height": 900})
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"file://{saved}#light")
-    yield page
-    assert errors == []
-    assert [url.split("#")[0] for url in asked] == [f"file://{saved}"]
+def ring(page: Page, saved: Path) -> Iterator[Any]:  # playwright's Page
+    with opened(page, saved) as ring:
+        yield ring
 
 
 def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
@@ -95,7 +76,18 @@ def test_buttons_and_keys_turn_the_states_of_a_saved_page(ring: Any) -> None:
     assert ring.get_by_role("button", name="Play", exact=True).is_visible()
 
 
-def test_a_slider_of_a_saved_page_chooses_the_number_of_workers(ring: Any) -> None:
+def test_nothing_is_small_or_cut_and_a_slider_chooses_the_number_of_workers(
+    ring: Any,
+) -> None:
+    for _ in range(12):
+        ring.keyboard.press("ArrowRight")
+    assert ring.evaluate(SMALLEST) >= 12
+    assert ring.evaluate(TOO_WIDE) == 0
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = ring.evaluate(ground)
+    ring.locator("#theme").click()
+    assert ring.evaluate(ground) != light
+
     workers = ring.get_by_role("slider", name="Number of workers")
     messages = ring.get_by_role("slider", name="Messages")
     messages.focus()
@@ -110,23 +102,11 @@ def test_a_slider_of_a_saved_page_chooses_the_number_of_workers(ring: Any) -> No
     screenshot(ring.locator("body"), "saved-stepper-eight")
 
 
-def test_nothing_of_a_saved_page_is_small_or_cut(ring: Any) -> None:
-    for _ in range(12):
-        ring.keyboard.press("ArrowRight")
-
-    assert ring.evaluate(SMALLEST) >= 12
-    assert ring.evaluate(TOO_WIDE) == 0
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = ring.evaluate(ground)
-    ring.locator("#theme").click()
-    assert ring.evaluate(ground) != light
-
-
 def test_a_stepper_in_a_notebook_is_turned_by_mouse_and_keys(
     lab: Lab, desk: Page
 ) -> None:
-    (lab.folder / "ring.ipynb").write_text(json.dumps(NOTEBOOK))
-    open_notebook(desk, lab, "ring.ipynb")
+    lesson = Lesson.of(lab.folder, {"ring": CELL})
+    open_notebook(desk, lab, lesson.path.name)
     run_all(desk)
     live = desk.locator(".ps-live")
     live.get_by_text("Before the first message").wait_for()
