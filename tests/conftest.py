@@ -193,8 +193,8 @@ def compile_all(files: Sequence[Path], config: pytest.Config) -> None:
         with suppress(SyntaxError, OSError):  # whoever imports it says what is wrong
             if is_explained(path):
                 compiled(path).parent.mkdir(exist_ok=True)
-                known, code = rewrite._rewrite_test(path, config)
-                rewrite._write_pyc(state, code, known, compiled(path))
+                stat, code = rewrite._rewrite_test(path, config)
+                rewrite._write_pyc(state, code, stat, compiled(path))
             else:
                 py_compile.compile(str(path), doraise=True)
 

@@ -60,12 +60,12 @@ _WAY_OUT: Final = "call .get() where the value should leave the device."
 class StrictArray(NDArrayOperatorsMixin):
     """An array on the simulated device; `strict.asarray` makes one."""
 
-    __slots__ = ("_number", "host")
+    __slots__ = ("host", "number")
 
     def __init__(self, data: Host) -> None:
         """Lie on the device that is entered now."""
         self.host = data
-        self._number = _current.get()
+        self.number = _current.get()
 
     def get(self, out: Host | None = None) -> Host:
         """Return a copy on the host, or fill `out` with it."""
@@ -90,7 +90,7 @@ class StrictArray(NDArrayOperatorsMixin):
     @property
     def device(self) -> str:
         """Name the pretended device."""
-        return f"strict:{self._number}"
+        return f"strict:{self.number}"
 
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
@@ -271,7 +271,7 @@ def _guarded(behind: Any, name: str) -> Any:
 def _enter(value: Any) -> Any:
     """Return what numpy sees; refuse arrays that are not on the device."""
     if isinstance(value, StrictArray):
-        if value._number != _current.get():
+        if value.number != _current.get():
             raise TypeError(
                 f"an array of {value.device} meets work on strict:{_current.get()}; "
                 f"move it there first."

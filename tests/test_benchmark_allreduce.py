@@ -138,20 +138,14 @@ def test_an_exchange_lasts_from_the_last_arrival_to_the_last_finish() -> None:
     assert allreduce.durations("copy", 2, times) == [9.0, 3.0]
 
 
-def test_a_missing_peer_is_called_missing() -> None:
+def test_an_exchange_is_compared_with_gloo_and_its_limit_where_there_are_any() -> None:
     took = {name: [value] for name, value in IN_MEMORY.items()}
 
-    row = allreduce.row(2, "memory", 4096, took)
-
-    assert row == (
+    assert allreduce.row(2, "memory", 4096, took) == (
         *("2", "memory", "4 KiB", "1.0", "2.0", "2.5", "4.0", "3.0"),
         *["missing"] * 3,
         *("2.00", "-", "-", "-", "-", "-", "-"),
     )
-
-
-def test_exchange_over_tcp_is_compared_with_gloo_and_its_own_limit() -> None:
-    took = {name: [value] for name, value in IN_MEMORY.items()}
     took |= {"bytes tcp": [5.0], "ring tcp": [10.0], "ring-step tcp": [8.0]}
     took |= {"gloo": [20.0], "mpich": [1.0]}
 
@@ -183,13 +177,10 @@ def test_an_encrypted_exchange_is_compared_with_that_over_tcp() -> None:
     assert allreduce.row(2, "memory", 1 << 24, took)[-6:-4] == ("0.20", "0.20")
 
 
-def test_short_form_leaves_streams_between_many_members_out() -> None:
+def test_streams_may_be_chosen_and_the_short_form_has_none_between_many() -> None:
     both = allreduce.STREAMS
 
+    assert allreduce.streamed(2, ["tls"], quick=True) == ["bytes tls", "ring tls"]
     assert allreduce.streamed(4, both, quick=True) == []
     assert allreduce.streamed(2, both, quick=True) == [*allreduce.STREAMED]
     assert allreduce.streamed(4, both, quick=False) == [*allreduce.STREAMED]
-
-
-def test_streams_may_be_chosen() -> None:
-    assert allreduce.streamed(2, ["tls"], quick=True) == ["bytes tls", "ring tls"]

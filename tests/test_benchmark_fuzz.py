@@ -157,7 +157,7 @@ def test_changed_messages_are_still_messages() -> None:
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    monkeypatch.setattr(Member, "_fail", Member._fail)
+    monkeypatch.setattr(Member, "_fail", vars(Member)["_fail"])
     faults = Faults()
     yield faults
     logging.getLogger().removeHandler(faults)

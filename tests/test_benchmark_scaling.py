@@ -173,9 +173,7 @@ def test_scaling_is_drawn_beside_its_model() -> None:
     assert predicted.is_model
     assert predicted.ys == pytest.approx([1 + 0.1024, 1 + 0.4096])
     assert memory.lines[0].ys == [102_400, 409_600]
-
-
-def test_sizes_are_drawn_from_left_to_right() -> None:
+    # Sizes are drawn from left to right.
     took = {"4096": {"copy": [2.0]}, "512": {"copy": [1.0, 3.0, 1.0]}}
 
     (chart,) = curves.charts("allreduce", {"microseconds": {"2": took}})
@@ -186,6 +184,7 @@ def test_sizes_are_drawn_from_left_to_right() -> None:
 
 @pytest.mark.slow
 def test_page_has_all_tables_and_plots_and_asks_no_other_host(tmp_path: Path) -> None:
+    assert "No results yet." in page.write(tmp_path).read_text("utf-8")
     table = Table("A <title>", ("a & b",), ("x", "y"), (("1", "two"),))
     whole = {
         "machine": {"cores": "2"},
@@ -201,10 +200,6 @@ def test_page_has_all_tables_and_plots_and_asks_no_other_host(tmp_path: Path) ->
     assert "Exchange, mesh; dashed: the cost model" in text
     assert "Memory of all tasks, mesh" in text
     assert not re.search(r"<(script|link)[^>]*(src|href)=", text)
-
-
-def test_page_of_no_results_says_so(tmp_path: Path) -> None:
-    assert "No results yet." in page.write(tmp_path).read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -23,19 +23,13 @@ def test_each_part_is_built_where_there_is_a_compiler() -> None:
     assert all(are_built), "install the project once more: pip install -e ."
 
 
-def test_a_part_built_from_another_source_is_not_used() -> None:
-    assert library(HOPS, FORM + 1) is None
-
-
-def test_a_file_that_is_no_library_is_not_used(
+def test_what_is_of_another_source_was_never_built_or_is_no_library_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert library(HOPS, FORM + 1) is None
+    assert library("kit.training._never_built", 1) is None
+
     (tmp_path / "broken.so").write_bytes(b"of another machine")
     spec = spec_from_file_location("_hops", tmp_path / "broken.so")
     monkeypatch.setattr(native, "find_spec", lambda name: spec)
-
     assert library(HOPS, FORM) is None
-
-
-def test_what_was_never_built_is_not_used() -> None:
-    assert library("kit.training._never_built", 1) is None

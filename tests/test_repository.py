@@ -203,18 +203,16 @@ def importers(name: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_each_required_package_is_imported() -> None:
+def test_each_required_package_is_imported_that_of_the_demonstration_by_it_alone() -> (
+    None
+):
     names = {req.name for req in requirements()}
-
     assert not {name for name in names if not importers(name)}
 
-
-def test_what_the_demonstration_needs_is_imported_by_it_alone() -> None:
-    for req in requirements("demo"):
-        if req.name not in {requirement.name for requirement in requirements()}:
-            files_with_it = importers(req.name)
-            assert files_with_it
-            assert all(name.startswith("kit/demo/") for name in files_with_it), req
+    for name in {req.name for req in requirements("demo")} - names:
+        files_with_it = importers(name)
+        assert files_with_it
+        assert all(path.startswith("kit/demo/") for path in files_with_it), name
 
 
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:

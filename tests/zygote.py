@@ -156,7 +156,7 @@ class Zygote:
 
     def leave(self) -> None:
         """Let this process start all that it starts."""
-        subprocess.Popen._execute_child = started  # type: ignore[attr-defined]
+        start_by(started)
         if self._orders is not None:
             self._orders.close()
 
@@ -237,7 +237,12 @@ def forking() -> Iterator[None]:
 def install() -> None:
     """Fork such programs from now on, wherever this machine can do so."""
     if IS_USED:
-        subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]
+        start_by(execute_child)
+
+
+def start_by(method: Any) -> None:
+    """Let `Popen` start its programs in this way."""
+    subprocess.Popen._execute_child = method  # type: ignore[attr-defined]
 
 
 def execute_child(process: Any, *values: Any) -> None:

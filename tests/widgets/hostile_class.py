@@ -125,28 +125,12 @@ class Pupil:
         said = {"who": f"{self.number}-{DONE['name']}", "answer": "ps"}
         await self.answered(self.post(json.dumps(said).encode()))
 
-    async def texts(self) -> None:
-        """Say what is no answer."""
-        for body in (
-            b"[" * 1900,
-            b'{"who": "\\ud800", "answer": "\\ud800"}',
-            json.dumps({"who": TEXT * 50, "answer": TEXT}).encode(),
-            json.dumps({"who": "a", "answer": f"<script>{TEXT}</script>"}).encode(),
-            b"\xff\xfe\x00",
-        ):
-            await self.answered(self.post(body))
-
-    async def paths(self) -> None:
-        """Ask for what is not there."""
-        for path in ("/../../etc/passwd", f"{self.path}..%2f..%2f", f"/static/{TEXT}"):
-            path = path.replace(" ", "%20")
-            await self.answered(f"GET {path} HTTP/1.1\r\nHost: {TEXT}\r\n\r\n".encode())
-        await self.answered(f"\x16\x03\x01{TEXT}\r\n\r\n".encode())
-
     async def impostor(self) -> None:
-        """Begin and end the question, as only the teacher may."""
-        for what in ("reveal", "reset", "start"):
+        """Begin and end the question, as only the teacher may; ask for other paths."""
+        for what in ("reveal", "reset", "start", TEXT):
             await self.answered(self.post(json.dumps({"do": what}).encode()))
+        path = f"/static/{TEXT}".replace(" ", "%20")
+        await self.answered(f"GET {path} HTTP/1.1\r\nHost: {TEXT}\r\n\r\n".encode())
 
 
 KINDS: tuple[Callable[[Pupil], Awaitable[None]], ...] = (
@@ -158,8 +142,6 @@ KINDS: tuple[Callable[[Pupil], Awaitable[None]], ...] = (
     Pupil.watcher,
     Pupil.pinging,
     Pupil.names,
-    Pupil.texts,
-    Pupil.paths,
     Pupil.impostor,
 )
 

@@ -27,5 +27,6 @@ def view_of(item: Any) -> Any:
 
 def server_of(share: Share) -> Any:
     """Return what serves the pages of a share."""
-    assert share._server is not None
-    return share._server
+    server = share._server
+    assert server is not None
+    return server

@@ -47,7 +47,7 @@ class Page:
         self.places: list[Place] = []
         self.shown: list[Any] = []
 
-    def place(self, bundle: dict[str, str]) -> Place:
+    def show(self, bundle: dict[str, str]) -> Place:
         self.places.append(Place(bundle))
         return self.places[-1]
 
@@ -67,7 +67,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     result = Page()
     monkeypatch.setattr(front_end, "kernel", lambda: result)
     monkeypatch.setattr(front_end, "load_bokeh", lambda: None)
-    monkeypatch.setattr(front_end, "show_bundle", result.place)
+    monkeypatch.setattr(front_end, "show_bundle", result.show)
     monkeypatch.setattr(front_end, "display_widget", result.shown.append)
     monkeypatch.setattr(front_end, "at_cell_ends", lambda is_over: None)
     return result

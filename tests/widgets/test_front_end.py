@@ -37,7 +37,7 @@ class Notebook:
         self._sent("")
         front_end.page_draws()
 
-    def place(self, bundle: dict[str, str]) -> Any:
+    def show(self, bundle: dict[str, str]) -> Any:
         cell = self._parent["metadata"]["cellId"]
         self.outputs[cell].append(bundle)
         return Output(bundle)
@@ -69,7 +69,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
     monkeypatch.setattr(front_end, "stored", front_end.Stored())
     monkeypatch.setattr(front_end, "bokeh_script", lambda: "all of BokehJS")
     monkeypatch.setattr(front_end, "kernel", lambda: result)
-    monkeypatch.setattr(front_end, "show_bundle", result.place)
+    monkeypatch.setattr(front_end, "show_bundle", result.show)
     return result
 
 
