@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,7 @@ from kit.training.optimizers.rule import Optimizer
 from tests.training import backups, compressed, toy
 from tests.training.alone import Alone, by
 from tests.training.paced import always_one, how
-from tests.training.toy import BATCH, Params, X, Y, quick_cluster, rows, same_bits
+from tests.training.toy import BATCH, Params, quick_cluster, same_bits
 
 COMPRESSORS: dict[str, tuple[Any, compressed.Oracle]] = {
     "float16": ("float16", compressed.float16),
@@ -122,36 +123,23 @@ class Scenario:
 
     def expected(self, run: kit.Run) -> Params:
         """Return what plain numpy makes of it; `run` says who came first."""
-        n, rule, bucket = (
-            self.elastic or self.n_workers,
-            self.optimizer,
-            self.bucket_bytes,
-        )
+        n, rule = self.elastic or self.n_workers, self.optimizer
         if self.compress:
             _, oracle = COMPRESSORS[self.compress]
             return compressed.replayed(self.steps, n, rule, oracle)
         if self.aggregate:
             return backups.replayed(backups.ranks(run), n, rule, self.batch)
-        of_workers: Callable[[Params, int], list[Params]] = self._in_pieces
+        of_workers: Callable[[Params, int], list[Params]] = partial(
+            toy.gradients, n_workers=n, batch=self.batch, n_pieces=self.pieces
+        )
         if self.local_steps:
             of_workers = Alone(n, self.local_steps, by(rule), self.pieces)
             rule = OUTER
         if not self.synchronous:
             n, of_workers = 1, lambda params, _: [always_one(params, ())[1]]
-        return toy.replayed(self.steps, n, rule, bucket=bucket, of_workers=of_workers)
-
-    def _in_pieces(self, params: Params, step: int) -> list[Params]:
-        """Return the weighed gradients of all workers, each added up of its pieces."""
-        n, result = self.elastic or self.n_workers, list[Params]()
-        for part in np.array_split(rows(step, self.batch), n):
-            total: Params = {}
-            for piece in np.array_split(part, self.pieces):
-                weight = n * len(part) / self.batch * (len(piece) / len(part))
-                for name, value in toy.fit(params, (X[piece], Y[piece]))[1].items():
-                    weighed = value * value.dtype.type(weight)
-                    total[name] = total[name] + weighed if name in total else weighed
-            result.append(total)
-        return result
+        return toy.replayed(
+            self.steps, n, rule, bucket=self.bucket_bytes, of_workers=of_workers
+        )
 
 
 def in_form(step: Callable[[Params, Any], Any], form: str) -> Callable[..., Any]:

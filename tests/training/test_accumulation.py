@@ -1,8 +1,10 @@
-"""Gradient accumulation: a worker's split in pieces, whose gradients are added up."""
+"""A worker's split in pieces, whose gradients are added up, and what each draws."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from kit.testing.cluster import LocalCluster
 from kit.training.worker.accumulation import Accumulation
 from kit.training.worker.gradient_buffer import StepArrays
 from kit.training.worker.worker import Compute, generator
+from tests.cases import for_each
 from tests.training.toy import (
     BATCH,
     Params,
@@ -30,10 +33,11 @@ from tests.training.toy import (
     Y,
     begin,
     fit,
+    gradients,
     quick_cluster,
     replayed,
-    rows,
     same_bits,
+    trained,
 )
 
 pytestmark = pytest.mark.lasting("descriptor")
@@ -52,24 +56,16 @@ def train(cluster: LocalCluster, step: Any = fit, **changes: Any) -> kit.Run:
     return begin(cluster, step, **options).wait(20)
 
 
-def in_pieces(n_pieces: int, n_workers: int, step: Any = fit) -> Params:
-    """Return the parameters after a training in pieces, by plain numpy."""
-
+def replay_of_noise(n_pieces: int) -> Params:
     def of_workers(params: Params, number: int) -> list[Params]:
-        result = []
-        for rank, part in enumerate(np.array_split(rows(number), n_workers)):
-            total: Params = {}
-            for piece, own in enumerate(np.array_split(part, n_pieces)):
-                options = () if step is fit else (drawn(number, rank, piece),)
-                _, some = step(params, (X[own], Y[own]), *options)
-                weight = n_workers * len(part) / BATCH * (len(own) / len(part))
-                for name, value in some.items():
-                    weighed = value * value.dtype.type(weight)
-                    total[name] = total[name] + weighed if name in total else weighed
-            result.append(total)
-        return result
+        turns = product(range(3), range(n_pieces))
 
-    return replayed(STEPS, n_workers, RATE, of_workers=of_workers)
+        def step(params: Params, batch: Any) -> Any:
+            return noisy(params, batch, drawn(number, *next(turns)))
+
+        return gradients(params, number, 3, function=step, n_pieces=n_pieces)
+
+    return replayed(STEPS, 3, RATE, of_workers=of_workers)
 
 
 def drawn(number: int, worker: int, piece: int) -> np.random.Generator:
@@ -83,10 +79,30 @@ def noisy(params: Params, batch: Any, rng: np.random.Generator) -> Any:
     return fit(params, (x * (rng.random(x.shape) < 0.8), y))
 
 
-def test_each_piece_draws_as_it_is_documented(cluster: LocalCluster) -> None:
-    run = train(cluster, noisy, accumulate=2)
+@for_each("n_pieces", [1, 2])
+def test_each_piece_draws_as_it_is_documented(
+    n_pieces: int, cluster: LocalCluster
+) -> None:
+    run = train(cluster, noisy, accumulate=n_pieces)
 
-    assert same_bits(run.params, in_pieces(2, 3, noisy))
+    assert same_bits(run.params, replay_of_noise(n_pieces))
+    assert not same_bits(run.params, replayed(STEPS, 3, RATE))
+
+
+def test_a_worker_at_its_own_pace_draws_by_its_own_mini_batches() -> None:
+    seen: dict[int, list[float]] = defaultdict(list)
+
+    def step(params: Params, batch: Any, *, rng: np.random.Generator) -> Any:
+        worker = int(rng.bit_generator.state["state"]["counter"][3])
+        seen[worker].append(rng.random())
+        return fit(params, batch)
+
+    trained(1, 2, step, topology="ps", sync=False, steps=12)
+
+    assert sum(map(len, seen.values())) >= 12
+    for worker, numbers in seen.items():
+        expected = [drawn(own, worker, 0).random() for own in range(len(numbers))]
+        assert numbers == expected
 
 
 @pytest.mark.slow
@@ -100,14 +116,9 @@ def test_the_pieces_of_a_graph_draw_differently_and_the_same_everywhere(
         loss = (((x @ (w * noise)).sum(axis=1) - y) ** 2).mean()
 
     def fitted(topology: str, pieces: int) -> Params:
-        options: dict[str, Any] = {"steps": 4, "batch": BATCH, "cluster": cluster}
-        return (
-            kit.train(
-                loss, {x: X, y: Y}, topology=topology, accumulate=pieces, **options
-            )
-            .wait(20)
-            .params
-        )
+        options: dict[str, Any] = {"topology": topology, "accumulate": pieces}
+        options |= {"steps": 4, "batch": BATCH, "cluster": cluster}
+        return kit.train(loss, {x: X, y: Y}, **options).wait(20).params
 
     assert same_bits(fitted("ps", 3), fitted("mesh", 3))
     assert not np.allclose(fitted("ps", 3)["w"], fitted("ps", 1)["w"])
@@ -135,11 +146,9 @@ def test_a_step_sees_one_piece_at_a_time_and_tells_the_mean(
 
 
 def test_workers_at_their_own_pace_compute_in_pieces_as_well() -> None:
-    with quick_cluster(1, 1) as cluster:
-        options: dict[str, Any] = {"topology": "ps", "sync": False}
-        runs = [train(cluster, accumulate=n, **options) for n in (1, 5)]
+    how: dict[str, Any] = {"topology": "ps", "sync": False, "optimizer": RATE}
+    first, other = (trained(1, 1, accumulate=n, **how).params for n in (1, 5))
 
-    first, other = (run.params for run in runs)
     assert all(np.allclose(first[name], other[name], rtol=1e-4) for name in first)
 
 
@@ -156,9 +165,8 @@ def test_a_piece_that_is_not_finite_ends_the_training_by_name(
     def step(params: Params, batch: Any, state: dict[str, Any]) -> Any:
         state["calls"] = state.get("calls", 0) + 1
         loss, result = fit(params, batch)
-        return loss, result | {
-            "w": result["w"] * (np.nan if state["calls"] == 2 else 1)
-        }
+        factor = np.nan if state["calls"] == 2 else 1
+        return loss, result | {"w": result["w"] * factor}
 
     with pytest.raises(NotFinite, match="the gradient of 'w' holds 3 NaN"):
         train(cluster, step, accumulate=2)

@@ -1,12 +1,10 @@
-"""What a step has beside parameters and examples: its `state` and its `rng`."""
+"""What a step function keeps from step to step, in its parameter `state`."""
 
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import tracemalloc
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +24,10 @@ from tests.training.saved import resumed_at, train
 from tests.training.toy import (
     BATCH,
     DATA,
-    Params,
     begin,
     fit,
-    gradients,
     initial,
     quick_cluster,
-    replayed,
-    same_bits,
 )
 
 TYPES = some.scalar_dtypes()
@@ -197,7 +191,7 @@ def test_a_new_training_begins_with_an_empty_state(cluster: LocalCluster) -> Non
         return fit(params, batch)
 
     for _ in range(2):
-        kit.train(step, initial(), DATA, steps=3, batch=BATCH, cluster=cluster).wait(20)
+        begin(cluster, step, steps=3).wait(20)
 
     assert sum(first) == 4  # two workers, twice
 
@@ -209,7 +203,7 @@ def test_a_step_that_keeps_something_else_ends_the_training(
         state["words"] = ["a"]
         return fit(params, batch)
 
-    run = kit.train(step, initial(), DATA, steps=3, batch=BATCH, cluster=cluster)
+    run = begin(cluster, step, steps=3)
     with pytest.raises(StepFailed, match=r"state\['words'\] is list; keep arrays"):
         run.wait(20)
 
@@ -272,70 +266,3 @@ def test_a_compressor_that_keeps_nothing_ties_no_checkpoint_to_its_workers(
 
     assert run.step == 4
     assert resumed_at(run) == 2
-
-
-# -- chance ----------------------------------------------------------------------------
-
-STEPS, SEED = 6, 0
-
-
-def drawn(step: int, worker: int) -> np.random.Generator:
-    """Return what the documentation of `kit.train` says that a step gets."""
-    bits = np.random.Philox(key=[SEED, step], counter=[0, 0, 2, worker])
-    return np.random.Generator(bits)
-
-
-def with_dropout(
-    params: Params, batch: Any, rng: np.random.Generator
-) -> tuple[float, Params]:
-    x, y = batch
-    return fit(params, (x * (rng.random(x.shape) < 0.8), y))
-
-
-def replay_of_dropout(n_workers: int) -> Params:
-    def of_workers(params: Params, step: int) -> list[Params]:
-        ranks = itertools.count()
-
-        def dropping(params: Params, batch: Any) -> tuple[float, Params]:
-            return with_dropout(params, batch, drawn(step, next(ranks)))
-
-        return gradients(params, step, n_workers, BATCH, dropping)
-
-    optimizer = kit.Adam(0.02)
-    return replayed(STEPS, n_workers, optimizer, of_workers=of_workers)
-
-
-def train_noisy(cluster: Any, step: Any = with_dropout, **changes: Any) -> kit.Run:
-    options: dict[str, Any] = {"optimizer": kit.Adam(0.02), "steps": STEPS} | changes
-    return begin(cluster, step, seed=SEED, **options).wait(20)
-
-
-@pytest.mark.slow
-def test_dropout_gives_the_bits_of_the_replay() -> None:
-    with quick_cluster(0, 3) as cluster:
-        run = train_noisy(cluster, topology="ring")
-
-    assert same_bits(run.params, replay_of_dropout(3))
-    assert not same_bits(run.params, replayed(STEPS, 3, kit.Adam(0.02)))
-
-
-def test_a_worker_at_its_own_pace_draws_by_its_own_mini_batches() -> None:
-    seen: dict[int, list[float]] = defaultdict(list)
-
-    def step(
-        params: Params, batch: Any, *, rng: np.random.Generator, grads: Params
-    ) -> float:
-        worker = int(rng.bit_generator.state["state"]["counter"][3])
-        seen[worker].append(rng.random())
-        loss, result = fit(params, batch)
-        for name, gradient in result.items():
-            grads[name] = gradient
-        return loss
-
-    with quick_cluster(1, 2) as cluster:
-        train_noisy(cluster, step, topology="ps", sync=False, steps=12)
-
-    assert sum(map(len, seen.values())) >= 12
-    for worker, numbers in seen.items():
-        expected = [drawn(own, worker).random() for own in range(len(numbers))]
-        assert numbers == expected

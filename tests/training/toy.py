@@ -75,18 +75,18 @@ def gradients(
     n_workers: int,
     batch: int = BATCH,
     function: Callable[..., Any] = fit,
+    n_pieces: int = 1,
 ) -> list[Params]:
-    """Return each worker's gradients, weighted by its number of examples."""
+    """Return each worker's weighted gradients, each added up of those of its pieces."""
     result = []
     for part in np.array_split(rows(step, batch), n_workers):
-        _, own = function(params, (X[part], Y[part]))
-        weight = n_workers * len(part) / batch
-        result.append(
-            {
-                name: value if weight == 1.0 else value * value.dtype.type(weight)
-                for name, value in own.items()
-            }
-        )
+        total: Params = {}
+        for piece in np.array_split(part, n_pieces):
+            weight = n_workers * len(part) / batch * (len(piece) / len(part))
+            for name, value in function(params, (X[piece], Y[piece]))[1].items():
+                weighed = value if weight == 1.0 else value * value.dtype.type(weight)
+                total[name] = total[name] + weighed if name in total else weighed
+        result.append(total)
     return result
 
 
