@@ -28,7 +28,6 @@ from tests.cases import for_each
 from tests.recording.conftest import STEPS, Recorded
 from tests.recording.toy_training import begin, train
 from tests.training.toy import DATA, fit, quick_cluster, same_bits
-from widgets import TrafficBoard, write_report
 
 
 class Unstorable(kit.GradientDescent):
@@ -93,21 +92,6 @@ def test_another_version_of_torch_is_named_by_replay_and_diff(
     said = str(kit.diff(*folders))
 
     assert "torch is older in the first and newer in the second" in said
-
-
-@pytest.mark.slow
-def test_board_and_report_take_a_loaded_run(recorded: Recorded, tmp_path: Path) -> None:
-    loaded = kit.load_run(recorded.folder)
-
-    board = TrafficBoard(loaded)
-    board.save(tmp_path / "board.html")
-    board.close()
-    write_report(tmp_path / "report.html", [("It", "was.", loaded.trace)])
-
-    for name in ("board.html", "report.html"):
-        text = (tmp_path / name).read_text("utf-8")
-        assert "worker:2" in text
-        assert "ring" in text
 
 
 COMMANDS: dict[str, Callable[[kit.Run], object]] = {

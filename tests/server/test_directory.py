@@ -21,6 +21,7 @@ from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
+from tests.cases import for_each
 
 ME, FAR = Task("worker", 1), Task("worker", 0)
 LINK = cast("Link", object())
@@ -31,46 +32,41 @@ ABSENT = UnavailableError("nobody answers there.")
 class Line(Directory):
     """A directory whose attempts end as they are told, each after a second."""
 
-    def script(self, *outcomes: KitError | Link) -> Line:
-        self.__dict__.update(outcomes=list(outcomes), now=0.0, pauses=[])
-        return self
+    outcomes: list[KitError | Link]
+    pauses: list[float]
+    now = 0.0
 
     def dial(self, *_: Any, **__: Any) -> Link:
-        self.__dict__["now"] += 1.0
-        outcome = self.__dict__["outcomes"].pop(0)
+        self.now += 1.0
+        outcome = self.outcomes.pop(0)
         if isinstance(outcome, KitError):
             raise outcome
-        return cast("Link", outcome)
+        return outcome
 
     def try_until(
-        self, deadline: float, check: Callable[[], None] = lambda: None
+        self,
+        deadline: float,
+        *outcomes: KitError | Link,
+        check: Callable[[], None] = lambda: None,
     ) -> Link:
+        self.outcomes, self.pauses = [*outcomes], []
+        when: dict[str, Any] = {"deadline": deadline, "clock": lambda: self.now}
         return self.reach(
-            FAR,
-            ME,
-            Role.DATA,
-            deadline=deadline,
-            check=check,
-            clock=lambda: float(self.__dict__["now"]),
-            sleep=self.__dict__["pauses"].append,
+            *(FAR, ME, Role.DATA), check=check, sleep=self.pauses.append, **when
         )
-
-    @property
-    def left(self) -> int:
-        return len(self.__dict__["outcomes"])
 
 
 @pytest.fixture
-def line(tmp_path: Path) -> Line:
-    return Line({FAR: "unix:/nowhere"}, Credentials.new(), tmp_path, Settings())
+def line(tmp_path: Path, credentials: Credentials) -> Line:
+    return Line({FAR: "unix:/nowhere"}, credentials, tmp_path, Settings())
 
 
-@pytest.mark.parametrize("first", [SLOW, ABSENT])
+@for_each("first", [SLOW, ABSENT])
 def test_task_that_does_not_answer_at_once_is_dialled_again(
     line: Line, first: KitError
 ) -> None:
-    assert line.script(first, first, LINK).try_until(60) is LINK
-    assert line.__dict__["pauses"] == [0.01, 0.02]
+    assert line.try_until(60, first, first, LINK) is LINK
+    assert line.pauses == [0.01, 0.02]
 
 
 @pytest.mark.parametrize("always", [SLOW, ABSENT])
@@ -78,26 +74,26 @@ def test_waiting_ends_at_the_deadline_and_says_what_was_met_last(
     line: Line, always: KitError
 ) -> None:
     with pytest.raises(DeadlineExceededError) as caught:
-        line.script(*[always] * 9).try_until(3)
+        line.try_until(3, *[always] * 9)
 
-    assert line.left == 6
+    assert len(line.outcomes) == 6
     assert caught.value.task == str(FAR)
     assert caught.value.message.endswith(f"did not come up in time: {always.message}")
 
 
 def test_refusal_is_not_asked_for_twice(line: Line) -> None:
     with pytest.raises(AuthenticationFailed):
-        line.script(AuthenticationFailed("another key."), LINK).try_until(60)
+        line.try_until(60, AuthenticationFailed("another key."), LINK)
 
-    assert line.left == 1
+    assert line.outcomes == [LINK]
 
 
 def test_what_ends_meanwhile_ends_the_waiting(line: Line) -> None:
     def check() -> None:
-        if line.left == 2:
+        if len(line.outcomes) == 2:
             raise ClusterBusy("the training ended.")
 
     with pytest.raises(ClusterBusy):
-        line.script(SLOW, SLOW, LINK).try_until(60, check)
+        line.try_until(60, SLOW, SLOW, LINK, check=check)
 
-    assert line.left == 2
+    assert line.outcomes == [SLOW, LINK]

@@ -251,12 +251,9 @@ def test_objects_of_kubernetes_show_whether_they_are_insecure(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("insecure", [True, False])
-def test_a_server_says_on_the_command_line_whether_it_is_insecure(
-    insecure: bool, tmp_path: Path
-) -> None:
+def test_a_server_says_on_the_command_line_that_it_is_insecure(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "kit", "serve", "--job", "worker", "--index", "0"]
-    chosen = {"KIT_INSECURE": str(int(insecure)), "KIT_RUNTIME_DIR": str(tmp_path)}
+    chosen = {"KIT_INSECURE": "1", "KIT_RUNTIME_DIR": str(tmp_path)}
     Credentials.new().save(tmp_path / "key" / "key.json")
     spec = {"worker": [f"unix:{tmp_path}/key/s"]}
     with subprocess.Popen(
@@ -270,7 +267,7 @@ def test_a_server_says_on_the_command_line_whether_it_is_insecure(
         process.terminate()
 
     assert "serves at" in first
-    assert (WARNING in first) is insecure
+    assert WARNING in first
 
 
 def test_a_server_of_tensorflow_shows_that_it_is_insecure() -> None:

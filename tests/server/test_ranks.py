@@ -97,8 +97,7 @@ def test_streams_over_mpi_keep_the_contract_of_ports(name: str, short: Path) -> 
 
 
 @pytest.mark.slow
-@both
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize(("name", "n"), [("MPICH", 4), ("Open MPI", 2)])
 def test_ranks_train_to_the_bits_of_one_process_and_receive_the_bytes_of_formulas(
     name: str, n: int, short: Path
 ) -> None:

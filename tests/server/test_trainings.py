@@ -87,8 +87,9 @@ def raises_after_half(params: Any, batch: Any) -> Generator[tuple[str, Any], Non
     return loss
 
 
-@pytest.mark.parametrize("transport", ["auto", "tcp"])
-@pytest.mark.parametrize("step", [raises_at_once, raises_after_half])
+@pytest.mark.parametrize(
+    ("step", "transport"), [(raises_at_once, "auto"), (raises_after_half, "tcp")]
+)
 def test_the_users_own_error_wins_over_what_follows_from_it(
     step: Any, transport: str
 ) -> None:

@@ -16,6 +16,7 @@ from kit.errors import DataLossError, InvalidArgumentError, VersionMismatch
 from kit.trace.events import lanes, micros
 from kit.trace.file import save, write_atomically
 from kit.trace.log import rows
+from kit.trace.named_rows import SaveRow
 from kit.trace.trace import Trace
 from kit.trace.traffic import SPAN, STEP, TOTAL
 from kit.training.client.watched import News, RunRows
@@ -178,7 +179,8 @@ def long_trace() -> Trace:
             table["end"] = 1_000 * table["step"]
         recorded.add(News(tables, [0] * len(tables)))
     transfers, spans, steps, measures = recorded.since().tables
-    held = replace(SMALL, transfers=transfers, spans=spans, steps=steps)
+    saves = (SaveRow(3, 4_000, 5_000, ""),)
+    held = replace(SMALL, transfers=transfers, spans=spans, steps=steps, saves=saves)
     return replace(held, measures=measures, kept=recorded.kept)
 
 
@@ -193,7 +195,7 @@ def test_every_row_that_is_held_is_saved_and_kept_says_the_same(
     held.save(tmp_path / "run.json", max_rows=max_rows)
 
     again = Trace.load(tmp_path / "run.json")
-    assert again.kept == held.kept
+    assert (again.kept, again.saves) == (held.kept, held.saves)
     for name in (*TABLES, "measures"):
         np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
 

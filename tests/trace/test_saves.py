@@ -27,14 +27,6 @@ def test_a_failed_checkpoint_is_an_instant_with_its_reason(tmp_path: Path) -> No
     assert Trace.load(tmp_path / "run.json").saves == whole.saves
 
 
-def test_a_file_without_a_picture_has_the_checkpoints(tmp_path: Path) -> None:
-    whole = replace(SMALL, saves=(SaveRow(3, 4_000, 5_000, ""),))
-
-    save(whole, tmp_path / "run.json", max_rows=0)
-
-    assert Trace.load(tmp_path / "run.json").saves == whole.saves
-
-
 def test_a_trace_of_the_time_before_checkpoints_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     save(SMALL, path)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import random
 import struct
 import zlib
@@ -157,28 +156,9 @@ def test_the_checksum_is_the_crc_of_header_and_payload() -> None:
     verify(head, unpack(head, bounds=BOUNDS), b"some bytes here")
 
 
-@for_each("bit", range(0, 8 * 79, 7))
-def test_one_flipped_bit_anywhere_is_noticed(bit: int) -> None:
-    payload = b"fifteen bytes !"
-    header = GOOD._replace(flags=CHECKSUM, length=len(payload))
-    frame = bytearray(pack(header, payload) + payload)
-    frame[bit // 8] ^= 1 << bit % 8
-
-    # Bit 1 of the flags switches the checksum off; the stale checksum betrays it.
-    with pytest.raises(ProtocolError):
-        verify(frame[:64], unpack(frame, bounds=BOUNDS), frame[64:])
-
-
 def test_the_cluster_number_is_the_front_of_the_id() -> None:
     cluster_id = random.Random(1).randbytes(16)
 
     head = pack(Header(FrameKind.PING, cluster=cluster_number(cluster_id)))
 
     assert head[8:16] == cluster_id[:8]
-
-
-def test_bounds_and_header_cannot_be_changed_by_accident() -> None:
-    for value in (GOOD, BOUNDS):
-        assert not dataclasses.is_dataclass(value)
-        with pytest.raises(AttributeError):
-            value.cluster = 0  # type: ignore[misc]

@@ -21,7 +21,7 @@ from kit.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from kit.wire import Credentials, Stream, dial, listen
+from kit.wire import Stream, dial, listen
 from kit.wire.handshake import opening
 from kit.wire.handshake.messages import Role
 from kit.wire.listening.address import TcpAddress, UnixAddress
@@ -146,15 +146,6 @@ def test_nothing_leaves_this_machine_unencrypted(host: str) -> None:
         listen(address)
     with pytest.raises(PermissionDeniedError, match="not be encrypted"):
         dial(address, soon())
-
-
-def test_all_interfaces_are_refused_even_when_insecure(
-    credentials: Credentials,
-) -> None:
-    with pytest.raises(PermissionDeniedError, match="one interface"):
-        listen(TcpAddress("0.0.0.0", 0), credentials=credentials, insecure=True)
-    with listening(TcpAddress("0.0.0.0", 0), credentials) as encrypted:
-        assert encrypted.is_encrypted
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
