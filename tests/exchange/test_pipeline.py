@@ -31,8 +31,7 @@ def plans(
     layout = lay_out(specs, n, bucket_bytes)
     workers, servers = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
     group = Group(servers, workers, shards_of(layout, n_ps))
-    made = {m: by_name(name).plan(layout, group, m) for m in group.members}
-    return layout, {member: plan for member, plan in made.items() if plan}
+    return layout, by_name(name).plans(layout, group)
 
 
 @given(models(), GROUPS, TOPOLOGIES, BUCKETS, st.booleans())

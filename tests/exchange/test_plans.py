@@ -12,9 +12,9 @@ import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
-from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Op, Receive, Send
+from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Receive, Send
 from kit.exchange.topologies.parameter_placement import shards_of
-from kit.exchange.topologies.topology import Topology, by_name, names, per_member
+from kit.exchange.topologies.topology import by_name, names, per_member
 from kit.testing import check_topology
 from tests.cases import for_each
 from tests.exchange.models import models
@@ -36,11 +36,6 @@ def make(
     return layout, Group(ps, workers, shards_of(layout, n_ps))
 
 
-def ops_of(topology: Topology, layout: Layout, group: Group) -> dict[int, list[Op]]:
-    plans = {m: topology.plan(layout, group, m) for m in group.members}
-    return {member: list(plan.ops) for member, plan in plans.items() if plan}
-
-
 @pytest.mark.slow
 @given(models(), GROUPS, TOPOLOGIES, st.integers(0, 2**32))
 def test_every_topology_keeps_the_contract_whatever_the_model_and_the_group(
@@ -59,12 +54,12 @@ def test_in_a_ring_a_worker_talks_to_its_neighbours_alone(
 ) -> None:
     layout, group = make(specs, n, 1)
 
-    for member, own in ops_of(by_name("ring"), layout, group).items():
+    for member, plan in by_name("ring").plans(layout, group).items():
         rank = group.workers.index(member)
-        assert {op.to for op in own if isinstance(op, Send)} <= {
+        assert {op.to for op in plan.ops if isinstance(op, Send)} <= {
             group.workers[(rank + 1) % n]
         }
-        assert {op.source for op in own if isinstance(op, Receive)} <= {
+        assert {op.source for op in plan.ops if isinstance(op, Receive)} <= {
             group.workers[(rank - 1) % n]
         }
 
@@ -80,11 +75,11 @@ def test_bytes_and_messages_of_a_worker_are_those_of_the_literature(
     n_messages = (n - 1) if name == "ring-whole" else 2 * (n - 1)
     n_bytes = n_messages * (size if name == "ring-whole" else size // n)
 
-    ops = ops_of(topology, layout, group)
+    plans = topology.plans(layout, group)
 
     for worker in group.workers:
         for kind in (Send, Receive):
-            carrying = [op for op in ops[worker] if isinstance(op, kind)]
+            carrying = [op for op in plans[worker].ops if isinstance(op, kind)]
             assert sum(op.range.size > 0 for op in carrying) == n_messages
         traffic = topology.traffic(layout, group)
         assert per_member(traffic, worker) == (n_bytes, n_bytes)
@@ -97,9 +92,9 @@ def test_no_message_of_a_mesh_waits_for_another_worker_s_sum(
     """What is sent in the first part is the sender's own gradient, never a sum."""
     layout, group = make(specs, n, 1)
 
-    for own in ops_of(by_name("mesh"), layout, group).values():
+    for plan in by_name("mesh").plans(layout, group).values():
         written: set[Range] = set()
-        for op in own:
+        for op in plan.ops:
             if isinstance(op, Add):
                 written.add(op.range)
             elif isinstance(op, Send) and op.region == GRAD and op.range.size:

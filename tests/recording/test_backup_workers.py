@@ -119,36 +119,23 @@ def states_in(folder: Path) -> list[int]:
     return [int(file.stem.split("-")[1]) for file in folder.glob("state-*")]
 
 
-def test_difference_of_two_names_the_step_that_others_made(
+def test_difference_is_whose_gradients_a_step_was_made_of_in_the_first_step_too(
     three: LocalCluster, tmp_path: Path
 ) -> None:
-    runs = [recorded(three, tmp_path / name) for name in ("one", "other")]
-    pair = [ranks(run) for run in runs]
-    first = next(
-        step for step, both in enumerate(zip(*pair, strict=True)) if both[0] != both[1]
-    )
+    recorded(three, tmp_path / "run", steps=9)
+    for step in (4, 0):
+        pair: list[Any] = [read_content(tmp_path / "run") for _ in range(2)]
+        first, other = pair
+        rows = first.tables["PUSH"].copy()
+        at = rows["step"] == step
+        (late,) = {*first.job.workers} - {*rows["worker"][at].tolist()}
+        rows["worker"][at & (rows["worker"] == rows["worker"][at][0])] = late
+        other.tables["PUSH"] = rows
 
-    result = kit.diff(tmp_path / "one", tmp_path / "other", step=fit, data=DATA)
+        result = kit.diff(first, other)
 
-    assert (result.step, result.what) == (first, "contributors")
-    assert "was made of worker:" in str(result)
-
-
-def test_difference_in_the_first_step_is_whose_gradients_it_was_made_of(
-    three: LocalCluster, tmp_path: Path
-) -> None:
-    recorded(three, tmp_path / "run", steps=5)
-    both: list[Any] = [read_content(tmp_path / "run") for _ in range(2)]
-    first, other = both
-    rows = other.tables["PUSH"].copy()
-    begin = rows["step"] == 0
-    (late,) = set(first.job.workers) - {*rows["worker"][begin].tolist()}
-    rows["worker"][begin & (rows["worker"] == rows["worker"][begin][0])] = late
-    other.tables["PUSH"] = rows
-
-    result = kit.diff(first, other)
-
-    assert (result.step, result.what) == (0, "contributors")
+        assert (result.step, result.what) == (step, "contributors")
+        assert "was made of worker:" in str(result)
 
 
 def test_step_whose_gradients_are_not_recorded_is_refused(

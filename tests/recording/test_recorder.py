@@ -67,26 +67,7 @@ def test_full_disk_ends_the_recording_and_not_the_training(
     assert whole == run.metrics[: len(whole)]
 
 
-def test_recording_that_is_begun_late_can_be_replayed_from_the_start(
-    tmp_path: Path,
-) -> None:
-    with quick_cluster(1, 2) as cluster:
-        run = begin(cluster, optimizer=kit.Adam(0.01), steps=120)
-        run.advance(50)
-        run.record(tmp_path / "run")
-        with pytest.raises(FailedPreconditionError, match="already recorded"):
-            run.record(tmp_path / "again")
-        run.resume()
-        run.wait(30)
-        with pytest.raises(FailedPreconditionError, match="already"):
-            run.record(tmp_path / "later")
-
-    assert_replayed(tmp_path / "run", run)
-    assert run.step == 120
-    assert kit.load_run(tmp_path / "run").metrics == run.metrics
-
-
-def test_recording_that_is_begun_too_late_leaves_nothing_behind(
+def test_recording_may_begin_late_but_not_twice_and_too_late_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with quick_cluster(1, 2) as cluster:
@@ -102,10 +83,15 @@ def test_recording_that_is_begun_too_late_leaves_nothing_behind(
         assert not (tmp_path / "run").exists()
 
         run.record(tmp_path / "run")
+        with pytest.raises(FailedPreconditionError, match="already recorded"):
+            run.record(tmp_path / "again")
         run.resume()
         run.wait(30)
+        with pytest.raises(FailedPreconditionError, match="already"):
+            run.record(tmp_path / "later")
 
-    assert_replayed(tmp_path / "run", run)
+    assert assert_replayed(tmp_path / "run", run).step == 120
+    assert kit.load_run(tmp_path / "run").metrics == run.metrics
 
 
 def test_training_that_is_over_before_its_recorder_begins_is_recorded(

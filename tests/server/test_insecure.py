@@ -44,6 +44,7 @@ from tests.training.toy import BATCH, DATA, fit, initial
 from widgets import TrafficBoard, write_report
 from widgets.board import snapshot
 from widgets.board.sentences import status
+from widgets.board.watcher import beat_of, pulse_of
 
 CLIENT = Task("client", 0)
 WARNING = "insecure=True: no encryption"
@@ -198,7 +199,12 @@ def shown_of_a_training(folder: Path, insecure: bool) -> dict[str, str]:
             run.trace,
             folder / "trace.json",
         )
-        beats = [TrafficBoard(board)._look() for board in boards]
+        beats = [
+            pulse_of(item).look()
+            if isinstance(item, kit.Run)
+            else beat_of(kit.Trace.load(item) if isinstance(item, Path) else item)
+            for item in boards
+        ]
         return {
             "server": repr(server),
             "attached cluster": repr(attached),
