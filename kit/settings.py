@@ -44,7 +44,7 @@ INSECURE: Final = "insecure=True: no encryption"
 @handle
 @dataclass(frozen=True)
 class Settings:
-    """The tunable values.
+    """The tunable values, all in one object: a training's tasks agree on them as one.
 
     Names that end in `_s` are seconds, above 0 and finite.
 

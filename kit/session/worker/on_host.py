@@ -23,17 +23,17 @@ def computed_on_host(segment: Segment) -> set[str]:
     if all(device.type == "CPU" for device in segment.devices):
         return set()
     outside: set[Edge] = {*segment.feeds, *(move.edge for move in segment.receives)}
-    known: set[str] = set()  # their results are or could be on the host
+    possible: set[str] = set()  # their results are or could be on the host
     for node in segment.nodes:
         op_def = lookup(node.type)
         is_there = op_def.of_shape or all(
-            edge in outside or edge[0] in known for edge in node.inputs
+            edge in outside or edge[0] in possible for edge in node.inputs
         )
         if is_there and not op_def.stateful:
-            known.add(node.name)
+            possible.add(node.name)
     needed: set[str] = set()
     for node in reversed(segment.nodes):
         first = 0 if node.name in needed else lookup(node.type).sizes_from
         if first is not None:
-            needed |= known.intersection(name for name, _ in node.inputs[first:])
+            needed |= possible.intersection(name for name, _ in node.inputs[first:])
     return needed

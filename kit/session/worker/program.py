@@ -234,15 +234,15 @@ class SegmentProgram:
         # Where its results lie. A trace has it on its device all the same.
         is_constant = node.type == "Const"
         is_for_host = is_constant or op_def.of_shape or node.name in self._on_host
-        place = None if is_for_host else device
-        inputs = self._inputs(node, op_def, place)
+        target = None if is_for_host else device
+        inputs = self._inputs(node, op_def, target)
         n = op_def.n_outputs
         outputs = n if isinstance(n, int) else int(n(node.attrs))
         # A fed output has its register already, and keeps the fed value: what the op
         # computes goes to one that nobody reads.
         edges = [(node.name, i) for i in range(outputs)]
         slots = tuple(
-            self._unnamed() if edge in self._fed else self._new(edge, place)
+            self._unnamed() if edge in self._fed else self._new(edge, target)
             for edge in edges
         )
         if op_def.gives_ref:
@@ -254,13 +254,13 @@ class SegmentProgram:
             if self._before:  # it may have to follow others
                 self._filled[slots[0]] = self._ended[node.name] = set(self._before)
         elif op_def.stateful or outputs != 1:
-            special = self._special(node, op_def, device, place, inputs, slots)
+            special = self._special(node, op_def, device, target, inputs, slots)
             self._emit(None, special, inputs, -1, node.name, device, is_node=True)
             if self._may_wait:
                 self._filled |= {slot: {len(self._code) - 1} for slot in slots}
         else:
-            plain = op_def.kernel(self._runtime.module(place), node.attrs)
-            plain = self._on(place, plain)
+            plain = op_def.kernel(self._runtime.module(target), node.attrs)
+            plain = self._on(target, plain)
             is_own = READ_FOR not in node.name
             self._emit(plain, None, inputs, slots[0], node.name, device, is_node=is_own)
         self._guards = ()
@@ -274,12 +274,12 @@ class SegmentProgram:
         node: Node,
         op_def: OpDef,
         device: Device,
-        place: Device | None,
+        target: Device | None,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> Callable[[Step, Registers], None]:
         forward, runtime = op_def.forward, self._runtime
-        module, attrs = runtime.module(place), node.attrs
+        module, attrs = runtime.module(target), node.attrs
 
         def stateful(step: Step, registers: Registers) -> None:
             # What runs late in a step that has ended must not change what lasts.
@@ -293,7 +293,7 @@ class SegmentProgram:
             values = forward(module, *[registers[i] for i in inputs], **attrs)
             _store(values, outputs, registers)
 
-        return self._on(place, stateful if op_def.stateful else several)
+        return self._on(target, stateful if op_def.stateful else several)
 
     def _emit(
         self,

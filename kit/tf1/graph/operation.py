@@ -5,11 +5,14 @@ Pure. `kit.graph` does the work.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kit.graph.op import Op
+from kit.graph.graph import Graph as NativeGraph
+from kit.graph.op import Op, Tensor
+from kit.graph.table import OpDef
 from kit.tf1.graph.graph_def import NodeDef, node_def_of, tensor_proto
 from kit.tf1.tensor.dtypes import as_dtype
 from kit.tf1.tensor.shape import shape_proto
@@ -21,8 +24,19 @@ _RENAMED = {"Add": "AddV2"}
 class Operation(Op):
     """One node of a graph."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(
+        self,
+        graph: NativeGraph,
+        name: str,
+        op_def: OpDef,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        control_inputs: Sequence[Op],
+        source_line: str,
+    ) -> None:
+        super().__init__(
+            graph, name, op_def, inputs, attrs, control_inputs, source_line
+        )
         # The original's programs compare them with lists, and modify them.
         self.outputs: Any = list(self.outputs)
         self.control_inputs: Any = list(self.control_inputs)

@@ -102,6 +102,9 @@ class Run:
     `link` or `synchronous` to change them: all members take the change up between the
     same two steps, or none of them does.
 
+    It has many methods, since all that is done with a training is found here by
+    completion.
+
     Attributes
     ----------
     job : Job

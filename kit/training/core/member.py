@@ -51,7 +51,12 @@ _LOOK_S = 0.2  # between two checks whether all others have left
 
 
 class Member:
-    """A task's part in one training, from `start` until `state` is done or failed."""
+    """A task's part in one training, from `start` until `state` is done or failed.
+
+    It has many attributes: all that lasts as long as the training does, such as links,
+    meter, hooks and coordinator. What lasts for an epoch is in `EpochRunner`, what a
+    step needs in its `MemberPart`.
+    """
 
     def __init__(
         self,

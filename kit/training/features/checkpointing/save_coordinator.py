@@ -132,7 +132,12 @@ _LOG = logging.getLogger("kit.training")
 
 
 class SaveCoordinator:
-    """One training's saves. Every method may be called from any thread."""
+    """One training's saves. Every method may be called from any thread.
+
+    Its many attributes are one state under one lock: who waits for which answer depends
+    on what is due, under way, refused and damaged. What a single save has is in
+    `SaveAttempt`.
+    """
 
     def __init__(
         self,
