@@ -72,6 +72,35 @@ class Stream(Protocol):
         """Give the descriptor back. May be called twice."""
 
 
+class ParallelStreams:
+    """Several streams between two tasks as one, for a port that uses each of them.
+
+    As a stream it is the first of them; it ends when all do.
+    """
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        """Own the streams; at the other end they have the same order."""
+        self.streams = tuple(streams)
+        self.kind, self.peer = streams[0].kind, streams[0].peer
+        self.fileno, self.write = streams[0].fileno, streams[0].write
+        self.read_into = streams[0].read_into
+
+    def shutdown(self) -> None:
+        """See `Stream`."""
+        for stream in self.streams:
+            stream.shutdown()
+
+    def close(self) -> None:
+        """See `Stream`."""
+        for stream in self.streams:
+            stream.close()
+
+
+def parallel(stream: Stream) -> tuple[Stream, ...]:
+    """Return the streams of one that has several, or itself."""
+    return stream.streams if isinstance(stream, ParallelStreams) else (stream,)
+
+
 @runtime_checkable
 class PatientStream(Stream, Protocol):
     """A stream that can also wait by itself: one system call, not three."""

@@ -26,7 +26,7 @@ from kit.training.optimizers.rule import MeanUpdate
 from kit.wire.frame import Bounds
 from kit.wire.records import Direction, RecordStream
 from kit.wire.sockets import SocketStream
-from kit.wire.stream import ENCRYPTED, Stream
+from kit.wire.stream import ENCRYPTED, ParallelStreams, Stream
 
 Pair = Callable[[], tuple[Stream, Stream]]
 Ends = tuple[socket.socket, socket.socket]
@@ -46,6 +46,12 @@ def sealed(ends: Ends) -> tuple[Stream, Stream]:
         for stream, ours, theirs in zip(clear(ends), keys, keys[::-1], strict=True)
     )
     return near, far
+
+
+def side_by_side(n: int, pair: Pair) -> tuple[Stream, Stream]:
+    """Return links of n streams."""
+    near, far = zip(*(pair() for _ in range(n)), strict=True)
+    return ParallelStreams(near), ParallelStreams(far)
 
 
 def clear_pair() -> tuple[Stream, Stream]:

@@ -22,7 +22,7 @@ from kit.trace.traffic import Meter
 from kit.wire import Credentials
 from kit.wire.stream import AES_GCM, ENCRYPTED, Stream
 from tests.cases import for_each
-from tests.exchange.pumped import clear_pair, pumped_group
+from tests.exchange.pumped import clear_pair, pumped_group, sealed_pair, side_by_side
 from tests.wire.conftest import open_streams
 
 
@@ -90,6 +90,12 @@ KINDS: dict[str, MakePorts] = {
         for kind in ENCRYPTED
     },
     "threads on a socket": pumped_group,
+    "threads on three sockets": partial(
+        pumped_group, pair=partial(side_by_side, 3, clear_pair)
+    ),
+    "threads on two of aes-gcm": partial(
+        pumped_group, pair=partial(side_by_side, 2, sealed_pair)
+    ),
     "threads under aes-gcm": partial(
         pumped_group, pair=partial(encrypted_pair, AES_GCM)
     ),

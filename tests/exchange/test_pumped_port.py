@@ -15,6 +15,7 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from kit.exchange.execution.native_executor import loop, suit
 from kit.exchange.group.linked_member import LinkedMember
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD
-from kit.exchange.ports import endpoint
+from kit.exchange.ports import endpoint, pumped_port
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Expected, Stamp
@@ -56,6 +57,7 @@ from tests.exchange.pumped import (
     pumped_member,
     sealed,
     sealed_pair,
+    side_by_side,
     three_steps,
 )
 from tests.wire.conftest import open_streams
@@ -66,8 +68,19 @@ SMALL = lay_out([Spec("x", (25,), "float32")], 2)
 LARGE = lay_out([Spec("x", (1 << 21,), "float32")], 2)
 DUE = Expected(GRAD, Range(0, 100), separate=True)
 ALL = Expected(GRAD, Range(0, LARGE.n_bytes), separate=True)
-PAIRS = [clear_pair, sealed_pair]
+PAIRS = [
+    clear_pair,
+    sealed_pair,
+    partial(side_by_side, 2, clear_pair),
+    partial(side_by_side, 3, sealed_pair),
+]
 Form = Callable[[Ends], tuple[Stream, Stream]]
+
+
+@pytest.fixture(autouse=True)
+def parts_of_small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let links of several streams cut each message into parts."""
+    monkeypatch.setattr(pumped_port, "_LEAST_SHARED", 65)
 
 
 @pytest.fixture
@@ -101,7 +114,7 @@ def test_the_compiled_loop_carries_it_out() -> None:
         assert suit([Take(ends.ports[1], 1, DUE)], ends)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("pair", PAIRS[:2])
 @for_each("pumps", [(True, False), (False, True)])
 def test_its_frames_are_those_of_a_port_without_threads(
     pair: Pair, pumps: tuple[bool, bool]
@@ -357,11 +370,11 @@ def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
     assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
 
 
-@pytest.mark.parametrize("refused", ["kit-send-1", "kit-receive-1"])
+@pytest.mark.parametrize("refused", ["kit-send-1", "kit-receive-1", "kit-send-1-1"])
 def test_a_thread_that_the_system_refuses_is_told_with_the_link_and_nothing_is_left(
     refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    near, far = clear_pair()
+    near, far = side_by_side(2, clear_pair)
     start = threading.Thread.start
 
     def limited(thread: threading.Thread) -> None:

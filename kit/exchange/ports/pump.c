@@ -5,6 +5,15 @@
    and then counts it. So hops.c carries out a plan over a socket as it does over shared
    memory. Frames are those of kit/wire/frame.py, and every byte of a head is compared
    with what is due; what differs is left for Python, which says how.
+
+   A link may have further streams, with a thread each for either direction. Large messages
+   are cut into a part for each stream, which is a frame of its own. The thread of the first
+   stream, which sees all messages, hands out the parts, and counts a message when all are
+   done:
+
+       first stream    | part 0 of 5 | wait | message 6 | part 0 of 7 | ...
+       further one     | part 1 of 5 |                  | part 1 of 7 | ...
+
    Plain C without Python's headers; nothing here allocates. */
 
 #define _GNU_SOURCE
@@ -29,12 +38,13 @@
 #endif
 
 /* Of what Python hands over; frames are little-endian, so no other machine uses this. */
-#define FORM (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1 : 0)
+#define FORM (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 2 : 0)
 
 enum { NOTE = 8 };                            /* words, see shared_port.py */
 enum { HEAD = 64, CHECKED = 56 };             /* bytes of a head; before its checksum */
+enum { HELD = 52, LINE = 64 };                /* before its hold; where parts begin */
 enum { HALT = 1, CHECKSUM = 2 };              /* flags of a frame */
-enum { ENDED, DAMAGED, TOO_MANY };            /* why a direction is over */
+enum { ENDED, DAMAGED, TOO_MANY, UNDUE, GOES_ON }; /* why a direction is over */
 #define NO_HALT (((uint64_t)1 << 62) - 1)
 #define FAR (((int64_t)1 << 31) - 1)          /* no halt is announced so many steps ahead */
 /* Checksums are computed at once: when the rest has come, these have left the cache. */
@@ -54,8 +64,8 @@ typedef struct { /* what comes in steps of either parity */
     uint64_t n[2], first, epoch;
 } Script;
 
-typedef struct {
-    uint64_t *count, *notes, mask; /* messages of this direction */
+typedef struct Pump {
+    uint64_t *count, *notes, mask; /* messages of this direction, or parts handed out */
     uint64_t *asleep;              /* whether our thread sleeps */
     int64_t heard, bell;           /* where it hears what wakes it, and what to ring */
     uint64_t *sleeper;             /* whether the executor sleeps */
@@ -64,16 +74,19 @@ typedef struct {
     int64_t fd, over;
     char *memory; /* all regions */
     uint64_t region_bytes;
-    uint64_t done; /* messages that are sent, or here */
+    uint64_t done; /* messages that are sent, or here; of a further stream: parts */
+    struct Pump **further;
+    uint64_t n_further, handed_out, least; /* least: bytes of a message with parts */
     uint64_t guard; /* taken while a script changes, or is looked at */
     const Script *script;
     uint64_t announced; /* number of this script */
     uint64_t followed;  /* of the one of parity and position */
     uint64_t refused;   /* of the one that the head at hand does not fit */
     uint64_t parity, position;
-    Place now;     /* of the message at hand */
+    Place now;     /* of the message or part at hand */
+    uint64_t end;  /* of the whole message */
     uint64_t sum;  /* what its bytes give, if that is not its checksum */
-    char same[HEAD]; /* what is the same in the heads of all frames */
+    char same[HEAD]; /* what is the same in the heads of all frames; that of the part */
     char head[HEAD]; /* of the message at hand */
 } Pump;
 
@@ -311,6 +324,81 @@ static void wake_executor(const Pump *pump)
     wake(pump->sleeper, pump->doorbell);
 }
 
+/* -- parts of messages -------------------------------------------------------------- */
+
+/* Which part of a message a stream of the link carries; small ones are the first one's. */
+static Place part_of(const Pump *first, const Place *whole, uint64_t number)
+{
+    uint64_t size = whole->hi - whole->lo, n = first->n_further + 1;
+    if (n == 1 || size < first->least)
+        return *whole;
+    uint64_t each = ((size + n - 1) / n + LINE - 1) / LINE * LINE, lo = each * number;
+    uint64_t hi = lo + each;
+    lo = lo < size ? lo : size;
+    hi = hi < size ? hi : size;
+    return (Place){whole->at + lo, whole->region, whole->lo + lo, whole->lo + hi};
+}
+
+static void put_place(char *head, const Pump *pump, const Place *place)
+{
+    uint64_t address = place->region * pump->region_bytes + place->lo;
+    put(head + 40, 4, address >> 32);
+    put(head + 44, 4, address);
+    put(head + 48, 4, place->hi - place->lo);
+}
+
+/* Hand out the parts of the message at hand, whose head says what all heads do. */
+static void hand_out(Pump *first)
+{
+    Place whole = first->now;
+    first->now = part_of(first, &whole, 0);
+    first->end = whole.hi;
+    if (first->now.hi == whole.hi)
+        return;
+    for (uint64_t n = 0; n < first->n_further; n++) {
+        Pump *own = first->further[n];
+        own->now = part_of(first, &whole, n + 1);
+        memcpy(own->same, first->head, HELD);
+        put_place(own->same, first, &own->now);
+    }
+    __atomic_store_n(&first->handed_out, first->handed_out + 1, __ATOMIC_RELEASE);
+    for (uint64_t n = 0; n < first->n_further; n++)
+        wake(first->further[n]->asleep, first->further[n]->bell);
+}
+
+/* Wait until all parts that were handed out are done; 0 if this is over. */
+static int are_done(Pump *first)
+{
+    for (uint64_t n = 0; n < first->n_further; n++) {
+        const uint64_t *done = &first->further[n]->done;
+        uint64_t seen;
+        while ((seen = __atomic_load_n(done, __ATOMIC_ACQUIRE)) != first->handed_out)
+            if (!await(first, done, seen))
+                return 0;
+    }
+    return 1;
+}
+
+/* Wait for the next part of a further stream; 0 if this is over. */
+int64_t kit_part(Pump *own)
+{
+    return await(own, own->count, own->done);
+}
+
+void kit_part_done(Pump *own)
+{
+    __atomic_store_n(&own->done, own->done + 1, __ATOMIC_RELEASE);
+    wake(own->sleeper, own->doorbell);
+}
+
+/* Whether the head at hand is that of the part. */
+int64_t kit_part_fits(const Pump *own)
+{
+    const char *head = own->head;
+    return !memcmp(head, own->same, HELD)
+           && (get(head + 6, 2) & CHECKSUM || !get(head + CHECKED, 4)) && !get(head + 60, 4);
+}
+
 /* Let blocking calls return now and then, so that an end is seen even if nobody shuts the
    socket down. */
 static void set_slices(int fd)
@@ -335,8 +423,8 @@ int64_t kit_next(Pump *pump)
         return 0;
     uint64_t number = pump->done + 1;
     const uint64_t *note = pump->notes + NOTE * (number & pump->mask);
-    uint64_t region = note[4], lo = note[5], size = note[6] - lo;
-    uint64_t address = region * pump->region_bytes + lo;
+    uint64_t region = note[4], lo = note[5];
+    char *at = pump->memory + region * pump->region_bytes + lo;
     /* A halt travels as its distance from this step, above the message's number. */
     int64_t ahead = (int64_t)note[3] - (int64_t)note[2] - 1;
     int halts = ahead <= FAR;
@@ -347,20 +435,22 @@ int64_t kit_next(Pump *pump)
     put(head + 16, 4, note[7]);
     put(head + 24, 8, note[2]);
     put(head + 32, 8, (uint64_t)ahead << 32 | (number & 0xFFFFFFFF));
-    put(head + 40, 4, address >> 32);
-    put(head + 44, 4, address);
-    put(head + 48, 4, size);
-    put(head + 52, 4, (note[1] - note[0] + 500) / 1000);
-    pump->now = (Place){pump->memory + address, region, lo, note[6]};
+    put(head + HELD, 4, (note[1] - note[0] + 500) / 1000);
+    pump->now = (Place){at, region, lo, note[6]};
+    hand_out(pump);
+    put_place(head, pump, &pump->now);
     return 1;
 }
 
-/* Count the message at hand as sent: its bytes may be overwritten. */
-void kit_sent(Pump *pump)
+/* Count the message at hand as sent: its bytes may be overwritten. 0 if this is over. */
+int64_t kit_sent(Pump *pump)
 {
+    if (!are_done(pump))
+        return 0;
     __atomic_store_n(&pump->done, pump->done + 1, __ATOMIC_RELEASE);
     if (__atomic_load_n(pump->count, __ATOMIC_RELAXED) == pump->done)
         wake_executor(pump); /* it may wait until all has left */
+    return 1;
 }
 
 static int push(const Pump *pump, struct iovec *rest, int n)
@@ -381,19 +471,34 @@ static int push(const Pump *pump, struct iovec *rest, int n)
     return 1;
 }
 
+/* Send the frame at hand; 0 if that cannot be. */
+static int send_frame(Pump *pump)
+{
+    uint64_t size = pump->now.hi - pump->now.lo;
+    if (get(pump->head + 6, 2) & CHECKSUM)
+        put(pump->head + CHECKED, 4, crc32(crc_of_head(pump->head), pump->now.at, size));
+    struct iovec parts[2] = {{pump->head, HEAD}, {pump->now.at, size}};
+    return push(pump, parts, size ? 2 : 1);
+}
+
 /* Send what is posted, until this is over or the socket takes nothing more. */
 int64_t kit_send(Pump *pump)
 {
     set_slices((int)pump->fd);
-    while (kit_next(pump)) {
-        uint64_t size = pump->now.hi - pump->now.lo;
-        if (get(pump->head + 6, 2) & CHECKSUM)
-            put(pump->head + CHECKED, 4,
-                crc32(crc_of_head(pump->head), pump->now.at, size));
-        struct iovec parts[2] = {{pump->head, HEAD}, {pump->now.at, size}};
-        if (!push(pump, parts, size ? 2 : 1))
+    while (kit_next(pump) && send_frame(pump) && kit_sent(pump))
+        continue;
+    return ENDED;
+}
+
+/* The same for the parts of a further stream. */
+int64_t kit_send_parts(Pump *own)
+{
+    set_slices((int)own->fd);
+    while (kit_part(own)) {
+        memcpy(own->head, own->same, HEAD);
+        if (!send_frame(own))
             break;
-        kit_sent(pump);
+        kit_part_done(own);
     }
     return ENDED;
 }
@@ -446,7 +551,9 @@ static const Place *due(Pump *pump)
 static int fits(const Pump *pump, const Place *place)
 {
     const char *head = pump->head, *same = pump->same;
-    uint64_t address = place->region * pump->region_bytes + place->lo;
+    Place part = part_of(pump, place, 0);
+    char where[HEAD];
+    put_place(where, pump, &part);
     uint64_t flags = get(head + 6, 2), number = pump->done + 1;
     return !memcmp(head, same, 6)            /* magic, version, kind */
            && !(flags & ~(uint64_t)(HALT | CHECKSUM))
@@ -455,9 +562,7 @@ static int fits(const Pump *pump, const Place *place)
            && !memcmp(head + 20, same + 20, 4) /* sender */
            && !(get(head + 24, 8) >> 63) && !(get(head + 32, 8) >> 63)
            && get(head + 32, 4) == (number & 0xFFFFFFFF)
-           && get(head + 40, 4) == address >> 32
-           && get(head + 44, 4) == (address & 0xFFFFFFFF)
-           && get(head + 48, 4) == place->hi - place->lo
+           && !memcmp(head + 40, where + 40, HELD - 40)
            && (flags & CHECKSUM || !get(head + CHECKED, 4)) && !get(head + 60, 4);
 }
 
@@ -472,11 +577,15 @@ int64_t kit_due(Pump *pump)
         int is_due = place && fits(pump, place);
         if (is_due)
             pump->now = *place;
-        else if (place)
+        else if (place) {
+            pump->now = part_of(pump, place, 0); /* for the error */
             __atomic_store_n(&pump->refused, announced, __ATOMIC_RELEASE);
+        }
         leave(pump);
-        if (is_due)
+        if (is_due) {
+            hand_out(pump);
             return 1;
+        }
         if (place)
             wake_executor(pump);
         if (!await(pump, &pump->announced, announced))
@@ -485,26 +594,29 @@ int64_t kit_due(Pump *pump)
 }
 
 /* Count the message at hand, whose bytes are in place, as here; `begun` is when its head
-   came. 0 if the executor has not taken so many that there is no room for more. */
+   came. Returns why not: TOO_MANY if the executor has not taken so many that there is
+   room for more. */
 int64_t kit_arrived(Pump *pump, int64_t begun)
 {
+    if (!are_done(pump))
+        return ENDED;
     uint64_t number = pump->done + 1, *note = pump->notes + NOTE * (number & pump->mask);
     if (number - __atomic_load_n(pump->taken, __ATOMIC_RELAXED) > pump->mask)
-        return 0;
+        return TOO_MANY;
     const char *head = pump->head;
     uint64_t step = get(head + 24, 8), halts = get(head + 6, 2) & HALT;
     note[0] = (uint64_t)begun;
-    note[1] = (uint64_t)now_ns() + get(head + 52, 4) * 1000;
+    note[1] = (uint64_t)now_ns() + get(head + HELD, 4) * 1000;
     note[2] = step;
     note[3] = halts ? step + 1 + get(head + 36, 4) : NO_HALT;
     note[4] = pump->now.region;
     note[5] = pump->now.lo;
-    note[6] = pump->now.hi;
+    note[6] = pump->end;
     pump->done = number;
     __atomic_store_n(pump->count, number, __ATOMIC_RELEASE);
     pump->position++; /* of the script that it came by: for another one it starts over */
     wake_executor(pump);
-    return 1;
+    return GOES_ON;
 }
 
 static int pull(const Pump *pump, char *at, uint64_t n)
@@ -521,29 +633,50 @@ static int pull(const Pump *pump, char *at, uint64_t n)
     return 1;
 }
 
+/* Receive the payload of the frame at hand. */
+static int64_t receive_payload(Pump *pump)
+{
+    int is_checked = (int)get(pump->head + 6, 2) & CHECKSUM;
+    uint64_t size = pump->now.hi - pump->now.lo;
+    uint32_t sum = is_checked ? crc_of_head(pump->head) : 0;
+    for (uint64_t at = 0; at < size; at += PIECE) {
+        uint64_t n = size - at < PIECE ? size - at : PIECE;
+        if (!pull(pump, pump->now.at + at, n))
+            return ENDED;
+        if (is_checked)
+            sum = crc32(sum, pump->now.at + at, n);
+    }
+    pump->sum = sum;
+    return is_checked && sum != get(pump->head + CHECKED, 4) ? DAMAGED : GOES_ON;
+}
+
 /* Receive what the scripts say, until this is over or nothing more comes. */
 int64_t kit_receive(Pump *pump)
 {
+    int64_t how = GOES_ON;
     set_slices((int)pump->fd);
-    while (pull(pump, pump->head, HEAD)) {
+    while (how == GOES_ON && pull(pump, pump->head, HEAD)) {
         int64_t begun = now_ns();
         if (!kit_due(pump))
             break;
-        int is_checked = (int)get(pump->head + 6, 2) & CHECKSUM;
-        uint64_t size = pump->now.hi - pump->now.lo;
-        uint32_t sum = is_checked ? crc_of_head(pump->head) : 0;
-        for (uint64_t at = 0; at < size; at += PIECE) {
-            uint64_t n = size - at < PIECE ? size - at : PIECE;
-            if (!pull(pump, pump->now.at + at, n))
-                return ENDED;
-            if (is_checked)
-                sum = crc32(sum, pump->now.at + at, n);
-        }
-        pump->sum = sum;
-        if (is_checked && sum != get(pump->head + CHECKED, 4))
-            return DAMAGED;
-        if (!kit_arrived(pump, begun))
-            return TOO_MANY;
+        how = receive_payload(pump);
+        if (how == GOES_ON)
+            how = kit_arrived(pump, begun);
+    }
+    return how == GOES_ON ? ENDED : how;
+}
+
+/* The same for the parts of a further stream. */
+int64_t kit_receive_parts(Pump *own)
+{
+    set_slices((int)own->fd);
+    while (kit_part(own)) {
+        if (!pull(own, own->head, HEAD))
+            break;
+        int64_t how = kit_part_fits(own) ? receive_payload(own) : UNDUE;
+        if (how != GOES_ON)
+            return how;
+        kit_part_done(own);
     }
     return ENDED;
 }

@@ -17,6 +17,11 @@ thread reads a head before it knows whether it is due: it may belong to the plan
 begins next, and then waits for its script. It is an error only if the executor waits
 for messages meanwhile, since those due by the newest script come first.
 
+A link may have several streams, with threads for each. Large messages are cut into a
+part for each stream; each part is a frame like any other, with keys and a checksum of
+its own. The threads of the first stream hand the parts out, and count a message when
+all of it is there, so to the executor it is one.
+
 How it ends. A thread that finds its direction broken ends. The sending one shuts the
 stream down, so the receiving one ends as well, after what had come before. That one
 marks the port as lost and wakes the executor. `close` shuts the stream down and waits
@@ -32,9 +37,10 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
@@ -50,19 +56,28 @@ from kit.exchange.ports.stream_port import StreamPort, check
 from kit.native import library
 from kit.system import Bell, ring
 from kit.wire import frame
-from kit.wire.stream import AES_GCM, PatientStream, Stream, read_some, write_all
+from kit.wire.stream import (
+    AES_GCM,
+    PatientStream,
+    Stream,
+    parallel,
+    read_some,
+    write_all,
+)
 
 # Of a layout, in bytes. For less, to hand messages to threads of Python costs more than
 # it gains.
 _LEAST_SEALED: Final = 1 << 20
-FORM: Final = 1  # as in pump.c
+FORM: Final = 2  # as in pump.c
+_LEAST_SHARED: Final = 1 << 18  # bytes of a message that goes over several streams
 _DATA: Final = int(frame.FrameKind.DATA)
 _PLACE: Final = Struct("4Q")
 _MOST_SCRIPTS: Final = 64
 _END_S: Final = 5.0
 _ME, _PEER = 1, 0  # in the words
 _OUT, _IN = range(2)  # directions
-_ENDED, _DAMAGED, _TOO_MANY = range(3)  # why a direction is over
+# Why a direction is over.
+_ENDED, _DAMAGED, _TOO_MANY, _UNDUE, _GOES_ON = range(5)
 
 _Head = ctypes.c_ubyte * frame.SIZE
 _Words = ctypes.c_uint64 * 2
@@ -74,7 +89,10 @@ def _loops() -> Any:
     """Return what is compiled; None where none fits this source and machine."""
     compiled = library("kit.exchange.ports._pump", FORM)
     if compiled is not None:
-        for name in ("send", "receive", "next", "due", "arrived"):
+        for name in (
+            *("send", "next", "sent", "receive", "due", "arrived"),
+            *("send_parts", "receive_parts", "part", "part_fits"),
+        ):
             getattr(compiled, f"kit_{name}").restype = ctypes.c_int64
         compiled.kit_arrived.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     return compiled
@@ -83,8 +101,11 @@ def _loops() -> Any:
 def can_pump(stream: Stream, n_bytes: int) -> bool:
     """Whether threads can carry a stream, and gain something for a layout's bytes."""
     # A patient stream is a plain socket; the loops in C can have no other.
-    is_plain = stream.kind == "tcp" and isinstance(stream, PatientStream)
-    is_sealed = stream.kind == AES_GCM and n_bytes >= _LEAST_SEALED
+    streams = parallel(stream)
+    is_patient = all(isinstance(each, PatientStream) for each in streams)
+    is_plain = stream.kind == "tcp" and is_patient
+    is_large = n_bytes >= _LEAST_SEALED or len(streams) > 1
+    is_sealed = stream.kind == AES_GCM and is_large
     return (is_plain or is_sealed) and _loops() is not None
 
 
@@ -117,6 +138,10 @@ class _Pump(ctypes.Structure):
         ("memory", ctypes.c_void_p),
         ("region_bytes", ctypes.c_uint64),
         ("done", ctypes.c_uint64),
+        ("further", ctypes.c_void_p),
+        ("n_further", ctypes.c_uint64),
+        ("handed_out", ctypes.c_uint64),
+        ("least", ctypes.c_uint64),
         ("guard", ctypes.c_uint64),
         ("script", ctypes.c_void_p),
         ("announced", ctypes.c_uint64),
@@ -128,6 +153,7 @@ class _Pump(ctypes.Structure):
         ("region", ctypes.c_uint64),
         ("lo", ctypes.c_uint64),
         ("hi", ctypes.c_uint64),
+        ("end", ctypes.c_uint64),
         ("sum", ctypes.c_uint64),
         ("same", _Head),
         ("head", _Head),
@@ -163,7 +189,8 @@ class PumpedPort(SharedPort):
         """
         words = np.zeros(Control.n_words(2, depth), np.uint64).data.cast("B").cast("Q")
         control = Control(words, 2, depth)
-        self._bells = Bell(), Bell()
+        self._streams = parallel(stream)
+        self._bells = [Bell() for _ in range(2 * len(self._streams))]
         super().__init__(
             me=_ME,
             peer=_PEER,
@@ -181,10 +208,10 @@ class PumpedPort(SharedPort):
         self._region_bytes = region_bytes(memory.layout)
         self._error: ProtocolError | None = None
         self._is_closed = False
+        self._tables = list[Any]()  # of the further streams
         self._scripts = OrderedDict[tuple[int, int, int], Any]()
-        self._newest: Sequence[Sequence[Expected]] = ((), ())
         # Whether our threads sleep; the executor looks at the first when it posts.
-        self._asleep = memoryview(bytearray(16)).cast("Q")
+        self._asleep = memoryview(bytearray(8 * len(self._bells))).cast("Q")
         flags = frame.CHECKSUM if checksum else 0
         self._sends = self._pump(_OUT, self._out, self._notes_out, endpoint.me, flags)
         self._takes = self._pump(_IN, self._in, self._notes_in, peer)
@@ -194,11 +221,20 @@ class PumpedPort(SharedPort):
             self._in[0] = self._own[TAKEN] = self._takes.done = before.received
         # Readable once the link has ended, and never writable.
         self._end, self._until_end = os.pipe()
+        self._further = self._share(self._sends, _OUT), self._share(self._takes, _IN)
+        work: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = []
+        for name, first, further in zip(
+            ("send", "receive"), (self._sends, self._takes), self._further, strict=True
+        ):
+            for number, own in enumerate(further, 1):
+                args = name, first, own, self._streams[number]
+                work.append((f"{name}-{number}", self._carry_parts, args))
+        work += [("send", self._send, ()), ("receive", self._receive, ())]
         self._threads = [
-            threading.Thread(target=self._send, name=f"kit-send-{peer}", daemon=True),
             threading.Thread(
-                target=self._receive, name=f"kit-receive-{peer}", daemon=True
-            ),
+                target=call, args=args, name=f"kit-{name}-{peer}", daemon=True
+            )
+            for name, call, args in work
         ]
         _open.add(self)
         try:
@@ -234,11 +270,33 @@ class PumpedPort(SharedPort):
             sleeper=address(endpoint.asleep),
             doorbell=endpoint.doorbell.handle,
             taken=address(self._own) + 8 * TAKEN,
-            fd=self._stream.fileno(),
+            fd=self._streams[0].fileno(),
             memory=address(self._memory.raw(0, Range(0, 1))),
             region_bytes=self._region_bytes,
             same=_Head(*same),
         )
+
+    def _share(self, first: _Pump, way: int) -> list[_Pump]:
+        """Return one direction of all further streams; the first one is told."""
+        further = [
+            _Pump(
+                count=ctypes.addressof(first) + _Pump.handed_out.offset,
+                asleep=address(self._asleep) + 8 * (2 * number + way),
+                heard=self._bells[2 * number + way].fd,
+                bell=self._bells[2 * number + way].handle,
+                sleeper=first.asleep,
+                doorbell=first.bell,
+                fd=stream.fileno(),
+            )
+            for number, stream in enumerate(self._streams)
+            if number
+        ]
+        self._tables.append(
+            (ctypes.c_void_p * len(further))(*map(ctypes.addressof, further))
+        )
+        first.further = ctypes.addressof(self._tables[-1])
+        first.n_further, first.least = len(further), _LEAST_SHARED
+        return further
 
     def expect(self, scripts: Sequence[Sequence[Expected]], first: int) -> None:
         """Start over with the messages of even and odd steps."""
@@ -253,7 +311,6 @@ class PumpedPort(SharedPort):
             if len(self._scripts) > _MOST_SCRIPTS:
                 self._scripts.popitem(last=False)
         self._scripts.move_to_end(key)
-        self._newest = scripts
         script, *_ = self._scripts[key]
         _loops().kit_expect(ctypes.byref(self._takes), ctypes.byref(script))
 
@@ -276,16 +333,21 @@ class PumpedPort(SharedPort):
             raise self._error
         takes = self._takes
         if takes.refused and takes.refused == takes.announced:
-            header = frame.unpack(bytes(takes.head), bounds=self._bounds)
-            due = self._newest[takes.parity][takes.position]
-            about = self.peer, takes.done + 1, self._stamp, self._region_bytes
-            check(header, due, *about)
+            header = self._checked_head(takes)
             raise ProtocolError(
                 f"member {self.peer} sent a frame of epoch {header.epoch}; this "
                 f"training is in epoch {self._stamp.epoch}.",
                 step=header.step,
             )
         return False
+
+    def _checked_head(self, pump: _Pump) -> frame.Header:
+        """Return a head that is not as it should be; raise what is seen to be wrong."""
+        header = frame.unpack(bytes(pump.head), bounds=self._bounds)
+        due = Expected(pump.region, Range(pump.lo, pump.hi))
+        about = self.peer, self._takes.done + 1, self._stamp, self._region_bytes
+        check(header, due, *about)
+        return header
 
     def is_idle(self) -> bool:
         """Whether everything that was posted has left this process."""
@@ -300,7 +362,8 @@ class PumpedPort(SharedPort):
         if self._is_closed:
             return
         self._is_closed = True
-        self._sends.over = self._takes.over = 1
+        for pump in (self._sends, self._takes, *chain(*self._further)):
+            pump.over = 1
         # Not in a forked child: it would end the stream of its parent.
         if any(thread.is_alive() for thread in self._threads):
             for bell in self._bells:
@@ -332,8 +395,9 @@ class PumpedPort(SharedPort):
         while loops.kit_next(pump):
             # It takes as long as it takes: the executor, which waits for it, has a
             # deadline, and shuts the stream down.
-            write_all(self._stream, (head, self._sends.payload()), math.inf)
-            loops.kit_sent(pump)
+            write_all(self._streams[0], (head, self._sends.payload()), math.inf)
+            if not loops.kit_sent(pump):
+                break
 
     def _receive(self) -> None:
         try:
@@ -342,7 +406,7 @@ class PumpedPort(SharedPort):
                     how = self._unseal()
                 else:
                     how = _loops().kit_receive(ctypes.byref(self._takes))
-                self._judge(how)
+                self._judge(self._takes, how)
         except ProtocolError as error:
             self._error = error
         finally:
@@ -353,33 +417,80 @@ class PumpedPort(SharedPort):
     def _unseal(self) -> int:
         pump, loops = ctypes.byref(self._takes), _loops()
         head = memoryview(self._takes.head).cast("B")
-        while self._fill(head):
+        stream, how = self._streams[0], _GOES_ON
+        while how == _GOES_ON and _fill(stream, head):
             begun = self._clock()
-            if not loops.kit_due(pump) or not self._fill(self._takes.payload()):
+            if not loops.kit_due(pump) or not _fill(stream, self._takes.payload()):
                 break
-            if not loops.kit_arrived(pump, begun):
-                return _TOO_MANY
-        return _ENDED
+            how = loops.kit_arrived(pump, begun)
+        return how
 
-    def _fill(self, view: memoryview) -> bool:
-        while view:
-            n_bytes = read_some(self._stream, view, math.inf)
-            if not n_bytes:
-                return False
-            view = view[n_bytes:]
-        return True
+    # Of a further stream.
 
-    def _judge(self, how: int) -> None:
+    def _carry_parts(self, name: str, first: _Pump, own: _Pump, stream: Stream) -> None:
+        """Send or receive its parts until that is over, which ends the whole link."""
+        try:
+            with suppress(LinkLost, OSError):
+                if self._stream.kind == AES_GCM:
+                    call = _seal_parts if name == "send" else _unseal_parts
+                    how = call(stream, own)
+                else:
+                    how = getattr(_loops(), f"kit_{name}_parts")(ctypes.byref(own))
+                self._judge(own, how)
+        except ProtocolError as error:
+            self._error = error
+        finally:
+            first.over = 1
+            ring(first.bell)
+            self._stream.shutdown()
+
+    def _judge(self, pump: _Pump, how: int) -> None:
         """Raise `ProtocolError` if a direction did not just end."""
         if how == _DAMAGED:
-            header = frame.unpack(bytes(self._takes.head), bounds=self._bounds)
-            frame.compare(header, self._takes.sum)
+            header = frame.unpack(bytes(pump.head), bounds=self._bounds)
+            frame.compare(header, pump.sum)
+        if how == _UNDUE:
+            header = self._checked_head(pump)
+            raise ProtocolError(
+                f"member {self.peer} sent a part of step {header.step} over one stream "
+                f"of the link, which is not of the message that came over the first."
+            )
         if how == _TOO_MANY:
             raise ProtocolError(
                 f"member {self.peer} sent message {self._takes.done + 1} when no more "
                 f"than {self._own[TAKEN]} were taken. The two do not run the same "
                 f"plan: start all tasks with the same release and the same program."
             )
+
+
+def _seal_parts(stream: Stream, own: _Pump) -> int:
+    pump, loops = ctypes.byref(own), _loops()
+    head = memoryview(own.same).cast("B")
+    while loops.kit_part(pump):
+        write_all(stream, (head, own.payload()), math.inf)
+        loops.kit_part_done(pump)
+    return _ENDED
+
+
+def _unseal_parts(stream: Stream, own: _Pump) -> int:
+    pump, loops = ctypes.byref(own), _loops()
+    head = memoryview(own.head).cast("B")
+    while loops.kit_part(pump) and _fill(stream, head):
+        if not loops.kit_part_fits(pump):
+            return _UNDUE
+        if not _fill(stream, own.payload()):
+            break
+        loops.kit_part_done(pump)
+    return _ENDED
+
+
+def _fill(stream: Stream, view: memoryview) -> bool:
+    while view:
+        n_bytes = read_some(stream, view, math.inf)
+        if not n_bytes:
+            return False
+        view = view[n_bytes:]
+    return True
 
 
 # Ports whose threads use memory that goes away with the interpreter. A forked child has
