@@ -31,7 +31,8 @@ Value: TypeAlias = bool | int | float | str
 TRANSPORTS = ("auto", "unix", "tcp", "mpi")
 ENCRYPTIONS = ("aes-gcm", "tls")
 _CHOICES = {"transport": TRANSPORTS, "encryption": ENCRYPTIONS}
-_LEAST = {"bucket_bytes": 0, "digest_every": 0, "trace_rows": 1}
+_LEAST = {"streams": 1, "bucket_bytes": 0, "digest_every": 0, "trace_rows": 1}
+_MOST = {"streams": 8}
 _PREFIX = "KIT_"
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True}
 _SWITCH |= {"0": False, "false": False, "no": False, "off": False}
@@ -96,6 +97,11 @@ class Settings:
         For data links between hosts, after mutual TLS 1.3 has authenticated both ends:
         records of AES-256-GCM with keys exchanged inside TLS, about twice as fast as
         Python's TLS; or TLS throughout. All tasks must have the same.
+    streams : int, default 1
+        Over how many TCP connections side by side two tasks on different hosts exchange
+        messages of 256 KiB and more, up to 8; for links of more than 25 Gbit/s, and for
+        networks that bound the speed of each connection. Each has threads of its own,
+        for which a task needs cores and compiled code. All tasks must have the same.
     checksum : bool, default True
         Check the checksum of every frame.
     bucket_bytes : int, default 0
@@ -152,6 +158,7 @@ class Settings:
     transport: str = "auto"
     insecure: bool = False
     encryption: str = "aes-gcm"
+    streams: int = 1
     checksum: bool = True
     bucket_bytes: int = 0
     digest_every: int = 100
@@ -179,6 +186,12 @@ class Settings:
                 f"settings must keep heartbeat_s < suspect_after_s <= dead_after_s, "
                 f"not {self.heartbeat_s}, {self.suspect_after_s}, {self.dead_after_s}; "
                 f"change them together."
+            )
+        is_tls = self.encryption == "tls" and not self.insecure
+        if self.streams > 1 and (is_tls or self.transport == "mpi"):
+            raise InvalidArgumentError(
+                f"setting streams must be 1 with encryption='tls' or transport='mpi', "
+                f"not {self.streams}."
             )
 
     @property
@@ -349,7 +362,9 @@ def _fits(name: str, value: object) -> bool:
         return math.isfinite(value) and value > 0
     if name in _CHOICES:
         return value in _CHOICES[name]
-    return value >= _LEAST[name] if isinstance(value, int) and name in _LEAST else True
+    if isinstance(value, int) and name in _LEAST:
+        return _LEAST[name] <= value <= _MOST.get(name, value)
+    return True
 
 
 def _expected(name: str) -> str:
@@ -359,7 +374,8 @@ def _expected(name: str) -> str:
     if isinstance(default, float):
         return "a number of seconds above 0"
     if isinstance(default, int):
-        return f"a whole number, at least {_LEAST[name]}"
+        most = f" and at most {_MOST[name]}" if name in _MOST else ""
+        return f"a whole number, at least {_LEAST[name]}{most}"
     return " or ".join(_CHOICES[name]) if name in _CHOICES else "a text"
 
 

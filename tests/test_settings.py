@@ -37,6 +37,7 @@ SETTINGS: dict[str, tuple[Value, str, Value]] = {
     "transport": ("auto", "tcp", "tcp"),
     "insecure": (False, "yes", True),
     "encryption": ("aes-gcm", "tls", "tls"),
+    "streams": (1, "2", 2),
     "checksum": (True, "OFF", False),
     "bucket_bytes": (0, "65536", 65536),
     "digest_every": (100, "1", 1),
@@ -61,6 +62,8 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
     ("transport", "pigeon"),
     ("insecure", 1),
     ("encryption", "none"),
+    ("streams", 0),
+    ("streams", 9),
     ("checksum", "no"),
     ("bucket_bytes", -1),
     ("bucket_bytes", 0.5),
@@ -72,6 +75,16 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
 
 def test_the_defaults_are_those_that_are_promised() -> None:
     assert Settings().as_plain() == DEFAULTS
+
+
+@for_each("how", [{"encryption": "tls"}, {"transport": "mpi"}])
+def test_several_streams_are_refused_where_none_could_carry_parts(
+    how: dict[str, Any],
+) -> None:
+    Settings(**how)
+
+    with pytest.raises(InvalidArgumentError, match="streams must be 1 with"):
+        Settings(**how, streams=2)
 
 
 def test_the_documentation_names_each_setting_and_no_other() -> None:

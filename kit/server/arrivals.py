@@ -13,20 +13,23 @@ from typing import Final
 
 from kit.errors import DeadlineExceededError, KitError
 from kit.task import Task
-from kit.wire.frame import FrameKind
+from kit.wire.frame import FrameKind, Header
 from kit.wire.link import Link
 
 # A link without a ping may be the wrong one of two: try the other soon.
 _PING_S: Final = 0.2
 # A task dials again only when it has given a link up. More links, or from more tasks,
 # are a mistake at the other end, and must not use up our descriptors.
-_MOST_SAME: Final = 8
+_MOST_SAME: Final = 32
 _MOST_KEYS: Final = 4096
 
 
-def announce(link: Link, deadline_s: float) -> None:
-    """Send the ping on a data link that was dialled here, and is kept."""
-    link.send(kind=FrameKind.PING, deadline_s=deadline_s)
+def announce(link: Link, deadline_s: float, number: int = 0, n: int = 1) -> None:
+    """Send the ping on a data link that was dialled here, and is kept.
+
+    It is the one of this number, from 0, of `n` streams to that task.
+    """
+    link.send(kind=FrameKind.PING, deadline_s=deadline_s, tensor=n - 1, chunk=number)
 
 
 class Arrivals:
@@ -53,20 +56,23 @@ class Arrivals:
                 self._drop(next(iter(self._links)))
             self._changed.notify_all()
 
-    def maybe_take(self, run: str, task: Task) -> Link | None:
-        """Return the link of a task on which its ping arrives; wait a moment for it."""
+    def maybe_take(self, run: str, task: Task) -> tuple[Link, Header] | None:
+        """Return the link of a task on which its ping arrives; wait a moment for it.
+
+        The ping says which of several streams it is, see `announce`.
+        """
         link = self._next(run, task)
         if link is None:
             return None
         try:
-            link.recv(deadline_s=_PING_S)
+            ping, _ = link.recv(deadline_s=_PING_S)
         except DeadlineExceededError:
             self.put(link)  # behind the others; its ping may only be late
             return None
         except KitError:  # the other side has given it up
             link.close()
             return None
-        return link
+        return link, ping
 
     def keep_only(self, runs: Collection[str]) -> None:
         """Close the links of all other runs."""

@@ -38,7 +38,7 @@ from kit.server.arrivals import Arrivals
 from kit.server.data_links import open_streams
 from kit.server.directory import Directory
 from kit.task import Task
-from kit.wire.frame import Buffer, cluster_number
+from kit.wire.frame import Buffer, Header, cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Answer, Caller, Handler
@@ -182,19 +182,19 @@ class TaskGroups:
             at = tasks[peer], self.task, Role.GROUP, run
             return directory.reach(*at, deadline=deadline, check=check)
 
-        def arrived(peer: int) -> Link:
-            while (link := self._arrivals.maybe_take(run, tasks[peer])) is None:
+        def arrived(peer: int) -> tuple[Link, Header]:
+            while (arrival := self._arrivals.maybe_take(run, tasks[peer])) is None:
                 check()
                 if time.monotonic() > deadline:
                     raise DeadlineExceededError(
                         f"{tasks[peer].short} did not come to this call of the group.",
                         task=str(tasks[peer]),
                     )
-            return link
+            return arrival
 
         settings = directory.settings
-        limits = settings.connect_deadline_s, settings.transport
-        return open_streams(dialled, awaited, dial, arrived, *limits)
+        how = settings.connect_deadline_s, settings.transport, settings.streams
+        return open_streams(dialled, awaited, dial, arrived, *how)
 
     def take_data_link(self, link: Link) -> None:
         """Keep a data link until its group asks for it."""

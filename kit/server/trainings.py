@@ -45,7 +45,7 @@ from kit.training.core.questions import (
     SameProcess,
 )
 from kit.training.core.snapshot import Beginning
-from kit.wire.frame import cluster_number
+from kit.wire.frame import Header, cluster_number
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
@@ -377,6 +377,7 @@ class Trainings:
             lambda peer: self._await(job.run, job.tasks[peer], deadline),
             job.settings.connect_deadline_s,
             self._directory().settings.transport,
+            job.settings.streams,
         )
 
     def _dial(
@@ -430,8 +431,8 @@ class Trainings:
             address=job.address(number),
         )
 
-    def _await(self, run: str, task: Task, deadline: float) -> Link:
-        while (link := self._arrivals.maybe_take(run, task)) is None:
+    def _await(self, run: str, task: Task, deadline: float) -> tuple[Link, Header]:
+        while (arrival := self._arrivals.maybe_take(run, task)) is None:
             member = self.find(run)
             member.check()
             self._check_listens(member.job, task)
@@ -441,7 +442,7 @@ class Trainings:
                     f"begun this training. Look at its log.",
                     task=str(task),
                 )
-        return link
+        return arrival
 
     def _check_listens(self, job: Job, task: Task) -> None:
         """Raise `UnavailableError` if nobody listens there, in a later generation.

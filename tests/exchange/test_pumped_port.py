@@ -24,7 +24,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit import machine
-from kit.errors import Fenced, PeerLost, ProtocolError, ResourceExhaustedError
+from kit.errors import (
+    FailedPreconditionError,
+    Fenced,
+    PeerLost,
+    ProtocolError,
+    ResourceExhaustedError,
+)
 from kit.exchange.execution.bound_operations import Take
 from kit.exchange.execution.native_executor import loop, suit
 from kit.exchange.group.linked_member import LinkedMember
@@ -525,6 +531,27 @@ def test_threads_carry_what_is_large_where_there_are_cores(
     pair: Pair, n_bytes: int, pumps: bool, kind: type
 ) -> None:
     assert kind_of_port(pair, n_bytes, pumps=pumps) is kind
+
+
+@for_each(
+    ("native", "kind"),
+    [(True, PumpedPort), (False, FailedPreconditionError)],
+)
+def test_several_streams_have_threads_on_two_cores_or_are_refused(
+    native: bool, kind: type
+) -> None:
+    near, far = side_by_side(2, sealed_pair)
+    own = OwnArena("member", SMALL, 2)
+    ends = Endpoint(["a", "b"], 0, Stamp(), deadline_s=1.0, native=native)
+    with ExitStack() as stack:
+        for end in (own.arena, far, near, ends):
+            stack.callback(end.close)  # type: ignore[attr-defined]
+        if native:
+            Joining(ends, own, 7).join({1: near}, 0.0)
+            assert type(ends.ports[1]) is kind
+        else:
+            with pytest.raises(kind, match=r"streams=2 needs compiled code.*native"):
+                Joining(ends, own, 7).join({1: near}, 0.0)
 
 
 @contextmanager

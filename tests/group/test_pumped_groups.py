@@ -16,6 +16,7 @@ from tests.group.scene import Scene, scene
 
 CLEAR: dict[str, Any] = {"transport": "tcp", "insecure": True}
 SEALED: dict[str, Any] = {"transport": "tcp"}
+TWO: dict[str, Any] = {"streams": 2}
 LARGE = 300_000  # float32: 1.2 MB, for which threads of Python pay
 
 pytestmark = [
@@ -58,7 +59,7 @@ def played(values: dict[str, Any]) -> tuple[list[Any], Any, int]:
 
 
 @pytest.mark.usefixtures("many_cores")
-@pytest.mark.parametrize("values", [CLEAR, SEALED], ids=["clear", "sealed"])
+@pytest.mark.parametrize("values", [CLEAR, SEALED, CLEAR | TWO, SEALED | TWO], ids=str)
 def test_bits_and_counts_are_those_of_a_group_in_memory(values: dict[str, Any]) -> None:
     near, counted, none = played({})
     far, counted_far, n_now = played(values)
@@ -66,7 +67,7 @@ def test_bits_and_counts_are_those_of_a_group_in_memory(values: dict[str, Any]) 
     assert far == near
     assert counted_far.links == counted.links
     assert counted_far.measured == counted_far.formula
-    assert (none, n_now) == (0, 3 * 2 * 2)
+    assert (none, n_now) == (0, 3 * 2 * 2 * values.get("streams", 1))
     assert n_threads() == 0
 
 

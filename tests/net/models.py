@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-SIZE = 60_000
+SIZE = 70_000
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Learn for each column the factor between x and y. A gradient has 240 kB."""
+    """Learn for each column the factor between x and y. A gradient has 280 kB."""
 
     seed: int = 5
 

@@ -98,6 +98,29 @@ def test_a_slow_and_lossy_line_is_no_failure(tmp_path: Path) -> None:
         assert wire.dropped > 0
 
 
+def test_two_streams_on_a_slow_and_lossy_line_deliver_the_same_bits_counted_once(
+    tmp_path: Path,
+) -> None:
+    places = {"worker:0": "a", "worker:1": "b"}
+    chosen = Settings(streams=2)
+    with net_cluster(tmp_path, places, settings=chosen) as cluster:
+        wire = cluster.wire
+        wire.delay_s, wire.jitter_s, wire.loss = 0.005, 0.001, 0.01
+        run = train(cluster, 8, topology="ring-whole")
+        run.wait(50)
+        reports = cluster.ends(run).values()
+
+        assert wire.dropped > 0
+        assert_same_bits(run, 8, 2)
+        assert all(entry.agrees for entry in run.traffic)
+        # Of 8 messages of 280 kB each part has a head and two records.
+        extra = 8 * 2 * (HEADER + 2 * (HEAD_BYTES + TAG_BYTES)) + 2 * HANDSHAKES
+        for report in reports:
+            assert report["links"] == 2
+            least = report["received"]
+            assert least <= report["kernel_received"] <= least + extra
+
+
 @pytest.mark.parametrize(
     ("chosen", "topology"), [(PATIENT, "ring"), (RARE, "ps")], ids=["patient", "rare"]
 )

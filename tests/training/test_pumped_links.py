@@ -49,11 +49,16 @@ def trained(
     n_workers: int = 3,
     switches: bool = False,
     sealed: bool = False,
+    streams: int = 1,
     **how: Any,
 ) -> tuple[kit.Run, set[str]]:
     step = Step()
     with quick_cluster(
-        n_ps, n_workers, transport=transport, insecure=transport == "tcp" and not sealed
+        n_ps,
+        n_workers,
+        transport=transport,
+        insecure=transport == "tcp" and not sealed,
+        streams=streams,
     ) as cluster:
         options: dict[str, Any] = {"steps": STEPS, "batch": BATCH, "seed": 3} | how
         params = {"w": np.zeros(N_ITEMS, np.float32)}
@@ -72,6 +77,8 @@ def trained(
         {"topology": "ps", "n_ps": 1},
         {"topology": "ring", "optimizer": kit.Adam()},
         {"topology": "ring", "sealed": True},  # by AES-GCM
+        {"topology": "ring", "streams": 2},
+        {"topology": "ps", "n_ps": 1, "streams": 3, "sealed": True},
     ],
     ids=str,
 )
@@ -79,7 +86,7 @@ def test_bits_and_counts_are_those_of_a_training_in_memory(how: Any) -> None:
     near, none = trained("unix", **how)
     far, threads = trained("tcp", **how)
 
-    assert threads
+    assert {name.count("-") for name in threads} == {2, 3 if "streams" in how else 2}
     assert not none
     assert np.array_equal(near.params["w"], far.params["w"])
     assert near.traffic == far.traffic

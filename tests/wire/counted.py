@@ -17,7 +17,7 @@ from typing import Any, Final
 from benchmarks.kernel_count import KernelCount, kernel_count
 from kit.server.server import Server
 from kit.testing.streams import StreamAround
-from kit.wire.stream import Stream
+from kit.wire.stream import ParallelStreams, Stream, parallel
 
 # The kernel may hold an acknowledgement back for 40 ms, more on a slow line.
 _SETTLE_S: Final = 2.0
@@ -63,8 +63,11 @@ def count_data_links(server: Server) -> LinkCounts:
     plain = server.trainings.streams
 
     def streams(*args: Any) -> dict[int, Stream]:
-        result = plain(*args)
-        return {peer: CountedStream(item, counts) for peer, item in result.items()}
+        return {peer: counted(stream) for peer, stream in plain(*args).items()}
+
+    def counted(stream: Stream) -> Stream:
+        each = [CountedStream(item, counts) for item in parallel(stream)]
+        return ParallelStreams(each) if len(each) > 1 else each[0]
 
     server.trainings.streams = streams  # type: ignore[assignment,method-assign]  # a test's hook
     return counts

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 
-from kit.errors import LinkLost, PeerLost
+from kit.errors import FailedPreconditionError, LinkLost, PeerLost
 from kit.exchange.layout import Layout
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.memory import Memory, memory_bytes
@@ -25,7 +25,7 @@ from kit.memory_order import can_share
 from kit.wire.frame import Bounds
 from kit.wire.local.arena import Arena
 from kit.wire.local.descriptors import recv_fds, send_fds
-from kit.wire.stream import ENCRYPTED, Stream
+from kit.wire.stream import ENCRYPTED, Stream, parallel
 
 _PAGE = 4096
 _MAX_HOLD_US = 2**32 - 1
@@ -154,6 +154,12 @@ class Joining:
     def _carry(self, peer: int, stream: Stream) -> Port:
         if self._may_pump(stream):
             return self._pumped(peer, stream)
+        if (n := len(parallel(stream))) > 1:
+            raise FailedPreconditionError(
+                f"streams={n} needs compiled code, which native=False leaves out, or "
+                f"which was not built for this Python. Install psring where there is a "
+                f"C compiler, or leave streams at 1."
+            )
         return StreamPort(
             me=self.endpoint.me,
             peer=peer,
@@ -182,7 +188,9 @@ class Joining:
     def _may_pump(self, stream: Stream) -> bool:
         n_bytes, layout = self.most_bytes, self.own.layout
         most = layout.total_bytes if n_bytes is None else n_bytes
-        return self.pumps and can_pump(stream, most)
+        # Who wants several streams has the cores for their threads.
+        wants = self.pumps or (len(parallel(stream)) > 1 and self.endpoint.native)
+        return wants and can_pump(stream, most)
 
     def _is_checked(self, stream: Stream) -> bool:
         return self.checksum and stream.kind not in ENCRYPTED  # checks better
