@@ -43,11 +43,12 @@ def introduce(
     *,
     checksum: bool = True,
     pumps: bool | None = None,
+    **more: Any,
 ) -> None:
     """Let the ranks of a rank group listen, and tell each one where the others are.
 
     `checksum`: whether the frames of an exchange carry one. `pumps`: whether its links
-    have threads of their own; None: as a task decides it.
+    have threads of their own; None: as a task decides it. `more` is for what listens.
     """
     secrets = Credentials.new(certificate=transport in ENCRYPTED).to_plain()
     encryption = "tls" if transport == "tls" else AES_GCM
@@ -57,6 +58,7 @@ def introduce(
         checksum=checksum,
         encryption=encryption,
         pumps=pumps,
+        **more,
     )
     ranks.order(do="meet", addresses=addresses)
 

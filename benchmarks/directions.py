@@ -1,18 +1,19 @@
 """What threads for each direction of a link take off the one that computes.
 
-    python -m benchmarks.directions [--groups] [--quick] [--json FILE]
+    python -m benchmarks.directions [--groups [--streams N]] [--quick] [--json FILE]
 
 A ring over TCP and over AES-GCM, on the loopback interface: in one thread a task, and
 with a thread for each direction of each link. The busiest thread of a task, by its
 processor time, is the least that an exchange takes where each thread has a core; how
 long exchanges take shows that only on a machine with three cores for each task. With
---groups they are calls of a group (`kit.group`).
+--groups they are calls of a group (`kit.group`); with --streams both ways have threads,
+and the second one has so many streams for each link.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.allreduce import check, durations
 from benchmarks.allreduce_links import introduce
@@ -33,7 +34,7 @@ class Turn(NamedTuple):
 
 
 def compare(
-    n: int, sizes: list[int], rounds: int, what: str = "ring"
+    n: int, sizes: list[int], rounds: int, what: str = "ring", streams: int = 1
 ) -> dict[str, list[Turn]]:
     """Return the rounds of each system, by its name and size."""
     result: dict[str, list[Turn]] = {}
@@ -46,7 +47,11 @@ def compare(
                 group = stack.enter_context(
                     rank_group(system, "benchmarks.allreduce_rank", n, system)
                 )
-                introduce(group, over, pumps=pumps)
+                has = pumps or streams > 1
+                more: dict[str, Any] = (
+                    {"streams": streams if pumps else 1} if what == "group" else {}
+                )
+                introduce(group, over, pumps=has, **more)
                 groups[over, pumps] = group
         for size in sizes:
             repeats = max(4, min(_MOST, _BUDGET_BYTES // size))
@@ -84,11 +89,14 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--groups", action="store_true")
+    parser.add_argument("--streams", type=int, default=1)
     options = parser.parse_args()
     what = "group" if options.groups else "ring"
     sizes = _QUICK_SIZES if options.quick else _SIZES
     rounds = options.rounds or (3 if options.quick else 15)
-    figures = {n: compare(n, sizes, rounds, what) for n in options.members}
+    figures = {
+        n: compare(n, sizes, rounds, what, options.streams) for n in options.members
+    }
     rows = []
     for n, turns in figures.items():
         for over in _OVER:

@@ -27,6 +27,7 @@ class GroupDoor:
         checksum: bool,
         encryption: str,
         pumps: bool,
+        streams: int,
     ) -> None:
         """Listen on a free port of the loopback interface; `address` tells which."""
         machine.cores = lambda groups=None: _MANY if pumps else 1
@@ -38,6 +39,7 @@ class GroupDoor:
                 transport="tcp",
                 checksum=checksum,
                 encryption=encryption,
+                streams=streams,
                 insecure=not own.has_certificate,
             ),
         )

@@ -499,16 +499,17 @@ def tls_pair() -> tuple[Stream, Stream]:
     return open_streams("tls", Path(), Credentials.new())
 
 
-def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool) -> type:
+def kind_of_port(pair: Pair, n_bytes: int, *, pumps: bool, native: bool = True) -> type:
     layout = lay_out([Spec("x", (n_bytes,), "uint8")], 2)
     near, far = pair()
     own = OwnArena("member", layout, 2)
-    ends = Endpoint(["a", "b"], 0, Stamp(), deadline_s=1.0)
+    ends = Endpoint(["a", "b"], 0, Stamp(), deadline_s=1.0, native=native)
     try:
-        Joining(ends, own, 7, pumps=pumps).join({1: near}, 0.0)
+        Joining(ends, own, 7, pumps=pumps and native).join({1: near}, 0.0)
         return type(ends.ports[1])
     finally:
         ends.close()
+        near.close()
         far.close()
         own.arena.close()
 
@@ -533,25 +534,20 @@ def test_threads_carry_what_is_large_where_there_are_cores(
     assert kind_of_port(pair, n_bytes, pumps=pumps) is kind
 
 
-@for_each(
-    ("native", "kind"),
-    [(True, PumpedPort), (False, FailedPreconditionError)],
-)
-def test_several_streams_have_threads_on_two_cores_or_are_refused(
-    native: bool, kind: type
-) -> None:
-    near, far = side_by_side(2, sealed_pair)
-    own = OwnArena("member", SMALL, 2)
-    ends = Endpoint(["a", "b"], 0, Stamp(), deadline_s=1.0, native=native)
-    with ExitStack() as stack:
-        for end in (own.arena, far, near, ends):
-            stack.callback(end.close)  # type: ignore[attr-defined]
-        if native:
-            Joining(ends, own, 7).join({1: near}, 0.0)
-            assert type(ends.ports[1]) is kind
-        else:
-            with pytest.raises(kind, match=r"streams=2 needs compiled code.*native"):
-                Joining(ends, own, 7).join({1: near}, 0.0)
+@has_loop
+@for_each("n_bytes", [1 << 12, 1 << 20])
+def test_several_streams_have_threads_also_without_cores(n_bytes: int) -> None:
+    pair = partial(side_by_side, 2, sealed_pair)
+
+    assert kind_of_port(pair, n_bytes, pumps=False) is PumpedPort
+
+
+@for_each("pumps", [False, True])
+def test_several_streams_are_refused_without_compiled_code(pumps: bool) -> None:
+    pair = partial(side_by_side, 2, sealed_pair)
+
+    with pytest.raises(FailedPreconditionError, match=r"streams=2 needs compiled.*nat"):
+        kind_of_port(pair, 1 << 20, pumps=pumps, native=False)
 
 
 @contextmanager
