@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,21 +12,19 @@ from kit import tf1 as tf
 from tests.tf1.replicas import Replica
 from tests.tf1.servers import addresses
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def worker_process(
     ps: str, workers: list[str], index: int, n_required: int
 ) -> Iterator[subprocess.Popen[str]]:
+    program = ["-m", "tests.tf1.sync_worker", ps, ",".join(workers)]
     process = subprocess.Popen(
-        [
-            *(sys.executable, str(HERE / "sync_worker.py"), ps, ",".join(workers)),
-            *(str(index), str(n_required)),
-        ],
+        [sys.executable, *program, str(index), str(n_required)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        cwd=ROOT,
     )
     try:
         yield process

@@ -20,6 +20,7 @@ import kit
 from kit import tf1 as tf
 from kit.settings import settings
 from tests.tf1.servers import addresses
+from tests.zygote import forking
 
 
 def test_session_on_nobody_ends_at_its_deadline_and_names_the_target() -> None:
@@ -254,12 +255,13 @@ print(tf.Session().run(tf.FIFOQueue(1, tf.int32, shared_name="done").dequeue()))
 
 @pytest.mark.slow
 def test_interrupt_ends_a_run_that_has_no_limit() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        env={**os.environ, "KIT_STILL_WAITING_S": "0.05"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with forking():
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "KIT_STILL_WAITING_S": "0.05"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert process.stderr is not None
     said = process.stderr.readline()
     process.send_signal(signal.SIGINT)
@@ -319,7 +321,7 @@ sys.stdin.readline()
 @pytest.mark.slow
 def test_program_ends_quietly_with_a_session_whose_server_has_ended() -> None:
     (address,) = addresses(1)
-    with kit.Server({"worker": [address]}, "worker", 0):
+    with kit.Server({"worker": [address]}, "worker", 0), forking():
         process = subprocess.Popen(
             [sys.executable, "-c", LEFT_OPEN, f"grpc://{address}"],
             stdin=subprocess.PIPE,

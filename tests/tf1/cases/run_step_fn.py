@@ -23,14 +23,6 @@ def ran(body: Callable[[Any], Any], **named: Any) -> Any:
     return [result, stops, value, log]
 
 
-def with_hooks(add: Any) -> Any:
-    return lambda step_context: step_context.run_with_hooks(add)
-
-
-def without_hooks(add: Any) -> Any:
-    return lambda step_context: step_context.session.run(add)
-
-
 def both(add: Any) -> Any:
     def step(step_context: Any) -> Any:
         first = step_context.session.run(add)
@@ -38,10 +30,6 @@ def both(add: Any) -> Any:
         return [first, second, step_context.run_with_hooks(add)]
 
     return step
-
-
-def returns(add: Any) -> Any:
-    return lambda step_context: ["anything", 7, None]
 
 
 def raises(add: Any) -> Any:
@@ -60,22 +48,6 @@ def stops(add: Any) -> Any:
     return step
 
 
-def with_another_name(add: Any) -> Any:
-    return lambda context: 1
-
-
-def with_two_arguments(add: Any) -> Any:
-    return lambda step_context, other: 1
-
-
-def without_arguments(add: Any) -> Any:
-    return lambda: 1
-
-
-def with_a_default(add: Any) -> Any:
-    return lambda step_context, other=2: 1
-
-
 def a_method(add: Any) -> Any:
     class Owner:
         def step(self, step_context: Any) -> Any:
@@ -92,14 +64,6 @@ def a_method_with_another_name(add: Any) -> Any:
     return Owner().step
 
 
-def no_function(add: Any) -> Any:
-    return 7
-
-
-def kind_of_session(add: Any) -> Any:
-    return lambda step_context: type(step_context.session).__name__
-
-
 def case_fed() -> Any:
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
@@ -114,20 +78,26 @@ def case_fed() -> Any:
 
 
 CASES: dict[str, Case] = {
-    "with_hooks": ran(with_hooks),
-    "without_hooks": ran(without_hooks),
+    "with_hooks": ran(
+        lambda add: lambda step_context: step_context.run_with_hooks(add)
+    ),
+    "without_hooks": ran(
+        lambda add: lambda step_context: step_context.session.run(add)
+    ),
     "several_runs": ran(both),
-    "what_it_returns": ran(returns),
+    "what_it_returns": ran(lambda add: lambda step_context: ["anything", 7, None]),
     "what_it_raises": ran(raises),
     "it_requests_a_stop": ran(stops),
     "of_a_singular_session": ran(both, kind="SingularMonitoredSession"),
     "a_singular_session_is_stopped": ran(stops, kind="SingularMonitoredSession"),
-    "an_argument_of_another_name": ran(with_another_name),
-    "two_arguments": ran(with_two_arguments),
-    "no_argument": ran(without_arguments),
-    "an_argument_with_a_default": ran(with_a_default),
+    "an_argument_of_another_name": ran(lambda add: lambda context: 1),
+    "two_arguments": ran(lambda add: lambda step_context, other: 1),
+    "no_argument": ran(lambda add: lambda: 1),
+    "an_argument_with_a_default": ran(lambda add: lambda step_context, other=2: 1),
     "a_method": ran(a_method),
     "a_method_with_another_name": ran(a_method_with_another_name),
-    "no_function": ran(no_function),
-    "the_kind_of_its_session": ran(kind_of_session),
+    "no_function": ran(lambda add: 7),
+    "the_kind_of_its_session": ran(
+        lambda add: lambda step_context: type(step_context.session).__name__
+    ),
 }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.tf1.attempts import Later, attempt
-from tests.tf1.look import tf
+from tests.tf1.look import makes_case, tf
 from tests.tf1.servers import cluster
 
 
@@ -62,15 +62,11 @@ class Replica:
             time.sleep(0.005)
 
 
-def two(collect: int, total: int = 2, **named: Any) -> list[Replica]:
-    """Start two workers; the first is the chief."""
-    servers = cluster(ps=1, worker=2)
+def started(collect: int, total: int, **named: Any) -> list[Replica]:
+    """Start so many workers; the first is the chief."""
+    servers = cluster(ps=1, worker=total)
     shape = (collect, total)
-    return [Replica(servers, task, shape, **named) for task in (0, 1)]
-
-
-def alone(**named: Any) -> Replica:
-    return Replica(cluster(ps=1, worker=1), 0, (1, 1), **named)
+    return [Replica(servers, task, shape, **named) for task in range(total)]
 
 
 def closed(replicas: list[Replica]) -> None:
@@ -81,7 +77,7 @@ def closed(replicas: list[Replica]) -> None:
 
 def case_both_of_two() -> Any:
     """The first step counts, the second is dropped as stale, then they wait."""
-    chief, worker = both = two(2)
+    chief, worker = both = started(2, 2)
     result = [chief.state(0), chief.run(1.0), worker.run(3.0), chief.state(1)]
     result += [chief.run(5.0), worker.run(7.0), chief.state(1)]
     waits = chief.later(2.0)
@@ -92,7 +88,7 @@ def case_both_of_two() -> Any:
 
 def case_both_of_two_without_tokens() -> Any:
     """With no token at the start nothing is wasted: all wait from the first step."""
-    chief, worker = both = two(2, n_tokens=0)
+    chief, worker = both = started(2, 2, n_tokens=0)
     result: list[Any] = []
     for step, (first, other) in enumerate([(1.0, 3.0), (2.0, 6.0), (-4.0, 0.0)], 1):
         waits = chief.later(first)
@@ -102,73 +98,29 @@ def case_both_of_two_without_tokens() -> Any:
     return result
 
 
-def case_one_of_two() -> Any:
-    chief, worker = both = two(1)
-    result = [chief.run(1.0), chief.state(1)]
-    result += [worker.run(5.0), worker.state(1)]
-    result += [worker.run(2.0), worker.state(2)]
-    closed(both)
+@makes_case
+def traced(collect: int, total: int, *moves: tuple[int, Any], **named: Any) -> Any:
+    """Return a case: what comes of the moves, each of a replica.
+
+    A fraction is fed to a run; a whole number is the step at which a state is told.
+    """
+    replicas = started(collect, total, **named)
+    result = [
+        replicas[index].run(x) if isinstance(x, float) else replicas[index].state(x)
+        for index, x in moves
+    ]
+    closed(replicas)
     return result
 
 
-def case_one_of_two_and_the_other_never_comes() -> Any:
-    """The chief goes on though the other one does nothing."""
-    both = two(1)
-    chief = both[0]
-    result = [chief.run(1.0), chief.state(1)]
-    result += [chief.run(1.0), chief.run(1.0), chief.state(2)]
-    closed(both)
-    return result
-
-
-def case_four_of_two() -> Any:
-    """Each of two gives two gradients to a step."""
-    chief, worker = both = two(4)
-    result = [chief.run(1.0), worker.run(2.0), chief.run(3.0), chief.state(0)]
-    result += [worker.run(4.0), chief.state(1)]
-    closed(both)
-    return result
-
-
-def case_four_of_two_with_more_tokens() -> Any:
-    """All that wait in the accumulator are averaged."""
-    chief, worker = both = two(4, n_tokens=8)
-    result = [item.run(x) for item, x in [(chief, 1.0), (worker, 2.0), (chief, 3.0)]]
-    result += [chief.state(0), worker.run(6.0), chief.state(1)]
-    closed(both)
-    return result
-
-
-def case_alone_without_tokens() -> Any:
-    first = alone(n_tokens=0)
-    result = []
-    for step, x in enumerate([1.0, 2.0, 4.0], 1):
-        result += [first.run(x), first.state(step)]
-    closed([first])
-    return result
-
-
-def case_alone() -> Any:
-    first = alone()
-    result = [first.run(1.0), first.state(1), first.run(2.0), first.state(1)]
-    result += [first.run(4.0), first.state(2), first.run(8.0), first.state(3)]
-    closed([first])
-    return result
-
-
-def case_alone_with_momentum() -> Any:
-    first = alone(n_tokens=0, make=lambda rate: tf.train.MomentumOptimizer(rate, 0.5))
-    result = []
-    for step in (1, 2, 3):
-        result += [first.run(1.0), first.state(step)]
-    closed([first])
-    return result
+def momentum(rate: Any) -> Any:
+    return tf.train.MomentumOptimizer(rate, 0.5)
 
 
 def case_until_a_step() -> Any:
     """A hook that stops at a step sees the step of all."""
     hook = tf.train.StopAtStepHook(last_step=3)
-    first = alone(n_tokens=0, hooks=[hook])
+    (first,) = started(1, 1, n_tokens=0, hooks=[hook])
     result: list[Any] = []
     while not first.session.should_stop() and len(result) < 10:
         result.append(first.run(1.0))
@@ -179,7 +131,7 @@ def case_until_a_step() -> Any:
 def case_halves_of_a_batch() -> Any:
     """Two halves of a batch, averaged, are the whole batch."""
     values = np.array([[1.0, 2.0, 3.0, 6.0], [0.5, -1.0, 2.0, 4.5]])
-    chief, worker = both = two(2, n_tokens=0)
+    chief, worker = both = started(2, 2, n_tokens=0)
     for row in values:
         waits = chief.later(float(row[:2].mean()))
         worker.run(float(row[2:].mean()))
@@ -191,8 +143,34 @@ def case_halves_of_a_batch() -> Any:
 
 def case_a_worker_that_waits_is_closed() -> Any:
     """A worker that waits for the others is cancelled when its session is closed."""
-    chief, worker = two(2, n_tokens=0)
+    chief, worker = started(2, 2, n_tokens=0)
     waits = worker.later(1.0)
     result = [waits.is_waiting()]
     closed([chief, worker])
     return [*result, waits.result() in ("CancelledError", "RuntimeError", None)]
+
+
+CASES = {
+    "one_of_two": traced(1, 2, (0, 1.0), (0, 1), (1, 5.0), (1, 1), (1, 2.0), (1, 2)),
+    "one_of_two_and_the_other_never_comes": traced(
+        *(1, 2, (0, 1.0), (0, 1), (0, 1.0), (0, 1.0), (0, 2))
+    ),
+    "four_of_two": traced(  # each of two gives two gradients to a step
+        *(4, 2, (0, 1.0), (1, 2.0), (0, 3.0), (0, 0), (1, 4.0), (0, 1))
+    ),
+    "four_of_two_with_more_tokens": traced(  # all that wait are averaged
+        *(4, 2, (0, 1.0), (1, 2.0), (0, 3.0), (0, 0), (1, 6.0), (0, 1)), n_tokens=8
+    ),
+    "alone_without_tokens": traced(
+        *(1, 1, (0, 1.0), (0, 1), (0, 2.0), (0, 2), (0, 4.0), (0, 3)), n_tokens=0
+    ),
+    "alone": traced(
+        *(1, 1, (0, 1.0), (0, 1), (0, 2.0), (0, 1)),
+        *((0, 4.0), (0, 2), (0, 8.0), (0, 3)),
+    ),
+    "alone_with_momentum": traced(
+        *(1, 1, (0, 1.0), (0, 1), (0, 1.0), (0, 2), (0, 1.0), (0, 3)),
+        n_tokens=0,
+        make=momentum,
+    ),
+}

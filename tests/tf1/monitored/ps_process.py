@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.zygote import forking
+
 _PROGRAM = """
 import sys
 from kit import tf1 as tf
@@ -42,12 +44,13 @@ class PsProcess:
         self._process.communicate(timeout=_END_S)
 
     def _started(self) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *self._arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=_ROOT,
-        )
+        with forking():
+            process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *self._arguments],
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=_ROOT,
+            )
         assert process.stdout is not None
         assert process.stdout.readline() == "serves\n"
         process.stdout.close()
