@@ -38,7 +38,7 @@ SLOPED = [case for case in CASES if case.has_slope]
 ELSEWHERE = {"Const", "Placeholder", "Identity", "StopGradient", "NoOp"}
 ELSEWHERE |= {"Merge", "ZerosUnlessRun"}  # which need a branch that was not taken
 ELSEWHERE |= {"IdentityN"}  # a gradient of one's own, as tests/tf1/cases/composed_names
-ELSEWHERE |= {"AlongAxis"}  # of another op: tests/tf1/cases/fed_axes.py
+ELSEWHERE |= {"AlongAxis"}  # of another op: tests/tf1/cases/ops_shapes.py
 ELSEWHERE |= {"WithRow"}  # a network of any length, in tests/tf1/test_rnn.py
 STRINGS = {"AsString", "ShardedFilename", "StringJoin"}
 # Tried in tests/graph/test_examples.py and as tests/tf1/cases/record_files.py.

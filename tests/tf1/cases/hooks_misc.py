@@ -1,13 +1,14 @@
-"""Hooks that count, feed, wait, profile, evaluate at the end, and of summaries."""
+"""Hooks that count, feed, wait, profile, evaluate; of summaries; their timer."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tf1.attempts import Later
+from tests.tf1.attempts import Later, attempt
 from tests.tf1.folders import files
 from tests.tf1.look import Case, makes_case, tf
 
@@ -140,6 +141,42 @@ MAKE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@makes_case
+def triggered(steps: list[int], **named: Any) -> Any:
+    """Return a case: at which of the steps it triggers."""
+    timer = tf.train.SecondOrStepTimer(**named)
+    result = []
+    for step in steps:
+        if timer.should_trigger_for_step(step):
+            timer.update_last_triggered_step(step)
+            result.append(step)
+    return result
+
+
+def case_asking_changes_nothing() -> Any:
+    """Asking changes nothing."""
+    timer = tf.train.SecondOrStepTimer(every_steps=3)
+    return [timer.should_trigger_for_step(step) for step in (5, 5, 6, 1)]
+
+
+def seconds() -> Any:
+    timer = tf.train.SecondOrStepTimer(every_secs=0.05)
+    result = [timer.should_trigger_for_step(1)]
+    timer.update_last_triggered_step(1)
+    result += [timer.should_trigger_for_step(2)]
+    time.sleep(0.07)
+    result += [timer.should_trigger_for_step(1), timer.should_trigger_for_step(2)]
+    taken, steps = timer.update_last_triggered_step(2)
+    return [*result, 0.05 < taken < 5.0, steps, timer.should_trigger_for_step(3)]
+
+
+@makes_case
+def asked(**named: Any) -> Any:
+    """Return a case that tells whether such a timer can be made, and asked."""
+    timer = tf.train.SecondOrStepTimer(**named)
+    return [attempt(timer.should_trigger_for_step, step) for step in (0, 1)]
+
+
 CASES: dict[str, Case] = {
     "a_counter_of_steps": counter_runs(every_n_steps=2),
     "a_counter_of_seconds": counter_runs(every_n_secs=1000, every_n_steps=None),
@@ -161,4 +198,18 @@ CASES: dict[str, Case] = {
         save_steps=1, save_secs=1, summary_op=1
     ),
     **{f"of_{name}": ended(make) for name, make in MAKE.items()},
+    "every_three_steps": triggered(list(range(8)), every_steps=3),
+    "every_step": triggered([0, 1, 2, 2, 3], every_steps=1),
+    "never_twice_for_one_step": triggered([4, 4, 4], every_steps=1),
+    "steps_that_leap": triggered([0, 5, 6, 10, 11, 30], every_steps=5),
+    "steps_that_go_back": triggered([10, 2, 12, 15], every_steps=3),
+    "a_first_step_that_is_not_zero": triggered(list(range(7, 20)), every_steps=4),
+    "every_many_seconds": triggered([0, 1, 2, 3], every_secs=1000),
+    "every_instant": triggered([0, 1, 1, 2], every_secs=0),
+    "every_few_milliseconds": seconds,
+    "made_of_nothing": asked(),
+    "made_of_both": asked(every_secs=1.0, every_steps=1),
+    "made_of_no_steps": asked(every_steps=0),
+    "made_of_less_than_no_steps": asked(every_steps=-1),
+    "made_of_less_than_no_seconds": asked(every_secs=-1.0),
 }

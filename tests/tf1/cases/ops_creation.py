@@ -1,4 +1,4 @@
-"""Tensors from values: constants, ranges, fills, placeholders, conversion, dtypes."""
+"""Tensors from values and by chance: constants, ranges, fills, draws, dtypes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tf1.look import Case, facts, makes_case, tf
+from tests.tf1.look import Case, facts, initialized, makes_case, run, static, tf
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 int32 int64 bool string complex64"
 
@@ -65,6 +65,86 @@ def case_constant_is_found_in_its_graph() -> Any:
     ]
 
 
+DRAWS: dict[str, Case] = {
+    "random_uniform": lambda: tf.random_uniform([200], seed=1),
+    "random_normal": lambda: tf.random_normal([200], seed=1),
+    "truncated_normal": lambda: tf.truncated_normal([200], seed=1),
+    "random_uniform_initializer": lambda: tf.random_uniform_initializer(seed=1)([200]),
+    "random_normal_initializer": lambda: tf.random_normal_initializer(seed=1)([200]),
+    "truncated_normal_initializer": lambda: tf.truncated_normal_initializer(seed=1)(
+        [200]
+    ),
+}
+
+
+@makes_case
+def drawn_twice_in_a_session(session: Any, draw: Case) -> Any:
+    tensor = draw()
+    first, second = session.run(tensor), session.run(tensor)
+    return bool(np.array_equal(first, second))
+
+
+@makes_case
+def drawn_in_two_sessions(draw: Case) -> Any:
+    tensor = draw()
+    return bool(np.array_equal(run(tensor), run(tensor)))
+
+
+@makes_case
+def drawn_at_two_nodes(draw: Case) -> Any:
+    first, other = run([draw(), draw()])
+    return bool(np.array_equal(first, other))
+
+
+@makes_case
+def drawn_facts(draw: Case) -> Any:
+    tensor = draw()
+    return [static(tensor), len(set(run(tensor).tolist())) > 150]
+
+
+def bounds(tensor: Any, low: float, high: float) -> Any:
+    values = run(tensor)
+    return bool((values >= low).all() and (values < high).all())
+
+
+def case_set_random_seed_makes_graphs_alike_and_nodes_differ() -> Any:
+    seen = []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            tf.set_random_seed(7)
+            seen.append(run([tf.random_normal([4]), tf.random_normal([4])]))
+    same = [np.array_equal(seen[0][k], seen[1][k]) for k in (0, 1)]
+    return [*same, np.array_equal(seen[0][0], seen[0][1])]
+
+
+def case_random_normal_without_a_seed_differs_between_sessions() -> Any:
+    tensor = tf.random_normal([8])
+    return bool(np.array_equal(run(tensor), run(tensor)))
+
+
+def case_set_random_seed_changes_what_a_nodes_seed_gives() -> Any:
+    seen = []
+    for seed in (7, 8):
+        with tf.Graph().as_default():
+            tf.set_random_seed(seed)
+            seen.append(run(tf.random_uniform([8], seed=1)))
+    return bool(np.array_equal(seen[0], seen[1]))
+
+
+def case_random_normal_has_the_moments_asked_for() -> Any:
+    values = run(tf.random_normal([20000], mean=3.0, stddev=2.0, seed=4))
+    return [abs(values.mean() - 3.0) < 0.1, abs(values.std() - 2.0) < 0.1]
+
+
+def case_variables_from_one_seeded_initializer_are_alike() -> Any:
+    start = tf.random_normal_initializer(seed=3)
+    first = tf.get_variable("one", [3], initializer=start)
+    other = tf.get_variable("other", [3], initializer=start)
+    with initialized() as session:
+        left, right = session.run([first, other])
+    return bool(np.array_equal(left, right))
+
+
 CASES: dict[str, Case] = {
     **{f"constant_of_{kind}": constant_of(value) for kind, value in VALUES.items()},
     **{f"as_dtype_of_{name}": dtype_facts(name) for name in DTYPES.split()},
@@ -83,7 +163,32 @@ CASES: dict[str, Case] = {
     "no_op_has_a_name": lambda: [tf.no_op().name, tf.no_op("rest").type],
     "group_has_a_name": lambda: tf.group(tf.no_op(), name="all").name,
     "group_refuses_numbers": lambda: tf.group(1.0),
+    **{
+        f"{name}_{reply}": about(draw)
+        for name, draw in DRAWS.items()
+        for reply, about in {
+            "has_shape_dtype_and_name": drawn_facts,
+            "differs_from_run_to_run": drawn_twice_in_a_session,
+            "with_a_seed_begins_alike_in_each_session": drawn_in_two_sessions,
+            "with_a_seed_is_alike_at_two_nodes": drawn_at_two_nodes,
+        }.items()
+    },
+    "random_uniform_of_integers_lies_below_its_limit": lambda: bounds(
+        tf.random_uniform([500], maxval=5, dtype=tf.int32), 0, 5
+    ),
+    "random_uniform_refuses_bool": lambda: tf.random_uniform([2], dtype=tf.bool),
+    "random_uniform_of_float64": lambda: static(
+        tf.random_uniform([2, 3], dtype=tf.float64, name="chance")
+    ),
+    "truncated_normal_stays_within_two_deviations": lambda: bounds(
+        tf.truncated_normal([2000], mean=1.0, stddev=0.5), 0.0, 2.0
+    ),
+    "truncated_normal_initializer_stays_within_two_deviations": lambda: bounds(
+        tf.truncated_normal_initializer(stddev=0.5)([2000]), -1.0, 1.0
+    ),
+    "random_normal_refuses_integers": lambda: tf.random_normal([2], dtype=tf.int32),
 }
+
 
 FACTS = {
     "constant_with_dtype": lambda: tf.constant([1, 2], tf.float64),
@@ -119,6 +224,7 @@ FACTS = {
     ),
 }
 
+
 RUNS = {
     "ones_of_a_number": lambda: tf.ones(3),
     "fill_refuses_a_negative_size": lambda: tf.fill([-1], 1.0),
@@ -132,6 +238,7 @@ RUNS = {
     "group_of_nothing": lambda: tf.group(),
     "group_takes_a_list": lambda: tf.group([tf.no_op(), tf.no_op()]),
 }
+
 
 STATICS = {
     "cast_takes_a_name": lambda: tf.cast([1], tf.int64, name="longer"),

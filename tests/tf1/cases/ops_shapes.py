@@ -1,10 +1,14 @@
-"""Functions that change or tell the shape of a tensor, and shapes known in part."""
+"""Shapes that functions change or tell, and parts taken of a tensor."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from tests.tf1.look import facts, run, static, tf
+import numpy as np
+
+from tests.tf1.attempts import attempt
+from tests.tf1.look import Case, facts, makes_case, names_of, run, static, tf
 
 MATRIX = [[1, 2, 3], [4, 5, 6]]
 
@@ -70,7 +74,60 @@ def case_extremes_of_nothing() -> Any:
     return run([tf.reduce_logsumexp(nothing, 0), tf.reduce_sum(nothing, 0)])
 
 
-CASES = {
+def cube() -> Any:
+    return tf.constant(np.arange(24.0, dtype=np.float32).reshape(2, 3, 4))
+
+
+def case_brackets_take_bounds_that_are_tensors() -> Any:
+    low, high = tf.constant(1), tf.constant(3)
+    return run(cube()[:, low:high, 0])
+
+
+if TYPE_CHECKING:  # Python 3.7 cannot evaluate this
+    Made = Callable[[Any, Any], Any]
+
+X = np.arange(24).reshape(2, 3, 4).astype("float32")
+
+MADE: dict[str, Made] = {
+    "joined": lambda x, axis: tf.concat([x, x], axis),
+    "gathered": lambda x, axis: tf.gather(x, [1, 0], axis=axis),
+    "taken_apart": lambda x, axis: tf.split(x, 2, axis),
+    "turned": lambda x, axis: tf.reverse(x, tf.reshape(axis, [1])),
+}
+
+
+@makes_case
+def fed_axis(make: Made) -> Any:
+    """Tell shapes for a known and an unknown rank, and values for several axes."""
+    axis, any_rank = tf.placeholder(tf.int32), tf.placeholder(tf.float32)
+    made = make(tf.constant(X), axis)
+    parts = made if isinstance(made, list) else [made]
+    others = make(any_rank, axis)
+    result = [attempt(run, parts, {axis: item}) for item in (0, 2, -2, 3)]
+    others = others if isinstance(others, list) else [others]
+    shapes = [static(item)["shape"] for item in (*parts, *others)]
+    return [shapes, result]
+
+
+def case_two_axes_are_turned() -> Any:
+    axes = tf.placeholder(tf.int32, [2])
+    turned = tf.reverse(tf.constant(X), axes)
+    return [
+        static(turned)["shape"],
+        *[attempt(run, turned, {axes: item}) for item in ([0, 2], [1, -2])],
+    ]
+
+
+def case_two_axes_for_one_join() -> Any:
+    axis = tf.placeholder(tf.int32)
+    return run(tf.concat([X, X], axis), {axis: [0, 1]})
+
+
+def case_tensors_that_cannot_be_joined() -> Any:
+    return tf.concat([X, X[0]], tf.placeholder(tf.int32))
+
+
+CASES: dict[str, Case] = {
     "reshape_refuses_another_count": lambda: tf.reshape(MATRIX, [4, 2]),
     "reshape_refuses_a_shape_of_fractions": lambda: tf.reshape(MATRIX, [2.0, 3.0]),
     "transpose_refuses_a_short_order": lambda: tf.transpose(MATRIX, [0]),
@@ -103,7 +160,36 @@ CASES = {
     "set_shape_refuses_what_clashes": lambda: batch().set_shape([4, 2]),
     "bits_that_are_too_few": lambda: tf.bitcast(tf.constant([1, 2, 3]), tf.float64),
     **{f"{name}_of_{kind}": done(name, kind) for name in DONE for kind in SHAPES},
+    "brackets_refuse_an_index_out_of_range": lambda: cube()[2],
+    "brackets_refuse_a_negative_index_out_of_range": lambda: cube()[-3],
+    "brackets_refuse_too_many": lambda: cube()[0, 0, 0, 0],
+    "brackets_refuse_a_fraction": lambda: cube()[1.5],
+    "brackets_refuse_a_word": lambda: cube()["word"],
+    "brackets_refuse_two_ellipses": lambda: cube()[..., 0, ...],
+    "brackets_refuse_a_stride_of_zero": lambda: cube()[::0],
+    "brackets_of_a_scalar_are_refused": lambda: tf.constant(1.0)[0],
+    "brackets_number_their_names": lambda: [cube()[0].name, cube()[1].name],
+    "gather_refuses_float_indices": lambda: tf.gather([1.0, 2.0], [0.0]),
+    "split_takes_a_negative_axis": lambda: [
+        facts(part) for part in tf.split([[1, 2], [4, 5]], [1, 1], axis=-1)
+    ],
+    "split_that_leaves_a_rest_is_refused": lambda: tf.split(tf.range(10), 3),
+    "split_names_its_parts": lambda: names_of(tf.split(tf.zeros([4]), 2, name="parts")),
+    "split_of_an_unknown_size": lambda: [static(part) for part in tf.split(batch(), 2)],
+    "unstack_of_an_unknown_size_is_refused": lambda: tf.unstack(batch()),
+    "unstack_takes_the_number_from_the_caller": lambda: [
+        static(part) for part in tf.unstack(batch(), num=2)
+    ],
+    "unstack_refuses_a_bad_axis": lambda: tf.unstack([[1, 2]], axis=2),
+    "where_refuses_one_branch_alone": lambda: tf.where([True], x=[1.0]),
+    "where_refuses_a_condition_of_numbers": lambda: tf.where([1.0], [1.0], [2.0]),
+    "one_hot_refuses_float_indices": lambda: tf.one_hot([1.0], 2),
+    "one_hot_refuses_values_of_two_dtypes": lambda: tf.one_hot(
+        [1], 2, on_value=1.0, off_value=0
+    ),
+    **{name: fed_axis(make) for name, make in MADE.items()},
 }
+
 
 FACTS = {
     "reshape_keeps_the_order": lambda: tf.reshape(MATRIX, [3, 2]),
@@ -132,12 +218,44 @@ FACTS = {
     "size_as_int64": lambda: tf.size(MATRIX, out_type=tf.int64),
     "rank_counts_axes": lambda: tf.rank(MATRIX),
     "rank_of_a_scalar": lambda: tf.rank(3.0),
+    "brackets_take_one": lambda: cube()[1],
+    "brackets_take_from_the_end": lambda: cube()[-1, -1],
+    "brackets_take_an_element": lambda: cube()[0, 1, 2],
+    "brackets_take_a_range": lambda: cube()[:, 1:3],
+    "brackets_take_a_stride": lambda: cube()[0, 0, ::2],
+    "brackets_go_backwards": lambda: cube()[0, ::-1, 0],
+    "brackets_take_an_ellipsis": lambda: cube()[..., 0],
+    "brackets_add_an_axis_by_none": lambda: cube()[0, None, :, 1],
+    "brackets_add_an_axis_by_newaxis": lambda: tf.constant([1.0, 2.0])[:, tf.newaxis],
+    "brackets_take_an_empty_range": lambda: cube()[0, 0, 2:2],
+    "brackets_cut_a_range_that_is_too_long": lambda: cube()[0, 0, 2:99],
+    "brackets_take_negative_bounds": lambda: cube()[0, 0, -3:-1],
+    "brackets_can_be_chained": lambda: cube()[1][2][3],
+    "brackets_take_a_numpy_integer": lambda: cube()[np.int64(1), 0],
+    "gather_takes_rows": lambda: tf.gather([[1, 2], [3, 4]], [1, 1, 0]),
+    "gather_takes_one_row": lambda: tf.gather([[1, 2], [3, 4]], 1),
+    "gather_with_a_matrix_of_indices": lambda: tf.gather(
+        [1.0, 2.0, 3.0], [[0, 1], [2, 2]], name="mine"
+    ),
+    "slice_takes_a_box": lambda: tf.slice(cube(), [0, 1, 2], [1, 2, 2]),
+    "slice_takes_the_rest_by_minus_one": lambda: tf.slice(
+        cube(), [1, 0, 2], [-1, 1, -1]
+    ),
+    "one_hot_of_a_vector": lambda: tf.one_hot([0, 2, -1, 5], 3),
+    "one_hot_with_dtype": lambda: tf.one_hot([1], 2, dtype=tf.int64),
+    "one_hot_along_the_first_axis": lambda: tf.one_hot([0, 1], 3, axis=0),
+    "one_hot_of_a_matrix": lambda: tf.one_hot([[0], [1]], 2, name="hot"),
 }
+
 
 RUNS = {
     "reshape_of_two_unknown_sizes": lambda: tf.reshape(MATRIX, [-1, -1]),
     "transpose_refuses_an_order_with_a_repeat": lambda: tf.transpose(MATRIX, [0, 0]),
+    "gather_of_constants_out_of_range": lambda: tf.gather([1.0], [3]),
+    "slice_beyond_the_end_is_refused": lambda: tf.slice(cube(), [0, 0, 3], [1, 1, 2]),
+    "split_of_sizes_that_do_not_add_up": lambda: tf.split(tf.range(10), [4, 4]),
 }
+
 
 STATICS = {
     "reshape_of_a_fed_batch": lambda: tf.reshape(batch(), [-1, 3, 1]),
@@ -151,4 +269,8 @@ STATICS = {
     "shape_of_unknown_rank": lambda: tf.shape(tf.placeholder(tf.float32)),
     "size_of_a_fed_batch": lambda: tf.size(batch()),
     "rank_of_unknown_rank": lambda: tf.rank(tf.placeholder(tf.float32)),
+    "brackets_of_a_batch_keep_the_unknown_size": lambda: batch()[:, 0],
+    "brackets_cut_an_unknown_size": lambda: batch()[1:],
+    "brackets_of_a_variable": lambda: tf.Variable([1.0, 2.0])[0],
+    "brackets_of_unknown_rank": lambda: tf.placeholder(tf.float32)[0],
 }
