@@ -21,9 +21,9 @@ A, B = Task("worker", 0), Task("worker", 1)
 class Engines:
     """Engines that answer when told; each call waits in `futures`."""
 
-    def __init__(self, *tasks: Task, news_s: float = 0.02) -> None:
+    def __init__(self, *tasks: Task, **options: float) -> None:
         self.tasks, self.futures = tasks, dict[Task, Future[bytes]]()
-        self.calls = TaskCalls(tasks, self.submit, news_s)
+        self.calls = TaskCalls(tasks, self.submit, **options)
 
     def submit(self, task: Task, payload: bytes) -> Future[bytes]:
         self.payload = payload
@@ -95,7 +95,7 @@ async def test_an_error_on_the_way_is_explained_by_a_loss_if_there_is_one() -> N
         (OSError("engine 0 died"), "", UnknownError, "died"),
         (ended, "", PeerLost, r"worker:0 has ended.*cluster\.restart"),
     ]:
-        engines = Engines(A)
+        engines = Engines(A, news_s=0.02)
         work = await engines.begin()
         engines.futures[A].set_exception(error)
         if reason:

@@ -90,8 +90,9 @@ def test_given_up_work_is_done_only_after_its_clean_up(loop: LoopThread) -> None
     assert cleaner.is_clean
 
 
-def test_giving_up_a_second_time_does_not_interrupt_the_clean_up(
-    loop: LoopThread,
+@pytest.mark.parametrize("is_begun_before", [True, False])
+def test_a_clean_up_is_awaited_to_its_end_however_often_it_is_given_up(
+    loop: LoopThread, is_begun_before: bool
 ) -> None:
     gated = Gated()
 
@@ -101,23 +102,10 @@ def test_giving_up_a_second_time_does_not_interrupt_the_clean_up(
         finally:
             await gated.clean_up()
 
-    work = loop.submit(begin())
-    work.give_up()
+    work = loop.submit(to_the_end(gated.clean_up()) if is_begun_before else begin())
+    if not is_begun_before:
+        work.give_up()
     assert gated.has_begun.wait(5)
-    work.give_up()
-    gated.gate.set()
-
-    assert isinstance(work.exception(5), asyncio.CancelledError)
-    assert gated.is_over
-
-
-def test_a_clean_up_is_awaited_to_its_end_by_who_is_cancelled_meanwhile(
-    loop: LoopThread,
-) -> None:
-    gated = Gated()
-    work = loop.submit(to_the_end(gated.clean_up()))
-    assert gated.has_begun.wait(5)
-
     work.give_up()
     gated.gate.set()
 

@@ -47,10 +47,6 @@ def test_a_plan_is_read_as_it_is_written(
     assert plan == Crash(Task("worker", index), step, point, name, later)
 
 
-def test_no_text_is_no_plan() -> None:
-    assert Crash.parse("") is None
-
-
 @for_each(
     "text",
     [
@@ -74,6 +70,7 @@ def test_what_is_no_plan_is_refused_with_the_text_and_the_form(text: str) -> Non
 @for_each(
     ("text", "point", "task", "step", "strikes"),
     [
+        *(("", point, WORKER, 0, False) for point in POINTS),
         ("worker:1@5:step.done:SIGTERM", "step.done", WORKER, 5, True),
         ("worker:1@5:step.done:SIGTERM", "step.done", WORKER, 4, False),
         ("worker:1@5:step.done:SIGTERM", "step.done", WORKER, 6, False),
@@ -95,11 +92,3 @@ def test_a_plan_strikes_at_its_task_point_and_step_alone(
         reach(plan, point, task, step)
 
     assert came == ([signal.SIGTERM] if strikes else [])
-
-
-def test_without_a_plan_nothing_strikes() -> None:
-    with caught() as came:
-        for point in POINTS:
-            reach(None, point, WORKER, 0)
-
-    assert came == []

@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,25 +169,19 @@ class Slurm:
         self._ending.callback(process.wait)
         self._ending.callback(process.terminate)
 
-    def run(self, *command: str) -> str:
+    def run(self, *command: str, **more: str) -> str:
         """Run a command where Slurm is known; return what it wrote."""
-        return self._hosts.call(partial(self._run, command))
-
-    def _run(self, command: Sequence[str], **more: str) -> str:
-        done = subprocess.run(
-            command,
-            env=self._environment | more,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout + done.stderr
+        options: Any = {"capture_output": True, "text": True, "cwd": ROOT}
+        env = self._environment | more
+        run = partial(subprocess.run, command, env=env, check=False, **options)
+        done = self._hosts.call(run)
+        return str(done.stdout + done.stderr)
 
     def python(self, text: str, *arguments: str) -> str:
         """Run a program of Python where Slurm is known."""
-        command = [sys.executable, "-c", text, *arguments]
         with forking():
-            return self._hosts.call(partial(self._run, command, PYTHONPATH=str(ROOT)))
+            command = (sys.executable, "-c", text, *arguments)
+            return self.run(*command, PYTHONPATH=str(ROOT))
 
     @staticmethod
     def program(text: str, *arguments: str) -> list[str]:

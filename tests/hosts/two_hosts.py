@@ -215,7 +215,8 @@ class TwoHosts:
             if time.monotonic() > deadline:
                 raise OSError(f"no login to {name}: {done.stderr}")
             if self._init[name].poll() is not None:  # unshare itself fails at times
-                self._unlink(name)
+                with contextlib.suppress(OSError):  # it goes with its other end
+                    run("ip", "link", "del", f"{self._link}{name[-1]}")
                 self._start_host(name)
             time.sleep(0.05)
         if self.python != sys.executable:
@@ -228,10 +229,6 @@ class TwoHosts:
     def join(self, name: str) -> None:
         """Undo `cut`."""
         run("ip", "link", "set", f"{self._link}{name[-1]}", "up")
-
-    def _unlink(self, name: str) -> None:
-        with contextlib.suppress(OSError):  # it goes with its other end, some time
-            run("ip", "link", "del", f"{self._link}{name[-1]}")
 
     @contextlib.contextmanager
     def refusing(self, near: str, far: str) -> Iterator[None]:
@@ -287,16 +284,12 @@ class TwoHosts:
                     result.append(command)
         return result
 
-    def _end_zygote(self, name: str) -> None:
-        """Wait for the end of a zygote, which ends with its host."""
-        if name in self._zygotes:
-            self._zygotes.pop(name).wait()
-
     def _end(self) -> None:
         for name, init in self._init.items():
             init.kill()
             init.wait()
-            self._end_zygote(name)
+            if name in self._zygotes:  # it ends with its host
+                self._zygotes.pop(name).wait()
         links: Sequence[str] = [*(f"{self._link}{n[-1]}" for n in self._init)]
         for link in [*links, self._link]:
             with contextlib.suppress(OSError):
