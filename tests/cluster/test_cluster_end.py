@@ -117,7 +117,7 @@ def test_start_and_stop_do_not_block_a_running_loop(
 
 
 KERNEL = """
-import json, signal, sys
+import json, signal
 from kit.cluster import Bootstrap, Cluster
 
 def boot():
@@ -127,46 +127,28 @@ def boot():
 
 cluster = Cluster(ps=0, worker=2, lease_s=1.0, bootstrap=boot()).start()
 print(json.dumps(sorted(cluster.processes)), flush=True)
-if sys.argv[1] == "wait":
-    signal.pause()
+signal.pause()
 """
-
-
-def start_kernel(action: str) -> tuple[subprocess.Popen[bytes], set[Process]]:
-    with forking():
-        kernel = subprocess.Popen(
-            [sys.executable, "-c", KERNEL, action],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
-    assert kernel.stdout is not None
-    result = {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
-    return kernel, result
 
 
 def test_a_killed_kernel_takes_everything_with_it_after_the_lease(
     runtime: Path, seen: set[Process], gone: Callable[[], None]
 ) -> None:
-    kernel, result = start_kernel("wait")
+    with forking():
+        kernel = subprocess.Popen(
+            [sys.executable, "-c", KERNEL],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
     with kernel:
-        assert len([p for p in result if p.is_running]) >= 7
+        assert kernel.stdout is not None
+        seen |= {Process(*plain) for plain in json.loads(kernel.stdout.readline())}
+        assert len([process for process in seen if process.is_running]) >= 7
         assert len(list(runtime.iterdir())) == 1
 
         kernel.kill()
         kernel.wait()
 
-        assert reaper.wait_gone(result, 15) == set()
+        assert reaper.wait_gone(seen, 15) == set()
         until(lambda: not list(runtime.iterdir()))
-    seen |= result
-    gone()
-
-
-def test_the_end_of_the_interpreter_stops_the_cluster(
-    seen: set[Process], gone: Callable[[], None]
-) -> None:
-    kernel, result = start_kernel("leave")
-    with kernel:
-        assert kernel.wait(20) == 0
-
-    seen |= result
     gone()

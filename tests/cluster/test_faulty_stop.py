@@ -281,6 +281,9 @@ def boot():
         return {"address": "unix:/x"}
     return Bootstrap(start, lambda spec: None, lambda: None)
 
+def nothing():
+    pass
+
 def no_controller():
     os.kill(cluster.controller_pid, signal.SIGKILL)
     while cluster.state is not ClusterState.LOST:
@@ -337,7 +340,8 @@ print(cluster.state, is_hit, flush=True)
     [
         *(("no_descriptor", STOP), ("no_process", STOP)),
         *(("no_memory", STOP), ("no_folder", STOP)),
-        *(("no_controller", ""), ("no_descriptor", ""), ("no_process", "")),
+        *(("nothing", ""), ("no_controller", "")),
+        *(("no_descriptor", ""), ("no_process", "")),
     ],
 )
 def test_a_notebook_in_need_leaves_nothing(

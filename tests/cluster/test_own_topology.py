@@ -56,14 +56,13 @@ def test_it_keeps_the_contract() -> None:
     check_topology(Hub())
 
 
-def test_its_parameters_are_those_of_the_numpy_replay(trained: Run) -> None:
-    assert_replayed(trained)
-
-
-def test_its_bytes_are_those_of_its_own_formula(trained: Run) -> None:
+def test_its_parameters_and_bytes_are_those_of_numpy_and_of_its_own_formula(
+    trained: Run,
+) -> None:
     size = 26 * 4  # of all parameters
-    assert formula(trained)["worker:0"] == (2 * size, 2 * size)
 
+    assert_replayed(trained)
+    assert formula(trained)["worker:0"] == (2 * size, 2 * size)
     for entry in trained.traffic:
         sent, received = formula(trained)[entry.task]
         assert (entry.sent, entry.received) == (STEPS * sent, STEPS * received)

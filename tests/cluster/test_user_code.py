@@ -65,19 +65,11 @@ def train(cluster: kit.Cluster, step: Any) -> float:
 def test_module_of_a_folder_that_was_appended_later_is_known_to_tasks(
     cluster: kit.Cluster, write: Write
 ) -> None:
-    module = write("appended_later", STEP.format(2.0))
+    module = write("appended_later", f"X = 5\n{STEP.format(2.0)}")
 
     assert train(cluster, module.step) == 2.0
     assert cluster.call("ps:0", module.step, None, None)[0] == 2.0
-
-
-def test_cell_on_tasks_imports_what_the_notebook_can(
-    cluster: kit.Cluster, write: Write
-) -> None:
-    write("for_a_cell", "X = 5")
-
-    (out,) = cluster.on("worker:1", "import for_a_cell\nfor_a_cell.X")
-
+    (out,) = cluster.on("worker:1", "import appended_later\nappended_later.X")
     assert out.result == "5"
 
 

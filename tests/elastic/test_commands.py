@@ -78,8 +78,7 @@ def test_an_end_asked_for_just_before_a_loss(
     run.pause()
     until(lambda: run.state == "paused")
     cluster[victim].kill()
-    run.stop()
-    run.wait(30)
+    end(run)
     assert 30 <= run.step < ENDLESS
 
 

@@ -120,12 +120,10 @@ def test_a_generation_is_the_same_after_it_was_told() -> None:
     assert Generation.from_plain(generation.to_plain()) == generation
 
 
-@pytest.mark.parametrize(
-    "places", [(), ("ps:0",), ("ps:0", "ps:0", "ps:0"), ("a", "b")]
-)
-def test_a_generation_with_other_members_is_refused(places: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidArgumentError):
-        Generation("a" * 32, places=places).check(2)
+def test_a_generation_with_other_members_is_refused() -> None:
+    for places in (), ("ps:0",), ("ps:0", "ps:0", "ps:0"), ("a", "b"):
+        with pytest.raises(InvalidArgumentError):
+            Generation("a" * 32, places=places).check(2)
 
 
 def test_each_attempt_to_begin_a_generation_has_a_number_and_a_run_of_its_own() -> None:

@@ -25,6 +25,7 @@ from kit.training.features.elastic.placing import (
     hosting,
     placed,
 )
+from tests.cases import for_each
 
 TASKS = [Task("ps", 0), Task("ps", 1), *(Task("worker", n) for n in range(6))]
 NAMES = [task.short for task in TASKS]
@@ -139,20 +140,15 @@ def test_a_generation_tells_the_newest_changes_and_a_notebook_remembers_all() ->
     assert now.reached == made[-1].step
 
 
-def test_more_logical_workers_than_tasks_have_names_that_no_task_has() -> None:
+def test_members_are_tasks_and_logical_workers_have_names_that_no_task_has() -> None:
     cluster = [Task("ps", 0), Task("worker", 0), Task("worker", 2)]
 
-    members = Elastic(logical_workers=4).members(cluster)
-
-    names = [task.short for task in members]
+    assert Elastic().members(cluster) == (*cluster,)
+    names = [task.short for task in Elastic(logical_workers=4).members(cluster)]
     assert names == ["ps:0", "worker:0", "worker:1", "worker:2", "worker:3"]
 
 
-def test_without_options_the_members_are_the_tasks() -> None:
-    assert Elastic().members(TASKS) == tuple(TASKS)
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("options", "words"),
     [
         ({"logical_workers": 0}, "logical_workers is 0"),
@@ -170,12 +166,9 @@ def test_options_out_of_range_are_refused(
         Elastic(**options)  # type: ignore[arg-type]
 
 
-def test_spares_must_leave_a_task_to_compute() -> None:
+def test_options_that_do_not_fit_the_tasks_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="leaves none of the 6 worker tasks"):
         Elastic(spare=6).first("a" * 32, TASKS)
-
-
-def test_shares_name_tasks_that_are_there() -> None:
     with pytest.raises(InvalidArgumentError, match="'worker:9', which takes no part"):
         Elastic(shares={"worker:9": 2}).first("a" * 32, TASKS)
     check_shares({"worker:1": 2.5}, NAMES)
