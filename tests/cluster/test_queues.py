@@ -89,26 +89,7 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
     assert [*tmp_path.rglob(".psring-*")] == []
 
 
-def test_job_is_cancelled_by_its_name_when_the_queue_answers_again(
-    stand: Stand, tmp_path: Path
-) -> None:
-    launcher = kit.launchers.Slurm(address="127.0.0.1")
-
-    with kit.Cluster(ps=0, worker=2, launcher=launcher) as cluster:
-        pids = cluster.call("worker", os.getppid)
-        (shared,) = tmp_path.glob(".psring-*")
-        modes = [
-            path.stat().st_mode & 0o77 for path in (shared, *shared.glob("*.json"))
-        ]
-        named = f"--name={shared.name[1:]}"
-
-    assert set(pids) == {stand.started}  # by exec, it is a fork server
-    assert modes == [0, 0]
-    until(lambda: stand.read("cancelled") == named, 30)
-    assert (stand.state / "was_busy").exists()
-
-
-def test_text_of_the_user_is_not_run_and_no_secret_reaches_the_job(
+def test_job_runs_no_text_of_the_user_gets_no_secret_and_is_cancelled_by_its_name(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = "{__import__('pathlib').Path('it_ran').touch()}"
@@ -124,15 +105,24 @@ def test_text_of_the_user_is_not_run_and_no_secret_reaches_the_job(
         address="127.0.0.1",
     )
 
-    with kit.Cluster(ps=0, worker=1, launcher=launcher) as cluster:
+    with kit.Cluster(ps=0, worker=2, launcher=launcher) as cluster:
+        pids = cluster.call("worker", os.getppid)
+        (shared,) = folder.glob(".psring-*")
+        files = (shared, *shared.glob("*.json"))
+        modes = [path.stat().st_mode & 0o77 for path in files]
         theirs = cluster.on("worker:0", "import os; print(sorted(os.environ))")[0]
-        cwd = cluster.call("worker", os.getcwd)[0]
+        cwd = cluster.call("worker:0", os.getcwd)
 
+    assert set(pids) == {stand.started}  # by exec, it is a fork server
+    assert modes == [0, 0]
     assert cwd == str(folder)
     assert "'MY_DATA'" in theirs.stdout
     assert "'THE_TOKEN'" not in theirs.stdout
     assert '"--comment=a b", "--nice=5"' in stand.read("asked")
     assert [*tmp_path.rglob("it_ran")] == []
+    # When the queue answers again.
+    until(lambda: stand.read("cancelled") == f"--name={shared.name[1:]}", 30)
+    assert (stand.state / "was_busy").exists()
 
 
 def start_in_vain(launcher: kit.launchers.Slurm | kit.launchers.MPI) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,36 +24,6 @@ pytestmark = [
 ]
 
 
-def freeze(cluster: ProcessCluster, folder: Path, task: str, point: str) -> None:
-    frozen = Task.parse(task)
-    run = scene.begin(
-        cluster,
-        folder,
-        STEPS,
-        crash=f"{task}@{AT}:{point}:SIGSTOP",
-        suspect_after_s=1.0,
-        dead_after_s=SILENCE_S,
-    )
-    cluster[frozen].wait_for_stop(10)
-
-    error = scene.failure(run, SILENCE_S + scene.PROMISE_S)
-
-    assert isinstance(error, PeerLost)
-    assert error.task == str(frozen)
-    assert str(frozen) in error.message
-    others = [item for item in cluster.tasks if item != frozen]
-    scene.assert_over_naming(cluster, run, frozen, others)
-    assert model.same_bits(run.params, model.replayed(run.step, 2))
-    assert run.step in (AT, AT + 1)
-
-    cluster[frozen].signal(signal.SIGCONT)
-
-    until(
-        lambda: scene.news(cluster, run, frozen)["state"] == "failed", scene.PROMISE_S
-    )
-    scene.assert_history_holds(folder)
-
-
 @pytest.mark.parametrize(
     ("task", "point"),
     [
@@ -65,12 +36,31 @@ def test_a_frozen_task_is_named_and_ends_its_part_when_it_wakes(
     with_ps: ProcessCluster, tmp_path: Path, task: str, point: str
 ) -> None:
     with_ps.restart_dead()
+    frozen = Task.parse(task)
+    crash = f"{task}@{AT}:{point}:SIGSTOP"
+    silence: dict[str, Any] = {"suspect_after_s": 1.0, "dead_after_s": SILENCE_S}
+    run = scene.begin(with_ps, tmp_path, STEPS, crash=crash, **silence)
+    with_ps[frozen].wait_for_stop(10)
 
-    freeze(with_ps, tmp_path, task, point)
+    error = scene.failure(run, SILENCE_S + scene.PROMISE_S)
 
+    assert isinstance(error, PeerLost)
+    assert error.task == str(frozen)
+    assert str(frozen) in error.message
+    others = [item for item in with_ps.tasks if item != frozen]
+    scene.assert_over_naming(with_ps, run, frozen, others)
+    assert model.same_bits(run.params, model.replayed(run.step, 2))
+    assert run.step in (AT, AT + 1)
+
+    with_ps[frozen].signal(signal.SIGCONT)
+
+    def has_failed() -> bool:
+        return bool(scene.news(with_ps, run, frozen)["state"] == "failed")
+
+    until(has_failed, scene.PROMISE_S)
+    scene.assert_history_holds(tmp_path)
     # Nothing of it is left: the same processes do the next training.
-    again = tmp_path / "again"
-    run = scene.begin(with_ps, again, 20, topology="ring").wait(20)
+    run = scene.begin(with_ps, tmp_path / "again", 20, topology="ring").wait(20)
     assert model.same_bits(run.params, model.replayed(20, 2))
 
 

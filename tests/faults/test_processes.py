@@ -108,22 +108,16 @@ def test_a_process_is_where_the_test_is_when_it_is_started(
     assert words == f"set False 1 {tmp_path} /for/a/test"
 
 
-def test_no_two_processes_draw_the_same(tmp_path: Path) -> None:
+def test_forks_of_one_thread_draw_each_something_else(tmp_path: Path) -> None:
     draws = "random.random(), numpy.random.random()"
 
     with processes_in(tmp_path, 3) as processes:
+        server = psutil.Process(processes[0].pid).parent()
+        assert server is not None
+        assert (server.ppid(), server.num_threads()) == (os.getpid(), 1)
         drawn = [word for process in processes for word in said(process, draws).split()]
 
     assert len(set(drawn)) == 6
-
-
-def test_what_forks_has_one_thread(tmp_path: Path) -> None:
-    with processes_in(tmp_path, 1) as (process,):
-        server = psutil.Process(process.pid).parent()
-
-        assert server is not None
-        assert server.ppid() == os.getpid()
-        assert server.num_threads() == 1
 
 
 def test_a_killed_process_is_dead_to_its_starter_and_its_sibling_lives(

@@ -118,12 +118,6 @@ def files_made() -> list[str]:
     return result
 
 
-@pytest.fixture(scope="module")
-def noting(cluster: kit.Cluster) -> kit.Cluster:
-    cluster.call("all", note_files)
-    return cluster
-
-
 def saved(cluster: kit.Cluster, folder: Path) -> dict[str, list[str]]:
     """Save a training and go on with it; return which task made which shards."""
     tasks = [task.short for task in cluster.tasks]
@@ -143,21 +137,16 @@ WORKERS = [f"worker:{i}" for i in range(3)]
 SHARDS = [f"worker-{i}.safetensors" for i in range(3)]
 
 
-def test_training_is_saved_and_goes_on_though_the_hosts_share_no_folder(
-    noting: kit.Cluster,
+def test_training_is_saved_by_all_where_hosts_share_the_folder_else_by_the_first(
+    cluster: kit.Cluster, tmp_path: Path
 ) -> None:
+    cluster.call("all", note_files)
     folder = Path("/run", f"saved-{os.getpid()}")  # each host has a /run of its own
 
-    assert saved(noting, folder) == {"worker:0": SHARDS}
+    assert saved(cluster, folder) == {"worker:0": SHARDS}
+    assert not cluster.call("worker:2", folder.exists)
 
-    assert not noting.call("worker:2", folder.exists)
-
-
-def test_far_tasks_write_their_part_themselves_where_the_hosts_share_the_folder(
-    noting: kit.Cluster, tmp_path: Path
-) -> None:
-    made = saved(noting, tmp_path)
-
+    made = saved(cluster, tmp_path)
     assert made == {task: [shard] for task, shard in zip(WORKERS, SHARDS, strict=True)}
 
 

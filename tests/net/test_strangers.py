@@ -16,6 +16,7 @@ from kit.task import Task
 from kit.wire.handshake.credentials import Credentials
 from kit.wire.handshake.messages import Role
 from kit.wire.listening.address import parse_address
+from tests.cases import for_each
 from tests.net.bench import CLIENT, NetCluster, net_cluster
 
 TARGET = Task("worker", 0)
@@ -59,7 +60,7 @@ def knock(cluster: NetCluster, directory: Directory) -> None:
     assert "does not answer 'nothing'" in reply["error"]["message"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "insecure"),
     [
         ("0.0.0.0:0", False),
