@@ -12,16 +12,19 @@ from kit.bfloat16 import BFLOAT16
 from kit.checkpoint import Folder, Manifest, Piece, folder, reading, write_shard
 from kit.checkpoint.manifest import differences, graph_hash
 from kit.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from tests.checkpoint.disk import SlowFiles
 
 
-def test_what_was_saved_is_loaded_bit_for_bit(tmp_path: Path) -> None:
+def test_what_was_saved_bit_by_bit_is_loaded_bit_for_bit(
+    tmp_path: Path,
+) -> None:
     values: dict[str, Any] = {
         "w": np.array([[0.1, np.nan], [-0.0, np.inf]], np.float32),
         "n": np.arange(3),
         "half": np.array([1.5, np.inf], BFLOAT16),
         "empty": np.zeros((0, 4)),
     }
-    Folder(tmp_path).save(7, values)
+    Folder(tmp_path, files=SlowFiles()).save(7, values)
 
     result, loaded = Folder(tmp_path).load_newest()
 
@@ -106,19 +109,12 @@ def test_damaged_newest_is_passed_over_and_named(tmp_path: Path) -> None:
     assert shard.name in why
 
 
-def test_folder_without_checkpoints_says_so(tmp_path: Path) -> None:
+def test_folders_that_hold_no_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=str(tmp_path)):
         Folder(tmp_path).load_newest()
-
-
-def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "here").write_text("a file")
-
     with pytest.raises(FailedPreconditionError, match="here"):
         Folder(tmp_path / "here").prepare()
-
-
-def test_only_one_kept_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="at least 2"):
         Folder(tmp_path, keep=1)
 

@@ -104,7 +104,7 @@ def test_what_is_asked_for_is_kept_when_a_training_begins_anew(
 def test_a_generation_takes_requests_as_soon_as_it_is_known() -> None:
     with process_cluster(ps=1, worker=3) as cluster:
         run = train(cluster, steps=ENDLESS)
-        for n_changes in range(1, 11):
+        for n_changes in range(1, 7):
             run.resize(worker=1 + n_changes % 3)
             until(lambda n=n_changes: len(run.history()) == n)  # type: ignore[misc]
             run.pause()
