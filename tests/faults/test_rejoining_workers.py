@@ -110,7 +110,7 @@ def test_lost_worker_comes_back_and_contributes_to_the_same_bits(
     assert all(measured == formula for _, measured, formula in run.moved_once)
     last = run.trace.epochs[-1].number
     assert all(topology.agrees for topology in run.traffic if topology.epoch == last)
-    again = kit.replay(record, step=model.step, data=endless)
+    again = kit.replay(record, step=backups.step, data=endless)
     assert model.same_bits(again.params, run.params)
 
 
