@@ -224,11 +224,12 @@ def test_client_that_said_nothing_for_long_keeps_its_session(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kit.session.transport.service._IDLE_S", 0.01)
+    left: list[object] = []
+    monkeypatch.setattr(Master, "left", lambda _, user: left.append(user))
     v = variable(W0, "v", 1.0)
-    master = cluster.servers[1].graphs.master
     with Session(cluster.session_target) as session:
         session.run(v.initializer)
         threading.Event().wait(0.2)
 
-        assert not master._left
+        assert not left
         assert session.run(v) == 1.0
