@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.tf1.folders import in_folder
 
 if TYPE_CHECKING:
@@ -134,3 +136,10 @@ def makes_case(function: Callable[..., Any]) -> Callable[..., Case]:
 def kind_of(make: Case) -> Case:
     """Return a case: of what kind the thing is that comes out, if anything does."""
     return lambda: type(make()).__name__
+
+
+def finite_difference(loss: Any, fed: Any, at: Any, step: float = 1e-5) -> Any:
+    """Tell the slope of a function at one element of what it is given."""
+    change = np.zeros_like(fed)
+    change[at] = step
+    return (loss(fed + change) - loss(fed - change)) / (2 * step)

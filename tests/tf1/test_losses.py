@@ -20,10 +20,6 @@ LIKELY = VALUES - np.log(np.exp(VALUES).sum(-1, keepdims=True))
 SIGMOID = 1 / (1 + np.exp(-VALUES))
 
 
-def value(tensor: Any, feeds: Any = None) -> Any:
-    return run(tensor, feeds)
-
-
 # The loss of each element, before weights.
 OF_EACH: dict[str, tuple[Callable[..., Any], Any]] = {
     "mean_squared_error": (
@@ -65,7 +61,7 @@ OF_EACH: dict[str, tuple[Callable[..., Any], Any]] = {
 def test_a_loss_is_the_mean_of_its_formula_over_all_elements(name: str) -> None:
     loss, expected = OF_EACH[name]
 
-    assert value(loss()) == pytest.approx(expected.mean(), rel=1e-5)
+    assert run(loss()) == pytest.approx(expected.mean(), rel=1e-5)
 
 
 @for_each("name", list(OF_EACH))
@@ -73,7 +69,7 @@ def test_elements_of_weight_zero_do_not_count(name: str) -> None:
     loss, expected = OF_EACH[name]
     weights = np.array([3.0, 0.0], np.float32).reshape(2, *[1] * (expected.ndim - 1))
 
-    result = value(loss(weights=weights))
+    result = run(loss(weights=weights))
 
     assert result == pytest.approx(3 * expected[0].mean(), rel=1e-5)
 
@@ -92,12 +88,12 @@ def test_each_reduction_divides_by_its_own_count() -> None:
         loss = tf.losses.absolute_difference(
             LABELS, VALUES, weights, reduction=reduction
         )
-        assert value(loss) == pytest.approx(number, rel=1e-5), reduction
+        assert run(loss) == pytest.approx(number, rel=1e-5), reduction
 
     whole = tf.losses.absolute_difference(
         LABELS, VALUES, weights, reduction=tf.losses.Reduction.NONE
     )
-    np.testing.assert_allclose(value(whole), DISTANCE * weights, rtol=1e-6)
+    np.testing.assert_allclose(run(whole), DISTANCE * weights, rtol=1e-6)
 
 
 def test_a_loss_without_any_weight_is_zero_and_so_is_its_gradient() -> None:
@@ -105,8 +101,8 @@ def test_a_loss_without_any_weight_is_zero_and_so_is_its_gradient() -> None:
     loss = tf.losses.mean_squared_error(LABELS, x, weights=0.0)
     (slope,) = tf.gradients(loss, x)
 
-    assert value(loss) == 0
-    assert np.array_equal(value(slope), np.zeros_like(VALUES))
+    assert run(loss) == 0
+    assert np.array_equal(run(slope), np.zeros_like(VALUES))
 
 
 def test_labels_are_smoothed_towards_all_classes_or_towards_one_half() -> None:
@@ -116,8 +112,8 @@ def test_labels_are_smoothed_towards_all_classes_or_towards_one_half() -> None:
     of_each = -half * np.log(SIGMOID) - (1 - half) * np.log(1 - SIGMOID)
 
     expected = -((LABELS * 0.7 + 0.1) * LIKELY).sum(-1).mean()
-    assert value(soft) == pytest.approx(expected, rel=1e-5)
-    assert value(each) == pytest.approx(of_each.mean(), rel=1e-5)
+    assert run(soft) == pytest.approx(expected, rel=1e-5)
+    assert run(each) == pytest.approx(of_each.mean(), rel=1e-5)
 
 
 def test_a_gradient_of_each_loss_is_its_finite_difference() -> None:
@@ -131,11 +127,11 @@ def test_a_gradient_of_each_loss_is_its_finite_difference() -> None:
     step = np.float32(1e-2)
     fed = VALUES + np.float32(0.05)  # away from where they have a corner
     for loss, slope in zip(losses, slopes, strict=True):
-        exact = value(slope, {x: fed})
+        exact = run(slope, {x: fed})
         for at in np.ndindex(2, 3):
             change = np.zeros_like(VALUES)
             change[at] = step
-            high, low = (value(loss, {x: fed + s * change}) for s in (1, -1))
+            high, low = (run(loss, {x: fed + s * change}) for s in (1, -1))
             assert exact[at] == pytest.approx((high - low) / (2 * step), abs=2e-3)
 
 
@@ -146,7 +142,7 @@ def test_losses_are_collected_and_summed_with_those_of_regularizers(
     tf.losses.hinge_loss(LABELS, VALUES, loss_collection=None)
     own = tf.constant(0.25)
     tf.losses.add_loss(own)
-    assert value(tf.losses.get_regularization_loss()) == 0
+    assert run(tf.losses.get_regularization_loss()) == 0
     weights = tf.get_variable(
         "w", initializer=[1.0, 2.0], regularizer=lambda w: 0.1 * tf.nn.l2_loss(w)
     )
@@ -174,7 +170,7 @@ def test_labels_may_be_a_column_and_a_batch_of_unknown_size() -> None:
     labels = tf.placeholder(tf.int64, [None, 1])
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
 
-    result = value(loss, {logits: VALUES, labels: [[1], [0]]})
+    result = run(loss, {logits: VALUES, labels: [[1], [0]]})
 
     assert result == pytest.approx(-(LABELS * LIKELY).sum(-1).mean(), rel=1e-5)
 
@@ -208,7 +204,7 @@ def test_losses_of_contrib_take_the_labels_second(name: str, extra: Any) -> None
     other = getattr(tf.contrib.losses, name)(CHANCES, LABELS, weights=weights, **extra)
 
     assert tf.contrib.slim.losses.get_losses()[-2:] == [usual, other]
-    assert value(other) == value(usual)
+    assert run(other) == run(usual)
 
 
 def test_numbered_classes_of_contrib_come_second_too() -> None:
@@ -217,4 +213,4 @@ def test_numbered_classes_of_contrib_come_second_too() -> None:
     )
 
     assert result.op.name == "loss/value"
-    np.testing.assert_allclose(value(result), -(LIKELY[0, 1] + LIKELY[1, 0]) / 2, 1e-6)
+    np.testing.assert_allclose(run(result), -(LIKELY[0, 1] + LIKELY[1, 0]) / 2, 1e-6)

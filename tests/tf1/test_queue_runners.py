@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,12 +15,6 @@ from kit.testing.task_process import until
 SOON_S = 5.0
 
 
-@contextmanager
-def graph_and_session() -> Iterator[Any]:
-    with tf.Graph().as_default(), tf.Session() as session:
-        yield session
-
-
 def counting(limit: int | None = None, capacity: int = 3) -> tuple[Any, Any]:
     """Return a queue and what puts 0, 1, 2 ... into it, up to a limit."""
     numbers = iter(range(10**9) if limit is None else range(limit))
@@ -31,103 +23,103 @@ def counting(limit: int | None = None, capacity: int = 3) -> tuple[Any, Any]:
     return queue, queue.enqueue(following)
 
 
-def test_queue_runner_fills_the_queue_in_the_background_and_ends_with_join() -> None:
-    with graph_and_session() as session:
-        queue, enqueue = counting()
-        taken = queue.dequeue()
-        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [enqueue]))
-        coord = tf.train.Coordinator()
+def test_queue_runner_fills_the_queue_in_the_background_and_ends_with_join(
+    session: Any,
+) -> None:
+    queue, enqueue = counting()
+    taken = queue.dequeue()
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [enqueue]))
+    coord = tf.train.Coordinator()
 
-        threads = tf.train.start_queue_runners(session, coord)
-        seen = [int(session.run(taken)) for _ in range(7)]
-        coord.request_stop()
-        coord.join(threads, stop_grace_period_secs=SOON_S)
+    threads = tf.train.start_queue_runners(session, coord)
+    seen = [int(session.run(taken)) for _ in range(7)]
+    coord.request_stop()
+    coord.join(threads, stop_grace_period_secs=SOON_S)
 
-        assert seen == list(range(7))
-        assert len(threads) == 2
-        assert not any(thread.is_alive() for thread in threads)
-
-
-def test_end_of_the_input_closes_the_queue_and_the_rest_can_be_taken() -> None:
-    with graph_and_session() as session:
-        queue, enqueue = counting(2)
-        taken = queue.dequeue()
-        runner = tf.train.QueueRunner(queue, [enqueue])
-        coord = tf.train.Coordinator()
-
-        runner.create_threads(session, coord, start=True)
-        seen = [int(session.run(taken)) for _ in range(2)]
-        with pytest.raises(tf.errors.OutOfRangeError):
-            session.run(taken)
-        assert not coord.should_stop()
-        coord.request_stop()
-        coord.join()
-
-        assert seen == [0, 1]
-        assert runner.exceptions_raised == []
+    assert seen == list(range(7))
+    assert len(threads) == 2
+    assert not any(thread.is_alive() for thread in threads)
 
 
-def test_queue_is_closed_when_the_last_of_its_threads_is_at_the_end() -> None:
-    with graph_and_session() as session:
-        queue, first = counting(1, capacity=10)
-        wait_for_it = tf.FIFOQueue(1, tf.int64, shared_name="second")
-        second = queue.enqueue(wait_for_it.dequeue())
-        runner = tf.train.QueueRunner(queue, [first, second])
-        close, is_closed, size = wait_for_it.close(), queue.is_closed(), queue.size()
-        coord = tf.train.Coordinator()
+def test_end_of_the_input_closes_the_queue_and_the_rest_can_be_taken(
+    session: Any,
+) -> None:
+    queue, enqueue = counting(2)
+    taken = queue.dequeue()
+    runner = tf.train.QueueRunner(queue, [enqueue])
+    coord = tf.train.Coordinator()
 
-        threads = runner.create_threads(session, coord, start=True)
-        until(lambda: not threads[0].is_alive())
-        was_open = not session.run(is_closed)
-        session.run(close)
-        until(lambda: bool(session.run(is_closed)))
-        coord.request_stop()
-        coord.join()
+    runner.create_threads(session, coord, start=True)
+    seen = [int(session.run(taken)) for _ in range(2)]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        session.run(taken)
+    assert not coord.should_stop()
+    coord.request_stop()
+    coord.join()
 
-        assert was_open
-        assert session.run(size) == 1
+    assert seen == [0, 1]
+    assert runner.exceptions_raised == []
 
 
-def test_other_error_stops_the_coordinator_and_comes_out_of_join() -> None:
-    with graph_and_session() as session:
-        queue = tf.FIFOQueue(3, tf.int64, shapes=[()])
-        wrong = queue.enqueue(tf.py_func(lambda: 1 // 0, [], tf.int64))
-        coord = tf.train.Coordinator()
+def test_queue_is_closed_when_the_last_of_its_threads_is_at_the_end(
+    session: Any,
+) -> None:
+    queue, first = counting(1, capacity=10)
+    wait_for_it = tf.FIFOQueue(1, tf.int64, shared_name="second")
+    second = queue.enqueue(wait_for_it.dequeue())
+    runner = tf.train.QueueRunner(queue, [first, second])
+    close, is_closed, size = wait_for_it.close(), queue.is_closed(), queue.size()
+    coord = tf.train.Coordinator()
 
-        tf.train.QueueRunner(queue, [wrong]).create_threads(session, coord, start=True)
+    threads = runner.create_threads(session, coord, start=True)
+    until(lambda: not threads[0].is_alive())
+    was_open = not session.run(is_closed)
+    session.run(close)
+    until(lambda: bool(session.run(is_closed)))
+    coord.request_stop()
+    coord.join()
 
-        with pytest.raises(tf.errors.OpError, match="division"):
-            coord.join(stop_grace_period_secs=SOON_S)
+    assert was_open
+    assert session.run(size) == 1
+
+
+def test_other_error_stops_the_coordinator_and_comes_out_of_join(session: Any) -> None:
+    queue = tf.FIFOQueue(3, tf.int64, shapes=[()])
+    wrong = queue.enqueue(tf.py_func(lambda: 1 // 0, [], tf.int64))
+    coord = tf.train.Coordinator()
+
+    tf.train.QueueRunner(queue, [wrong]).create_threads(session, coord, start=True)
+
+    with pytest.raises(tf.errors.OpError, match="division"):
+        coord.join(stop_grace_period_secs=SOON_S)
 
 
 @pytest.mark.slow
-def test_run_that_waits_for_something_else_is_ended_with_join() -> None:
+def test_run_that_waits_for_something_else_is_ended_with_join(session: Any) -> None:
     """Closing the queue does not end it: it waits for an accumulator."""
-    with graph_and_session() as session:
-        mean = tf.ConditionalAccumulator(tf.float32, shape=()).take_grad(1)
-        queue = tf.FIFOQueue(1, tf.float32, shapes=[()])
-        runner = tf.train.QueueRunner(queue, [queue.enqueue(mean)])
-        coord = tf.train.Coordinator()
-        runner.create_threads(session, coord, start=True)
+    mean = tf.ConditionalAccumulator(tf.float32, shape=()).take_grad(1)
+    queue = tf.FIFOQueue(1, tf.float32, shapes=[()])
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(mean)])
+    coord = tf.train.Coordinator()
+    runner.create_threads(session, coord, start=True)
 
-        coord.request_stop()
-        coord.join(stop_grace_period_secs=3600.0)  # longer than any test
+    coord.request_stop()
+    coord.join(stop_grace_period_secs=3600.0)  # longer than any test
 
-        assert session.run(tf.constant(7)) == 7
+    assert session.run(tf.constant(7)) == 7
 
 
-def test_threads_are_not_made_twice_while_they_run() -> None:
-    with graph_and_session() as session:
-        queue, enqueue = counting()
-        runner = tf.train.QueueRunner(queue, [enqueue])
-        coord = tf.train.Coordinator()
+def test_threads_are_not_made_twice_while_they_run(session: Any) -> None:
+    queue, enqueue = counting()
+    runner = tf.train.QueueRunner(queue, [enqueue])
+    coord = tf.train.Coordinator()
 
-        first = runner.create_threads(session, coord, start=True)
-        second = runner.create_threads(session, coord, start=True)
-        coord.request_stop()
-        coord.join(stop_grace_period_secs=SOON_S)
+    first = runner.create_threads(session, coord, start=True)
+    second = runner.create_threads(session, coord, start=True)
+    coord.request_stop()
+    coord.join(stop_grace_period_secs=SOON_S)
 
-        assert (len(first), len(second)) == (2, 0)
+    assert (len(first), len(second)) == (2, 0)
 
 
 def test_queue_runner_keeps_no_session() -> None:
