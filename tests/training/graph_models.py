@@ -70,16 +70,6 @@ def trained(steps: int = STEPS, seed: int = 0) -> Params:
     return params
 
 
-def whole_batch(start: Params, steps: int, rate: float, x: Params) -> Params:
-    """Return the parameters after steps with one and the same mini-batch."""
-    params = dict(start)
-    for _ in range(steps):
-        for name, gradient in gradients(params, x["x"], x["y"]).items():
-            kind = params[name].dtype.type
-            params[name] = params[name] - kind(rate) * gradient.astype(kind)
-    return params
-
-
 def begin(cluster: Any, model: Model, data: Any = None, **changes: Any) -> kit.Run:
     options: dict[str, Any] = {"optimizer": kit.GradientDescent(RATE), "steps": STEPS}
     options |= {"batch": BATCH, "cluster": cluster} | changes

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import kit
+from kit.devices.replica import replica_device_setter
+from kit.graph.graph import Graph
+from kit.graph.op import Op
+from kit.graph.variable import Variable, initialize_all
 from kit.server.engine import current
 from kit.session.client.session import Session
 from tests.training.graph_models import (
@@ -17,10 +21,38 @@ from tests.training.graph_models import (
     train,
     trained,
 )
-from tests.training.replicas import Replica, client
 from tests.training.toy import Params, quick_cluster, same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.engines, pytest.mark.timeout(120)]
+
+
+class Replica(NamedTuple):
+    """One worker's own graph: a parameter whose gradient is 1, and the step count."""
+
+    graph: Graph
+    parameter: Variable
+    step: Variable
+    train: Op
+
+    @staticmethod
+    def build(worker: int, n_ps: int) -> Replica:
+        setter = replica_device_setter(
+            ps_tasks=n_ps, worker_device=f"/job:worker/task:{worker}"
+        )
+        with Graph().as_default() as graph, graph.device(setter):
+            step = Variable(np.int64(0), trainable=False, name="global_step")
+            parameter = Variable(np.float32(0), name="parameter")
+            train = kit.GradientDescent(1.0).minimize(parameter * 1.0, step)
+        return Replica(graph, parameter, step, train)
+
+
+def client(worker: int, n_ps: int, steps: int) -> int:
+    """Train from within a worker's own process, on its own server."""
+    replica = Replica.build(worker, n_ps)
+    with Session(current(), replica.graph) as session:
+        for _ in range(steps):
+            session.run(replica.train)
+    return steps
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +88,8 @@ def test_clients_in_the_workers_own_processes_make_every_update_once(
 
 def begin() -> None:
     replica = Replica.build(0, 1)
-    with Session(current(), replica.graph) as session:
-        replica.initialize(session)
+    with Session(current(), replica.graph) as session, replica.graph.as_default():
+        session.run(initialize_all())
 
 
 def look() -> list[float]:
