@@ -61,18 +61,6 @@ def test_values_come_to_their_places_in_stretches_of_any_length(
             target[...] = 7
 
 
-@given(models(80), st.data())
-def test_one_unfit_value_is_found_wherever_it_is(
-    specs: list[Spec], data: st.DataObject
-) -> None:
-    places = places_of(specs)
-    values = like(places)
-    name = data.draw(st.sampled_from(list(places)))
-    values[name] = np.zeros((*places[name].shape, 2), places[name].dtype)
-
-    assert gather(values, places, 0) == -1
-
-
 class Named(np.ndarray):
     """An array of a class of the user's own."""
 

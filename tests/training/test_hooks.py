@@ -36,6 +36,7 @@ from kit.hooks import (
 )
 from kit.testing.cluster import LocalCluster
 from kit.training.features.checkpointing import writer
+from tests.cases import for_each
 from tests.training.graph_models import Model
 from tests.training.hook_scene import Event, Gate, Listener, Noted, begin
 from tests.training.paced import how
@@ -146,20 +147,6 @@ def test_values_are_told_every_so_many_runs(
     assert run.messages == [repr(item) for item in expected]
 
 
-def test_line_has_the_order_of_a_list_and_the_seconds_between(
-    cluster: LocalCluster,
-) -> None:
-    hook = LoggingTensorHook(["global_step", "scale:0"], every_n_iter=1)
-
-    run = begin(cluster, hook, steps=2).wait(30)
-
-    first, second = run.messages
-    assert first == "global_step = 0, scale:0 = " + str(
-        replayed(1, 2, DESCENT)["scale"]
-    )
-    assert re.fullmatch(r"global_step = 1, scale:0 = \S+ \(\d\.\d{3} sec\)", second)
-
-
 def test_of_a_very_long_line_both_ends_are_told(cluster: LocalCluster) -> None:
     def text(values: object) -> str:
         return "begin" + "x" * 1_000_000 + "end"
@@ -172,34 +159,33 @@ def test_of_a_very_long_line_both_ends_are_told(cluster: LocalCluster) -> None:
         assert re.fullmatch("beginx+.[0-9,]+ characters are left out here.x+end", line)
 
 
-def test_values_at_the_end_alone_are_told_once(cluster: LocalCluster) -> None:
-    run = begin(cluster, LoggingTensorHook(["global_step"], at_end=True)).wait(30)
+class Scribbling(SessionRunHook):
+    """Writes into what it has fetched, which is its own."""
 
-    assert run.messages == ["global_step = 4"]
-
-
-def test_final_values_are_those_of_the_last_step(cluster: LocalCluster) -> None:
-    hook = FinalOpsHook({"step": "global_step", "all": ["w", ("b", "scale")]})
-
-    run = begin(cluster, hook, topology="ring").wait(30)
-
-    step, (w, (b, scale)) = hook.final_ops_values.values()
-    assert step == 4
-    want = run.params
-    assert all(
-        value.tobytes() == want[name].tobytes()
-        for name, value in {"w": w, "b": b, "scale": scale}.items()
-    )
+    def after_run(self, run_context: SessionRunContext, run_values: Any) -> None:
+        run_context.session.run("w")[...] = 7
 
 
-def test_what_a_hook_fetched_is_its_own(cluster: LocalCluster) -> None:
-    class Scribbling(SessionRunHook):
-        def after_run(self, run_context: SessionRunContext, run_values: Any) -> None:
-            run_context.session.run("w")[...] = 7
+def test_values_are_told_and_handed_out_as_they_are_after_their_step(
+    cluster: LocalCluster,
+) -> None:
+    final = FinalOpsHook({"step": "global_step", "all": ["w", ("b", "scale")]})
+    each = LoggingTensorHook(["global_step", "scale:0"], every_n_iter=1)
+    at_end = LoggingTensorHook(["global_step"], at_end=True)
 
-    run = begin(cluster, Scribbling()).wait(30)
+    hooks = Scribbling(), final, each, at_end
+    run = begin(cluster, *hooks, topology="ring", steps=2).wait(30)
 
-    assert same_bits(run.params, replayed(4, 2, DESCENT))
+    first, second, last = run.messages
+    scale = replayed(1, 2, DESCENT)["scale"]
+    assert first == f"global_step = 0, scale:0 = {scale}"
+    assert re.fullmatch(r"global_step = 1, scale:0 = \S+ \(\d\.\d{3} sec\)", second)
+    assert last == "global_step = 2"
+    step, (w, (b, scale)) = final.final_ops_values.values()
+    assert step == 2
+    want = replayed(2, 2, DESCENT)
+    assert same_bits({"w": w, "none": want["none"], "b": b, "scale": scale}, want)
+    assert same_bits(run.params, want)
 
 
 def diverging(params: Params, batch: Any) -> Any:
@@ -247,19 +233,22 @@ def test_stop_before_the_first_step_makes_none(cluster: LocalCluster) -> None:
     assert same_bits(run.params, initial())
 
 
-@pytest.mark.parametrize(
-    ("hook", "why"),
+@for_each(
+    ("hook", "kind", "words"),
     [
-        (FeedFnHook(dict), "give data instead"),
-        (GlobalStepWaiterHook(3), "would never begin"),
-        (ProfilerHook(save_steps=2), "run.trace.save"),
-        (SummarySaverHook(save_steps=2, summary_op=1), "use TensorBoardHook"),
+        (FeedFnHook(dict), UnimplementedError, "FeedFnHook .*give data instead"),
+        (GlobalStepWaiterHook(3), UnimplementedError, "WaiterHook .*would never begin"),
+        (ProfilerHook(2), UnimplementedError, "ProfilerHook .*run.trace.save"),
+        (SummarySaverHook(2, summary_op=1), UnimplementedError, "use TensorBoardHook"),
+        (7, InvalidArgumentError, "is not a hook; derive its class"),
+        ("stop", InvalidArgumentError, "is not a hook; derive its class"),
+        (SessionRunHook, InvalidArgumentError, "class SessionRunHook; give an object"),
     ],
 )
-def test_hook_that_means_nothing_in_a_training_is_refused_at_once(
-    cluster: LocalCluster, hook: SessionRunHook, why: str
+def test_what_is_no_hook_of_a_training_is_refused_at_once(
+    cluster: LocalCluster, hook: Any, kind: type[Exception], words: str
 ) -> None:
-    with pytest.raises(UnimplementedError, match=f"{type(hook).__name__} .*{why}"):
+    with pytest.raises(kind, match=words):
         begin(cluster, hook)
 
     assert begin(cluster).wait(30).step == 4
@@ -289,7 +278,7 @@ METHODS = {"begin": 0, "after_create_session": 0, "before_run": 0, "after_run": 
 
 def failing_in(method: str, error: BaseException) -> SessionRunHook:
     def fail(*_: Any) -> None:
-        raise error
+        raise type(error)(*error.args)  # else what it keeps would last as it does
 
     kind: type[SessionRunHook] = type("Failing", (SessionRunHook,), {method: fail})
     return kind()
@@ -346,17 +335,53 @@ def test_hook_that_fails_at_the_end_loses_no_step_and_no_checkpoint(
     assert same_bits(again.params, replayed(6, 2, DESCENT))
 
 
+class Feeding(SessionRunHook):
+    def before_run(self, run_context: Any) -> SessionRunArgs:
+        return SessionRunArgs(None, {"x": 1})
+
+
+class Complaining(SessionRunHook):
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        coord.request_stop(ValueError("I cannot work like this"))
+
+
+BOOM, ASYNC = ValueError("boom"), {"sync": False, "steps": 1_000_000}
+LACKING = "'nothing' cannot be fetched in a training; there are 'loss'"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["before_run", "after_run"])
-def test_hook_that_fails_ends_an_asynchronous_training(
-    cluster: LocalCluster, method: str
+@for_each(
+    ("hook", "options", "words"),
+    [
+        (failing_in("before_run", SystemExit(3)), {}, ["SystemExit"]),
+        (
+            failing_in("before_run", BOOM),
+            ASYNC,
+            ["Failing.before_run() raised Value"],
+        ),
+        (
+            failing_in("after_run", BOOM),
+            ASYNC,
+            ["Failing.after_run() raised Value"],
+        ),
+        (Complaining(), {}, ["ValueError: I cannot work like this"]),
+        (Feeding(), {}, ["Feeding.before_run", "feeds"]),
+        (LoggingTensorHook(["nothing"], 1), {}, ["LoggingTensorHook.begin()", LACKING]),
+        (NanTensorHook("nothing"), {}, ["NanTensorHook.before_run()", LACKING]),
+        (
+            FinalOpsHook(["nothing"]),
+            {},
+            ["FinalOpsHook.end()", "'w', 'none', 'b',"],
+        ),
+    ],
+)
+def test_failure_of_a_hook_ends_its_training_alone(
+    cluster: LocalCluster, hook: Any, options: dict[str, Any], words: list[str]
 ) -> None:
-    hook = failing_in(method, ValueError("boom"))
+    error = failure_of(cluster, hook, **options)
 
-    error = failure_of(cluster, hook, sync=False, steps=1_000_000)
-
-    assert f"hook Failing.{method}() raised ValueError: boom" in str(error)
-    assert begin(cluster, sync=False).wait(30).step == 4
+    assert all(word in str(error) for word in words), error
+    assert begin(cluster, sync=options.get("sync", True)).wait(30).step == 4
 
 
 def test_error_of_ours_keeps_its_class(cluster: LocalCluster) -> None:
@@ -366,75 +391,6 @@ def test_error_of_ours_keeps_its_class(cluster: LocalCluster) -> None:
 
     assert type(error) is InvalidArgumentError
     assert "hook Failing.after_run(): no such thing" in error.message
-
-
-def test_hook_that_would_end_the_process_ends_the_training(
-    cluster: LocalCluster,
-) -> None:
-    error = failure_of(cluster, failing_in("before_run", SystemExit(3)))
-
-    assert "SystemExit" in str(error)
-    assert begin(cluster).wait(30).step == 4
-
-
-@pytest.mark.parametrize(
-    ("hook", "where"),
-    [
-        (LoggingTensorHook(["nothing"], every_n_iter=1), "LoggingTensorHook.begin"),
-        (NanTensorHook("nothing"), "NanTensorHook.before_run"),
-        (FinalOpsHook(["nothing"]), "FinalOpsHook.end"),
-    ],
-)
-def test_value_that_a_training_lacks_is_refused_with_those_that_it_has(
-    cluster: LocalCluster, hook: SessionRunHook, where: str
-) -> None:
-    error = failure_of(cluster, hook)
-
-    assert f"{where}()" in str(error)
-    assert "'nothing' cannot be fetched in a training; there are 'loss'" in str(error)
-    assert "'w', 'none', 'b', 'scale'" in str(error)
-
-
-def test_what_a_hook_would_feed_is_refused_before_the_step(
-    cluster: LocalCluster,
-) -> None:
-    class Feeding(SessionRunHook):
-        def before_run(self, run_context: Any) -> SessionRunArgs:
-            return SessionRunArgs(None, {"x": 1})
-
-    run = begin(cluster, Feeding())
-
-    with pytest.raises(InvalidArgumentError, match=r"Feeding\.before_run.*feeds"):
-        run.wait(30)
-    assert run.step == 0
-    assert same_bits(run.params, initial())
-
-
-def test_error_given_to_the_coordinator_of_hooks_ends_the_training(
-    cluster: LocalCluster,
-) -> None:
-    class Complaining(SessionRunHook):
-        def after_create_session(self, session: Any, coord: Any) -> None:
-            coord.request_stop(ValueError("I cannot work like this"))
-
-    error = failure_of(cluster, Complaining())
-
-    assert "ValueError: I cannot work like this" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("hook", "words"),
-    [
-        (7, "is not a hook; derive its class"),
-        ("stop", "is not a hook; derive its class"),
-        (SessionRunHook, r"the class SessionRunHook; give an object of it"),
-    ],
-)
-def test_what_is_no_hook_is_refused(
-    cluster: LocalCluster, hook: Any, words: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        begin(cluster, hook)
 
 
 def test_saver_with_a_second_folder_or_a_saver_of_its_own_is_refused(

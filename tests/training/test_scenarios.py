@@ -222,13 +222,6 @@ def test_pause_advance_and_resume_lose_no_step(topology: str) -> None:
     assert same_bits(run.params, replayed(30, 2, optimizer))
 
 
-def test_several_workers_come_near_one_with_the_whole_batch() -> None:
-    alone, several = (replayed(7, n, kit.GradientDescent()) for n in (1, 3))
-
-    for name, value in several.items():
-        np.testing.assert_allclose(value, alone[name], rtol=1e-5, atol=1e-6)
-
-
 def test_the_seed_decides_which_examples_are_read(cluster: LocalCluster) -> None:
     first, same, other = (begin(cluster, seed=n).wait(10).params for n in (3, 3, 1))
 
