@@ -40,15 +40,9 @@ AGREEING = [topology for topology in registered() if topology.agrees]
 @pytest.mark.parametrize("topology", AGREEING, ids=lambda item: item.name)
 def test_our_plans_let_parameters_overwrite_gradients(topology: Topology) -> None:
     layout = lay_out([Spec("w", (9,), "float32")], 3)
-    group = (
-        Group((), (0, 1, 2), ()) if not topology.needs_ps else server_and_three(layout)
-    )
+    group = Group((0,), (1, 2, 3), ((layout.buckets[0].range,),))
 
     assert all(plan.overwrites for plan in topology.plans(layout, group).values())
-
-
-def server_and_three(layout: Layout) -> Group:
-    return Group((0,), (1, 2, 3), ((layout.buckets[0].range,),))
 
 
 class Backwards(Ring):

@@ -24,6 +24,18 @@ class Counter:
         return self._values.pop(0) if len(self._values) > 1 else self._values[0]
 
 
+class Time:
+    """A clock that only a test turns, or who waits."""
+
+    now = 100.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Notes:
     """Keeps what it is told; what counts the steps is called `step`."""
 

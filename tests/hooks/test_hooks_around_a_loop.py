@@ -28,7 +28,7 @@ from kit.hooks import (
 )
 from kit.settings import settings
 from tests.cases import for_each
-from tests.hooks.notes import Counter, Notes, begun, one_run
+from tests.hooks.notes import Counter, Notes, Time, begun, one_run
 
 
 def test_nan_asks_for_the_end_if_it_shall_not_fail(notes: Notes) -> None:
@@ -57,19 +57,6 @@ def test_function_feeds_each_run_anew() -> None:
     assert fed == [{"x": 0}, {"x": 1}, {"x": 2}]
 
 
-class Time:
-    """A clock that only waiting turns."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_waiter_lets_the_first_run_begin_at_its_step(notes: Notes) -> None:
     time = Time()
     hook = begun(GlobalStepWaiterHook(30, clock=time, sleep=time.sleep))
@@ -78,7 +65,7 @@ def test_waiter_lets_the_first_run_begin_at_its_step(notes: Notes) -> None:
     waited = time.now
     one_run(hook, Counter(0), None)
 
-    assert (waited, time.now) == (1.5, 1.5)
+    assert (waited, time.now) == (101.5, 101.5)
 
 
 def test_waiter_gives_up_when_the_step_has_stood_still(notes: Notes) -> None:
@@ -91,7 +78,7 @@ def test_waiter_gives_up_when_the_step_has_stood_still(notes: Notes) -> None:
     ):
         one_run(hook, Counter(0, 10, 20), None)
 
-    assert time.now == 5.0  # 4 seconds after the step has moved last
+    assert time.now == 105.0  # 4 seconds after the step has moved last
 
 
 def test_profile_is_written_from_the_second_run_on(

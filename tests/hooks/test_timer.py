@@ -5,20 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kit.hooks import SecondOrStepTimer
-
-
-class Clock:
-    """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.hooks.notes import Time
 
 
 def test_seconds_count_from_the_last_time_and_not_from_the_last_question() -> None:
-    clock = Clock()
+    clock = Time()
     timer = SecondOrStepTimer(every_secs=2.0, clock=clock)
     timer.update_last_triggered_step(1)
     due = []
@@ -33,7 +24,7 @@ def test_seconds_count_from_the_last_time_and_not_from_the_last_question() -> No
 
 
 def test_one_step_is_never_due_twice_however_late_it_is() -> None:
-    clock = Clock()
+    clock = Time()
     timer = SecondOrStepTimer(every_secs=1.0, clock=clock)
     timer.update_last_triggered_step(5)
 
@@ -44,7 +35,7 @@ def test_one_step_is_never_due_twice_however_late_it_is() -> None:
 
 
 def test_update_tells_seconds_and_steps_since_the_time_before() -> None:
-    clock = Clock()
+    clock = Time()
     timer = SecondOrStepTimer(every_steps=10, clock=clock)
 
     first = timer.update_last_triggered_step(20)

@@ -35,14 +35,14 @@ LAST: Final = Task("worker", 2)  # the process that is lost
 
 
 class Kind(NamedTuple):
-    """A training: its epochs, its tasks, what `kit.train` gets, and what happens."""
+    """A training: its epochs, what `kit.train` gets, its tasks, and what happens."""
 
     epochs: str
-    ps: int
-    worker: int
     options: dict[str, Any]
-    happens: Callable[[Any, kit.Run], None] = lambda cluster, run: None
     step: Any = model.fit
+    ps: int = 1
+    worker: int = 3
+    happens: Callable[[Any, kit.Run], None] = lambda cluster, run: None
     processes: bool = False
 
 
@@ -82,76 +82,50 @@ def _comes_back_first(cluster: Any, run: kit.Run) -> None:
     assert run.job.tasks.index(LAST) in first["task"], "make it once more"
 
 
+PS: Final = {"topology": "ps"}
+RING: Final = {"topology": "ring"}
 ADAM: Final = {"optimizer": kit.Adam(0.01)}
 MOMENTUM: Final = {"optimizer": kit.Momentum(0.002)}
-FIRST_TWO: Final = {"topology": "ps", "aggregate": 2}
+FIRST_TWO: Final = {**PS, "aggregate": 2, **MOMENTUM}
+ASYNC: Final = {**PS, "sync": False}
+ELASTIC: Final = {"elastic": True, **ADAM}
+LOCAL: Final = {"local_steps": 2, "outer": kit.Momentum(0.5), **ADAM}
 KINDS: Final = {
-    "ps": Kind("ps", 2, 3, {"topology": "ps", **ADAM}),
-    "ring": Kind("ring", 0, 3, {"topology": "ring", **ADAM}),
+    "ps": Kind("ps", {**PS, **ADAM}, ps=2),
+    "ring": Kind("ring", {**RING, **ADAM}, ps=0),
     "switches": Kind(
-        "ps ring ps-async mesh",
-        1,
-        3,
-        {"topology": "ps", **ADAM},
-        _switches,
-        model.slowly,
+        "ps ring ps-async mesh", {**PS, **ADAM}, model.slowly, happens=_switches
     ),
-    "async": Kind("ps-async", 1, 3, {"topology": "ps", "sync": False, **ADAM}),
-    "async-two-servers": Kind(
-        "ps-async", 2, 3, {"topology": "ps", "sync": False, **MOMENTUM}
-    ),
-    "first-two": Kind("ps", 2, 3, {**FIRST_TWO, **MOMENTUM}, step=model.keeping),
+    "async": Kind("ps-async", {**ASYNC, **ADAM}),
+    "async-two-servers": Kind("ps-async", {**ASYNC, **MOMENTUM}, ps=2),
+    "first-two": Kind("ps", FIRST_TWO, model.keeping, ps=2),
     "local-steps": Kind(
-        "ps gossip ring",
-        1,
-        3,
-        {"topology": "ps", "local_steps": 2, "outer": kit.Momentum(0.5), **ADAM},
-        _gossips,
-        model.slowly,
+        "ps gossip ring", {**PS, **LOCAL}, model.slowly, happens=_gossips
     ),
-    "pieces": Kind("ring", 0, 2, {"topology": "ring", "accumulate": 2, **MOMENTUM}),
+    "pieces": Kind("ring", {**RING, "accumulate": 2, **MOMENTUM}, ps=0, worker=2),
     "compressed": Kind(
-        "ps ring",
-        1,
-        3,
-        {"topology": "ps", "compress": kit.TopK(0.5), **MOMENTUM},
-        lambda _, run: run.switch("ring", at=12),
-        model.slowly,
+        *("ps ring", {**PS, "compress": kit.TopK(0.5), **MOMENTUM}, model.slowly),
+        happens=lambda _, run: run.switch("ring", at=12),
     ),
     "elastic-loss": Kind(
-        "ring ring",
-        0,
-        3,
-        {"topology": "ring", "elastic": True, **ADAM},
-        _loses,
-        model.slowly,
+        *("ring ring", {**RING, **ELASTIC}, model.slowly),
+        ps=0,
+        happens=_loses,
         processes=True,
     ),
     "elastic-async-loss": Kind(
-        "ps-async ps-async",
-        1,
-        3,
-        {"topology": "ps", "elastic": True, "sync": False, "steps": 60, **ADAM},
-        _loses,
-        model.slowly,
+        *("ps-async ps-async", {**ASYNC, "steps": 60, **ELASTIC}, model.slowly),
+        happens=_loses,
         processes=True,
     ),
     "first-two-returns": Kind(
-        "ps ps",
-        1,
-        3,
-        {**FIRST_TWO, "steps": 10_000, **MOMENTUM},
-        _comes_back,
-        model.slowly,
+        *("ps ps", {**FIRST_TWO, "steps": 10_000}, model.slowly),
+        happens=_comes_back,
         processes=True,
     ),
     "first-two-returns-first": Kind(
-        "ps ps",
-        1,
-        3,
-        {**FIRST_TWO, "steps": 10_000, **MOMENTUM},
-        _comes_back_first,
-        model.slowly,
+        *("ps ps", {**FIRST_TWO, "steps": 10_000}, model.slowly),
+        happens=_comes_back_first,
         processes=True,
     ),
 }

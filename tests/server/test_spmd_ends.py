@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import kit
-from kit.server import trainings
 from kit.server.spmd import TrainingRendezvous
 from kit.training.client.observer import Observer
 from kit.training.core.member import Member
@@ -103,11 +102,3 @@ def test_worker_that_looks_late_has_the_servers_parameters_all_the_same(
     (leader, _), (late, _) = stage().results(in_turn(slower, program(steps=1)))
 
     assert same_bits(leader.params, late.params)
-
-
-def test_server_that_nobody_looks_at_waits_for_nobody(
-    stage: MakeStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trainings, "WATCHED_S", 3600.0)  # longer than any test
-
-    stage().results(in_turn(program(), program()))

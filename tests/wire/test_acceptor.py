@@ -27,7 +27,6 @@ from kit.testing.task_process import until
 from kit.wire import Acceptor, Credentials, Hello, Link, Role, TcpAddress, connect
 from kit.wire.listening.address import Address, UnixAddress
 from kit.wire.listening.listener import Listener, listen
-from kit.wire.sockets import SocketStream
 from tests.cases import for_each
 from tests.wire.conftest import n_open
 from tests.wire.half_link import PS, WORKER
@@ -215,22 +214,6 @@ def test_who_finds_all_places_taken_waits_for_one(plain: Credentials) -> None:
 
         coming.result(timeout=5).close()
         slow[1].close()
-
-
-def test_talkative_crowd_of_another_user_makes_way(
-    plain: Credentials, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    origins = iter(["user 65534"] * 5)
-    monkeypatch.setattr(SocketStream, "origin", lambda _: next(origins, "user 1000"))
-    with opened(plain, at_most=3, handshake_s=60) as door:
-        strangers = [door.knock(b"PSRH") for _ in range(5)]
-        until(lambda: door.acceptor.n_new == 5)
-
-        connect(door.address, HELLO, plain).close()
-
-        until(lambda: door.acceptor.refused == 1)
-        for stranger in strangers:
-            stranger.close()
 
 
 def test_refusals_are_counted_but_not_all_written_down(
