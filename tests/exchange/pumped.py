@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from kit.exchange.execution.bound_operations import BoundOp
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Range
 from kit.exchange.pipeline import pipelined
@@ -126,6 +127,13 @@ def pumped_group(
             )
             for number, own in enumerate(streams)
         ]
+
+
+def performed(executor: Callable[..., Any], ops: Sequence[BoundOp]) -> None:
+    """Have an executor do operations of a member that is alone."""
+    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
+    executor(ops, endpoint, Meter(0)).run(0)
+    endpoint.close()
 
 
 def three_steps(

@@ -19,13 +19,11 @@ from kit.exchange.execution.native_executor import NativeExecutor, loop
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD, Plan, Receive, Send
-from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import Stamp
 from kit.testing.group import local_group
-from kit.trace.traffic import Meter, TransferKind
+from kit.trace.traffic import TransferKind
 from kit.training.optimizers.rule import MeanUpdate
 from kit.training.optimizers.rules import GradientDescent, Momentum
-from tests.exchange.pumped import three_steps
+from tests.exchange.pumped import performed, three_steps
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 SPECS = [Spec("w", (90, 7), "float32"), Spec("b", (90,), "float64")]
@@ -48,10 +46,8 @@ def test_a_sum_has_the_bits_of_numpy_wherever_it_begins(
     out = {"a": a, "b": b, "apart": is_apart}[target]
     with np.errstate(all="ignore"):
         want, around = a + b, memory.copy()
-    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
 
-    NativeExecutor([Sum(out, a, b)], endpoint, Meter(0)).run(0)
-    endpoint.close()
+    performed(NativeExecutor, [Sum(out, a, b)])
 
     assert out.tobytes() == want.tobytes()
     row = {"a": 0, "b": 1, "apart": 2}[target]
@@ -78,12 +74,8 @@ def test_gradient_descent_has_the_bits_of_the_optimizer(
     update = MeanUpdate(GradientDescent(rate), n)
     factors = update.descent(now.dtype)
     assert factors is not None
-    endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
 
-    NativeExecutor(
-        [Descend(lambda: None, out, now, total, *factors)], endpoint, Meter(0)
-    ).run(0)
-    endpoint.close()
+    performed(NativeExecutor, [Descend(lambda: None, out, now, total, *factors)])
     update(now, total, (), want, 0)
 
     assert out.tobytes() == want.tobytes()

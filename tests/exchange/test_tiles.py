@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,10 +12,9 @@ from kit.exchange.execution.native_executor import NativeExecutor, gathered, joi
 from kit.exchange.execution.python_executor import PythonExecutor
 from kit.exchange.layout import Spec, lay_out
 from kit.exchange.plan import GRAD
-from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import Expected, Stamp
+from kit.exchange.ports.port import Expected
 from kit.testing.group import local_group
-from kit.trace.traffic import Meter
+from tests.exchange.pumped import performed
 
 has_loop = pytest.mark.skipif(loop() is None, reason="the compiled loop was not built")
 LAYOUT = lay_out([Spec("w", (90, 7), "float32")], 2, 1000)
@@ -33,8 +29,7 @@ def test_operations_done_piece_by_piece_end_as_one_after_the_other(
     """Also where one writes what another one reads somewhere else."""
     first = np.random.default_rng(size).standard_normal((4, 80_000)).astype(np.float32)
     results = []
-    ways: tuple[Callable[..., Any], ...] = (NativeExecutor, PythonExecutor)
-    for way in ways:
+    for way in (NativeExecutor, PythonExecutor):
         memory = first.copy()
         a, b, c = (row[20_000 : 20_000 + size] for row in memory[:3])
         aside = memory[0, 20_000 + shift : 20_000 + shift + size]
@@ -44,9 +39,7 @@ def test_operations_done_piece_by_piece_end_as_one_after_the_other(
             BoundCopy(b, a),
             Sum(c, aside, b),
         ]
-        endpoint = Endpoint(["/job:worker/task:0"], 0, Stamp(), deadline_s=1.0)
-        way(ops, endpoint, Meter(0)).run(0)
-        endpoint.close()
+        performed(way, ops)
         results.append(memory.tobytes())
 
     assert results[0] == results[1]

@@ -11,9 +11,7 @@ from the first state and from a random one, are compared with those of the train
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ import kit
 from kit.errors import FailedPreconditionError, InvalidArgumentError, KitError
 from kit.testing.cluster import LocalCluster
 from kit.training.optimizers.rule import Slot
-from tests.recording.toy_training import begin
+from tests.recording.toy_training import begin, try_numbers
 from tests.training import compressed, toy
 from tests.training.toy import quick_cluster, same_bits
 
@@ -207,16 +205,5 @@ def check(number: int) -> str:
     return ""
 
 
-def main() -> None:
-    """Try the trainings that the command line names; the status tells how many fail."""
-    first, count = (int(number) for number in sys.argv[1:3])
-    warnings.simplefilter("error")
-    wrong = [text for n in range(first, first + count) if (text := check(n))]
-    print(f"{count - len(wrong)} of {count} trainings were replayed bit for bit")
-    for text in wrong:
-        print(text)
-    sys.exit(min(len(wrong), 100))
-
-
 if __name__ == "__main__":
-    main()
+    try_numbers(check, "trainings were replayed bit for bit")

@@ -10,9 +10,7 @@ without a replay: from the rows that each worker reads in each step.
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kit
-from tests.recording.toy_training import begin
+from tests.recording.toy_training import begin, try_numbers
 from tests.training.toy import DATA, Array, X, Y, fit, initial, quick_cluster, rows
 
 STEPS = 40
@@ -154,16 +152,5 @@ def check(number: int) -> str:
         return f"{number}: one is not itself: {same}" if same else ""
 
 
-def main() -> None:
-    """Try the pairs that the command line names; the status tells how many fail."""
-    first, count = (int(number) for number in sys.argv[1:3])
-    warnings.simplefilter("error")
-    wrong = [text for n in range(first, first + count) if (text := check(n))]
-    print(f"{count - len(wrong)} of {count} differences were found")
-    for text in wrong:
-        print(text)
-    sys.exit(min(len(wrong), 100))
-
-
 if __name__ == "__main__":
-    main()
+    try_numbers(check, "differences were found")

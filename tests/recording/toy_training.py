@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,17 @@ def train(
     run = begin(cluster, record, **options).wait(30)
     assert run.params
     return run
+
+
+def try_numbers(check: Callable[[int], str], words: str) -> None:
+    """Check FIRST and the COUNT - 1 numbers after it; the status says how many fail."""
+    first, count = (int(number) for number in sys.argv[1:3])
+    warnings.simplefilter("error")
+    wrong = [text for n in range(first, first + count) if (text := check(n))]
+    print(f"{count - len(wrong)} of {count} {words}")
+    for text in wrong:
+        print(text)
+    sys.exit(min(len(wrong), 100))
 
 
 def assert_replayed(

@@ -40,7 +40,7 @@ from kit.wire.link import Link
 from kit.wire.listening.address import TcpAddress
 from kit.wire.sockets import SocketStream
 from tests.cases import for_each
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.toy import begin
 from widgets import TrafficBoard, write_report
 from widgets.board import snapshot
 from widgets.board.sentences import status
@@ -178,15 +178,7 @@ def shown_of_a_training(folder: Path, insecure: bool) -> dict[str, str]:
             credentials=server.directory.credentials,
             settings=server.settings,
         )
-        run = kit.train(
-            *(fit, initial(), DATA),
-            cluster=cluster,
-            steps=3,
-            batch=BATCH,
-            optimizer=kit.GradientDescent(),
-            record=folder / "run",
-        )
-        run.wait(60)
+        run = begin(cluster, steps=3, record=folder / "run").wait(60)
         run.trace.save(folder / "trace.json")
         write_report(folder / "report.html", [("A training", "Some.", run.trace)])
         recorded, seen_there = kit.load_run(folder / "run"), attached.run

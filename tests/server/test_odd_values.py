@@ -41,7 +41,7 @@ from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import Caller
 from tests.session.scene import PS, W0, works
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import Params, begin, fit, replayed, same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.lasting("thread", "descriptor")]
 
@@ -84,17 +84,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """At the end of all tests the training has the bits of an undisturbed one."""
     folder = Path(tmp_path_factory.mktemp("saved"))
     with local_cluster(ps=1, worker=2) as cluster:
-        run = kit.train(
-            paced,
-            initial(),
-            DATA,
-            optimizer=ADAM,
-            topology="ps",
-            steps=MANY,
-            batch=BATCH,
-            checkpoint=kit.Checkpoints(str(folder), every_steps=0, every_s=0),
-            cluster=cluster,
-        )
+        saves = kit.Checkpoints(str(folder), every_steps=0, every_s=0)
+        options = {"optimizer": ADAM, "topology": "ps", "steps": MANY}
+        run = begin(cluster, paced, checkpoint=saves, **options)
         until(lambda: run.step > 0, 30)
         with Session(cluster.servers[1]) as session:
             yield Scene(cluster, run, session, asked_of_a_run(run))

@@ -18,15 +18,7 @@ from kit.training.core import questions
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
 from kit.wire.rpc import ReconnectingCaller
-from tests.training.toy import (
-    BATCH,
-    DATA,
-    fit,
-    initial,
-    quick_cluster,
-    replayed,
-    same_bits,
-)
+from tests.training.toy import begin, quick_cluster, replayed, same_bits
 
 DIALLER = Task("worker", 1)
 
@@ -60,11 +52,6 @@ def give_up_the_first(
     return given_up
 
 
-def begin(cluster: LocalCluster, steps: int = 6) -> kit.Run:
-    options: dict[str, Any] = {"steps": steps, "batch": BATCH, "topology": "ring"}
-    return kit.train(fit, initial(), DATA, cluster=cluster, **options)
-
-
 def assert_trained(run: kit.Run) -> None:
     assert run.wait(10).lost == {}
     assert same_bits(run.params, replayed(6, 2, kit.GradientDescent()))
@@ -89,7 +76,7 @@ def test_member_asks_all_over_one_link_and_tells_that_it_lives_while_it_waits(
 
     monkeypatch.setattr(leader, "link_opened", link_opened)
     monkeypatch.setattr(questions, "PATIENCE_S", 30.0)
-    run = begin(ring, steps=1_000_000)
+    run = begin(ring, topology="ring", steps=1_000_000)
     run.pause()
     member = ring.servers[1].trainings.find(run.job.run)
     until(lambda: bool(member.meets_since), 10)
@@ -117,7 +104,7 @@ def test_control_link_that_was_given_up_is_no_lost_member(
     monkeypatch.setattr(leader, "link_closed", link_closed)
     given_up = give_up_the_first(monkeypatch, Role.CONTROL, ended)
 
-    run = begin(ring)
+    run = begin(ring, topology="ring")
 
     assert_trained(run)
     assert len(given_up) == 1
@@ -148,7 +135,7 @@ def test_member_that_has_dialled_its_coordinator_anew_is_not_lost(
 
     monkeypatch.setattr(leader, "link_closed", link_closed)
     monkeypatch.setattr(ReconnectingCaller, "call", call_anew)
-    run = begin(ring, steps=1_000_000)
+    run = begin(ring, topology="ring", steps=1_000_000)
     assert closed.wait(10)
     run.stop()
 
@@ -173,7 +160,7 @@ def test_member_that_has_left_is_done_though_the_answer_was_lost(
         return answer
 
     monkeypatch.setattr(ReconnectingCaller, "call", call_and_lose)
-    run = begin(ring)
+    run = begin(ring, topology="ring")
     member = ring.servers[1].trainings.find(run.job.run)
 
     assert member.join(10)
@@ -207,7 +194,7 @@ def test_data_link_that_was_given_up_is_not_used_and_closed(
     monkeypatch.setattr(leader, "streams", wait_for_both)
     give_up_the_first(monkeypatch, Role.DATA, here)
 
-    run = begin(ring)
+    run = begin(ring, topology="ring")
 
     assert_trained(run)
     ring.servers[0].stop()
@@ -218,7 +205,7 @@ def test_end_of_a_member_is_heard_of_while_it_waits_for_an_answer(
     ring: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(questions, "PATIENCE_S", 30.0)
-    run = begin(ring, steps=1_000_000)
+    run = begin(ring, topology="ring", steps=1_000_000)
     run.pause()
     leader, other = (server.trainings.find(run.job.run) for server in ring.servers)
     until(lambda: bool(leader.meets_since and other.meets_since), 10)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
-import kit
 from kit.errors import ClusterBusy, FailedPreconditionError
 from kit.server.directory import Directory
 from kit.task import Task
@@ -16,15 +14,14 @@ from kit.training.core.job import Job, Work
 from kit.training.core.member import Member
 from kit.wire.handshake.messages import Role
 from kit.wire.link import Link
-from tests.training.toy import BATCH, DATA, fit, initial, quick_cluster
+from tests.training.toy import DATA, begin, fit, initial, quick_cluster
 
 SOON_S = 10.0
 
 
 def next_job(cluster: LocalCluster) -> tuple[Job, Work]:
     """Return a training like the last one on the cluster, not yet begun anywhere."""
-    options: dict[str, Any] = {"topology": "ring", "steps": 1, "batch": BATCH}
-    run = kit.train(fit, initial(), DATA, cluster=cluster, **options).wait(SOON_S)
+    run = begin(cluster, topology="ring", steps=1).wait(SOON_S)
     plain = {**run.job.to_plain(), "run": "ab" * 16}
     return Job.from_plain(plain), Work(fit, DATA, initial())
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-import kit
 from kit.errors import InvalidArgumentError
 from kit.hooks import SessionRunHook
 from kit.server.watchers import Watchers
@@ -18,7 +17,7 @@ from kit.task import Task
 from kit.testing.cluster import local_cluster
 from kit.wire.link import Link
 from tests.session.scene import in_thread
-from tests.training.toy import BATCH, DATA, fit, initial
+from tests.training.toy import begin
 
 RUN, OTHER_RUN = "ab" * 16, "cd" * 16
 LATE = Task("worker", 1)
@@ -83,9 +82,8 @@ def test_observer_is_heard_while_a_training_is_being_made() -> None:
             assert may_begin.wait(30)
 
     with local_cluster(0, 2) as cluster:
-        options: dict[str, Any] = {"topology": "ring", "steps": 2, "batch": BATCH}
-        options |= {"cluster": cluster, "hooks": [Slow()]}
-        run = in_thread(lambda: kit.train(fit, initial(), DATA, **options).wait(20))
+        options: dict[str, Any] = {"topology": "ring", "steps": 2, "hooks": [Slow()]}
+        run = in_thread(lambda: begin(cluster, **options).wait(20))
         assert begins.wait(20)
 
         question = {"run": RUN, "cursors": []}

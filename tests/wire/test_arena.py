@@ -19,27 +19,18 @@ from kit.wire import Arena
 from tests.wire.conftest import n_open
 
 
-def test_a_neighbour_sees_what_the_owner_writes() -> None:
-    with_owner = Arena.create("test", 10_000)
-    neighbour = Arena.attach(os.dup(with_owner.fd), 10_000)
-    with_owner.view(100, 5)[:] = b"hello"
+def test_a_neighbour_sees_what_the_owner_writes_and_may_be_allowed_to_write() -> None:
+    owner = Arena.create("test", 10_000)
+    reader = Arena.attach(os.dup(owner.fd), 10_000)
+    writer = Arena.attach(os.dup(owner.fd), 10_000, writable=True)
+    owner.view(100, 5)[:] = b"hello"
+    writer.view(0, 2)[:] = b"ok"
 
-    assert bytes(neighbour.view(100, 5)) == b"hello"
-    assert neighbour.view().readonly
-    assert not with_owner.view().readonly
-    neighbour.close()
-    with_owner.close()
-
-
-def test_a_neighbour_may_be_allowed_to_write() -> None:
-    owner = Arena.create("test", 4096)
-    neighbour = Arena.attach(os.dup(owner.fd), 4096, writable=True)
-
-    neighbour.view(0, 2)[:] = b"ok"
-
-    assert bytes(owner.view(0, 2)) == b"ok"
-    neighbour.close()
-    owner.close()
+    assert (bytes(reader.view(100, 5)), bytes(owner.view(0, 2))) == (b"hello", b"ok")
+    assert reader.view().readonly
+    assert not owner.view().readonly
+    for arena in (owner, reader, writer):
+        arena.close()
 
 
 @pytest.mark.slow
