@@ -16,7 +16,7 @@ from tests.training.paced import LONG_S, begin
 from tests.training.toy import X, quick_cluster, telling
 from tests.training.toy import rows as examples_of
 from tests.widgets.live import lines_at_the_right
-from tests.widgets.traces import toggled
+from tests.widgets.traces import fed, toggled
 from widgets.board import sentences
 from widgets.board.history import TrainingHistory
 from widgets.board.run_state import Moment
@@ -39,9 +39,7 @@ def with_values(trace: Trace, values: list[float]) -> Trace:
 
 def test_the_column_is_the_mean_of_each_stretch() -> None:
     trace = with_values(toggled(("ps",), steps=40), (np.arange(40) / 40).tolist())
-    first, other = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks, most=8)
-    for history in (first, other):
-        history.add(trace)
+    first, other = fed(trace), fed(trace, most=8)
 
     assert first.measure("accuracy")["value"] == pytest.approx(np.arange(40) / 40)
     assert other.width == 8
@@ -52,8 +50,7 @@ def test_the_column_is_the_mean_of_each_stretch() -> None:
 
 
 def test_a_value_that_is_no_number_is_left_out() -> None:
-    history = TrainingHistory(toggled(("ps",), steps=3).tasks)
-    history.add(with_values(toggled(("ps",), steps=3), [0.5, float("nan"), 0.75]))
+    history = fed(with_values(toggled(("ps",), steps=3), [0.5, float("nan"), 0.75]))
 
     assert history.measure("accuracy") == {"step": [0.0, 2.0], "value": [0.5, 0.75]}
 
@@ -64,10 +61,8 @@ def loss_of(history: TrainingHistory) -> Chart:
 
 def test_the_still_curve_rises_to_the_right_height() -> None:
     trace = with_values(toggled(("ps",), steps=3), [0.0, 0.5, 1.0])
-    history = TrainingHistory(trace.tasks)
-    history.add(trace)
 
-    picture = svg_charts.curves_chart(loss_of(history))
+    picture = svg_charts.curves_chart(loss_of(fed(trace)))
 
     (line,) = re.findall(r'data-series="accuracy" points="([^"]*)"', picture)
     low, middle, high = (float(text.split(",")[1]) for text in line.split())

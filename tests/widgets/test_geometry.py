@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from tests.cases import for_each
-from tests.widgets.boxes import overlap
+from tests.widgets.scenes import overlap
 from widgets.board.geometry import WIDTH, SceneLayout, TaskBox, layout, path
 from widgets.board.run_state import Link
 

@@ -13,8 +13,7 @@ from kit.trace.named_rows import EpochRow, Kept
 from kit.trace.trace import Trace
 from kit.trace.traffic import STEP, TRANSFER, TransferKind
 from tests.cases import for_each
-from tests.widgets.traces import toggled
-from widgets.board.history import TrainingHistory
+from tests.widgets.traces import fed, megabytes, toggled
 from widgets.drawing import figure_data
 
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")
@@ -32,13 +31,6 @@ def table(n_steps: int, first: int = 0) -> Rows:
     )
 
 
-def fed(pieces: list[Trace], most: int = 256) -> TrainingHistory:
-    history = TrainingHistory(pieces[0].tasks, most)
-    for piece in pieces:
-        history.add(piece)
-    return history
-
-
 def cut(trace: Trace, parts: int) -> list[Trace]:
     """Return the rows of a trace as news that came one after the other."""
     tables = (trace.transfers, trace.steps)
@@ -52,7 +44,7 @@ def test_columns_are_the_same_whether_news_came_at_once_or_bit_by_bit(
 ) -> None:
     trace = toggled(("ps", "ring"), steps=20)
 
-    at_once, by_and_by = fed([trace], most), fed(cut(trace, 17), most)
+    at_once, by_and_by = fed(trace, most=most), fed(*cut(trace, 17), most=most)
 
     assert at_once.loss()["step"] == by_and_by.loss()["step"]
     for name in ("loss", "low", "high"):
@@ -66,7 +58,7 @@ def test_columns_are_the_same_whether_news_came_at_once_or_bit_by_bit(
 
 
 def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
-    history = fed([Trace(TASKS, steps=table(10_000))], most=64)
+    history = fed(Trace(TASKS, steps=table(10_000)), most=64)
 
     loss = history.loss()
     assert 32 <= len(loss["step"]) <= 64
@@ -85,8 +77,8 @@ def test_a_long_training_has_no_more_rows_and_the_same_mean_and_range() -> None:
 Lines = Callable[[Trace, int], dict[str, figure_data.Columns]]
 LINES: dict[str, tuple[Lines, float]] = {  # and how exact its bytes are
     "a trace": (figure_data.links, 1e-6),
-    "a history": (lambda trace, most: fed([trace]).links(most), 1e-3),
-    "joined bins": (lambda trace, most: fed([trace], 8).links(most), 1e-3),
+    "a history": (lambda trace, most: fed(trace).links(most), 1e-3),
+    "joined bins": (lambda trace, most: fed(trace, most=8).links(most), 1e-3),
 }
 
 
@@ -98,10 +90,7 @@ def test_no_byte_is_lost_and_the_least_busy_links_are_one_line(
 
     every, few = lines(trace, 99), lines(trace, 4)
 
-    total = sum(
-        float((line["rate"][:-1] * np.diff(line["second"])).sum())
-        for line in every.values()
-    )
+    total = sum(map(megabytes, every.values()))
     moved = trace.transfers["bytes"].sum()
     assert total * figure_data.MB == pytest.approx(moved, rel=rel)
     assert len(every) == 15
@@ -118,7 +107,7 @@ def test_regions_join_epochs_of_one_topology_and_switches_name_them_all() -> Non
         EpochRow(2, "ps", 3, 300, "1gbit"),
         EpochRow(3, "ps-async", 6, 600, "1gbit"),
     )
-    history = fed([Trace(TASKS, epochs, steps=table(10))])
+    history = fed(Trace(TASKS, epochs, steps=table(10)))
 
     assert history.regions() == {
         "left": [0, 6],
@@ -134,7 +123,7 @@ def test_what_moved_once_at_a_switch_is_no_rate_of_a_link() -> None:
     moved = trace.transfers[:1].copy()
     moved["kind"], moved["bytes"] = 6, 10**12
 
-    history = fed([replace(trace, transfers=np.concatenate([trace.transfers, moved]))])
+    history = fed(replace(trace, transfers=np.concatenate([trace.transfers, moved])))
 
     assert max(float(line["rate"].max()) for line in history.links().values()) < 10**4
 
@@ -148,7 +137,7 @@ def test_steps_that_begin_at_the_same_time_have_a_rate_that_can_be() -> None:
     moved = [(0, 1, 1, 1, step, 10**6, 0, 3 * second) for step in range(5)]
     trace = Trace(TASKS, steps=rows(STEP, steps), transfers=rows(TRANSFER, moved))
 
-    (line,) = fed([trace]).links().values()
+    (line,) = fed(trace).links().values()
 
     assert line["second"].tolist() == [0.0, 1.0, 2.0, 3.0]
     assert line["rate"].tolist() == pytest.approx([1.0, 3.0, 1.0, 1.0])
@@ -164,8 +153,8 @@ def test_steps_whose_transfers_are_not_all_kept_are_no_pause_of_a_link() -> None
     moved["source"] = 1
     whole = Trace(TASKS, steps=steps, transfers=moved, kept=Kept(details=6))
 
-    (late,) = fed([whole]).links().values()
-    (seen,) = fed([Trace(TASKS, steps=steps, transfers=moved), whole]).links().values()
+    (late,) = fed(whole).links().values()
+    (seen,) = fed(Trace(TASKS, steps=steps, transfers=moved), whole).links().values()
 
     assert late["rate"].min() > 0
     assert seen["rate"].min() == 0
@@ -176,11 +165,11 @@ def test_a_server_without_examples_adds_no_loss() -> None:
     steps["examples"][::2] = 0
     steps["loss"][::2] = np.nan
 
-    assert fed([Trace(TASKS, steps=steps)]).loss()["loss"] == [1.0, 2.0, 3.0]
+    assert fed(Trace(TASKS, steps=steps)).loss()["loss"] == [1.0, 2.0, 3.0]
 
 
 def test_nothing_heard_gives_empty_columns() -> None:
-    history = fed([Trace(TASKS)])
+    history = fed(Trace(TASKS))
 
     assert history.loss() == {"step": [], "loss": [], "low": [], "high": []}
     assert history.links() == {}

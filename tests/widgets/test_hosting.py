@@ -6,9 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree as Xml
 
-import numpy as np
 import pytest
 
 import kit
@@ -23,12 +21,13 @@ from kit.training.features.elastic.generation import Generation
 from tests.cases import for_each
 from tests.elastic.scene import train
 from tests.widgets.live import columns
+from tests.widgets.scenes import Seen
+from tests.widgets.traces import fed, megabytes
 from widgets.board import sentences
 from widgets.board.follower import Beat
 from widgets.board.history import TrainingHistory
 from widgets.board.hosting import Hosting
 from widgets.board.run_state import Moment, of_generation
-from widgets.board.scene import scene
 from widgets.board.snapshot import html, text
 from widgets.board.watcher import RunFollower
 from widgets.drawing import curves, figure_data, svg_charts
@@ -38,7 +37,6 @@ from widgets.drawing.theme import DARK, LIGHT
 MEMBERS = ("ps:0", "worker:0", "worker:1", "worker:2")
 LOST = Change(("worker:2",), (), (), 120, 14, 0.21, "its links are closed")
 RING = {(1, 2): 4.0, (2, 3): 4.0, (3, 1): 4.0}  # between the members
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def hosted(
@@ -68,59 +66,46 @@ def moment(hosting: Hosting, topology: str = "ring", **more: Any) -> Moment:
     return Moment(hosting.tasks, rates=moving, hosting=hosting, **options)
 
 
-def drawn(moment: Moment) -> dict[str, tuple[str, list[str]]]:
-    """Return the class and the texts of each task's box, by its name."""
-    boxes = {}
-    for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
-        if (group.get("class") or "").startswith("ps-task"):
-            words = [str(element.text) for element in group.iter(f"{SVG}text")]
-            boxes[words[0].split()[0]] = (group.get("class", ""), words)
-    return boxes
-
-
-def links(moment: Moment) -> set[str]:
-    groups = Xml.fromstring(scene(moment)).iter(f"{SVG}g")
-    return {link for group in groups if (link := group.get("data-link"))}
-
-
 def test_the_ring_closes_over_the_tasks_that_are_left() -> None:
     result = moment(WITHOUT_2)
 
     # worker:0 hosts worker:2 too: what they send each other uses no link.
     assert result.rates == {(1, 2): 4.0, (2, 1): 4.0}
-    assert links(result) == {"1-2", "2-1"}
+    assert Seen(result).arrows.keys() == {"1-2", "2-1"}
 
 
 def test_a_lost_task_is_drawn_as_gone_with_its_host_and_stays_in_its_place() -> None:
-    result, before = drawn(moment(WITHOUT_2)), drawn(moment(hosted(*MEMBERS)))
-
-    assert result["worker:2"] == (
-        "ps-task ps-lost",
-        ["worker:2 is gone", "now on worker:0"],
+    result, before = (
+        Seen(moment(hosting)).tasks for hosting in (WITHOUT_2, hosted(*MEMBERS))
     )
-    assert result["worker:0"][1] == ["worker:0", "out", "in", "hosts 0, 2"]
-    assert result["worker:1"][1] == before["worker:1"][1] == ["worker:1", "out", "in"]
-    assert "ps-idle" in result["ps:0"][0]  # it has no part in a ring
-    assert before["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
+
+    gone = ["worker:2 is gone", "now on worker:0"]
+    assert result["worker:2"][:2] == ("ps-task ps-lost", gone)
+    assert result["worker:0"].words == ["worker:0", "out", "in", "hosts 0, 2"]
+    assert result["worker:1"] == before["worker:1"]
+    assert result["worker:1"].words == ["worker:1", "out", "in"]
+    assert "ps-idle" in result["ps:0"].kind  # it has no part in a ring
+    assert before["worker:2"][:2] == ("ps-task", ["worker:2", "out", "in"])
 
 
 def test_a_task_that_stands_by_and_one_that_has_left_are_not_gone() -> None:
     left = Change((), (), ("worker:2",), 40, 0, 0.05, "as was asked for")
     places = "ps:0", "worker:0", "worker:1", "worker:0"
-    result = moment(hosted(*places, changes=(left,), more=("worker:3",)))
+    result = Seen(moment(hosted(*places, changes=(left,), more=("worker:3",))))
 
-    boxes = drawn(result)
-    assert boxes["worker:3"] == ("ps-task ps-idle", ["worker:3", "stands by"])
-    assert boxes["worker:2"][1] == ["worker:2 has left", "now on worker:0"]
-    assert "ps-lost" not in scene(result)
+    idle = "ps-task ps-idle", ["worker:3", "stands by"]
+    assert result.tasks["worker:3"][:2] == idle
+    assert result.tasks["worker:2"].words == ["worker:2 has left", "now on worker:0"]
+    assert "ps-lost" not in result.svg
 
 
 def test_a_task_that_came_back_hosts_its_own_member_again() -> None:
     back = Change((), ("worker:2",), (), 300, 0, 0.04, "it takes part again")
     result = moment(hosted(*MEMBERS, changes=(LOST, back)))
 
-    assert drawn(result)["worker:2"] == ("ps-task", ["worker:2", "out", "in"])
-    assert links(result) == {"1-2", "2-3", "3-1"}
+    seen = Seen(result)
+    assert seen.tasks["worker:2"][:2] == ("ps-task", ["worker:2", "out", "in"])
+    assert seen.arrows.keys() == {"1-2", "2-3", "3-1"}
     assert sentences.placement(result) == [
         "worker:2 joined at step 300; no step was done again. The tasks had "
         "agreed how to go on after 0.04 s."
@@ -133,21 +118,10 @@ def test_who_serves_in_the_place_of_a_lost_server_stands_above_the_workers() -> 
     hosting = hosted("worker:0", "worker:0", "worker:1", "worker:2", changes=(lost,))
     result = moment(hosting, "ps", rates=served)
 
-    boxes = {
-        str(group.findtext(f"{SVG}text")).split()[0]: group.find(f"{SVG}rect")
-        for group in Xml.fromstring(scene(result)).iter(f"{SVG}g")
-        if (group.get("class") or "").startswith("ps-task")
-    }
-    heights = {
-        name: element.get("y") for name, element in boxes.items() if element is not None
-    }
+    seen = Seen(result)
+    heights = {name: task.top for name, task in seen.tasks.items()}
     assert heights["ps:0"] == heights["worker:0"] != heights["worker:1"]
-    kinds = {
-        group.get("data-link"): (group.get("class") or "").split()[-1]
-        for group in Xml.fromstring(scene(result)).iter(f"{SVG}g")
-        if group.get("data-link")
-    }
-    assert kinds == {
+    assert seen.kinds == {
         "1-2": "ps-pull", "1-3": "ps-pull", "2-1": "ps-push", "3-1": "ps-push"
     }  # fmt: skip
 
@@ -158,9 +132,9 @@ def test_a_crowded_picture_says_less_and_nothing_outside_of_its_boxes() -> None:
     result = Moment(Hosting(many, generation).tasks, topology="ring")
     result = replace(result, hosting=Hosting(many, generation))
 
-    boxes, gone = drawn(result), ["w:5 is gone"]
-    assert boxes["w:0"][1][-1] == "hosts 16"
-    assert boxes["w:5"][1] in (gone, [*gone, "worker:0"])
+    boxes, gone = Seen(result).tasks, ["w:5 is gone"]
+    assert boxes["w:0"].words[-1] == "hosts 16"
+    assert boxes["w:5"].words in (gone, [*gone, "worker:0"])
 
 
 @for_each(
@@ -181,14 +155,12 @@ def test_who_hosts_whom_is_one_sentence(hosting: Hosting, said: str) -> None:
 
 def test_the_text_says_what_the_picture_shows() -> None:
     trace = Trace(MEMBERS)
-    history = TrainingHistory(trace.tasks)
-    history.add(trace)
-    beat = Beat(moment(WITHOUT_2, step=300), history, trace, is_last=False)
+    beat = Beat(moment(WITHOUT_2, step=300), fed(trace), trace, is_last=False)
 
     said = text(beat)
     assert "worker:2 was lost at step 120; 14 steps were done again. The tasks" in said
     assert "worker:2 is gone; worker:2 on worker:0." in said
-    label = Xml.fromstring(scene(beat.moment)).get("aria-label") or ""
+    label = Seen(beat.moment).label
     assert "worker:2 is gone; worker:2 on worker:0" in label
     assert "was lost at step 120" in html(beat)
 
@@ -217,8 +189,7 @@ CHANGE = Change(("worker:1",), (), (), 10, 4, 0.0000003, "")
 def both_histories() -> list[TrainingHistory]:
     """Return the one of a board from the start, and the one of a later board."""
     trace = repeated()
-    late, seen = TrainingHistory(trace.tasks), TrainingHistory(trace.tasks)
-    late.add(trace)
+    late, seen = fed(trace), TrainingHistory(trace.tasks)
     is_old = trace.transfers["epoch"] == 1, trace.steps["epoch"] == 1
     for epochs, is_now in ((EPOCHS[:1], is_old), (EPOCHS, [~item for item in is_old])):
         transfers, steps = trace.transfers[is_now[0]], trace.steps[is_now[1]]
@@ -226,7 +197,13 @@ def both_histories() -> list[TrainingHistory]:
     return [late, seen]
 
 
-@pytest.mark.parametrize("history", both_histories(), ids=["late", "seen"])
+def marked(history: TrainingHistory) -> curves.Chart:
+    """Return the curve of the loss with what happened to the tasks."""
+    changes = history.changes((CHANGE,))
+    return curves.loss(history.loss(), history.regions(), None, changes)
+
+
+@for_each("history", both_histories(), ids=["late", "seen"])
 def test_steps_that_were_done_again_are_drawn_once_and_marked(
     history: TrainingHistory,
 ) -> None:
@@ -234,10 +211,7 @@ def test_steps_that_were_done_again_are_drawn_once_and_marked(
     assert history.changes((CHANGE,)) == {
         "step": [10], "label": ["worker:1 lost"], "left": [6], "right": [10]
     }  # fmt: skip
-    chart = curves.loss(
-        history.loss(), history.regions(), None, history.changes((CHANGE,))
-    )
-    picture = svg_charts.curves_chart(chart)
+    picture = svg_charts.curves_chart(marked(history))
     assert picture.count("ps-again") == picture.count("ps-mark") == 1
     assert "worker:1 lost" in picture
     plain = svg_charts.curves_chart(curves.loss(history.loss(), history.regions()))
@@ -245,20 +219,18 @@ def test_steps_that_were_done_again_are_drawn_once_and_marked(
     assert "ps-mark" not in plain
 
 
-@pytest.mark.parametrize("history", both_histories(), ids=["late", "seen"])
+@for_each("history", both_histories(), ids=["late", "seen"])
 def test_bytes_that_moved_twice_are_no_higher_rate(history: TrainingHistory) -> None:
     (line,) = history.links().values()
 
-    moved = float((line["rate"][:-1] * np.diff(line["second"])).sum())
-    assert moved == pytest.approx(24 * 1000 / figure_data.MB)
+    assert megabytes(line) == pytest.approx(24 * 1000 / figure_data.MB)
     assert line["rate"].max() == pytest.approx(1000 / 100e-9 / figure_data.MB, rel=0.2)
 
 
 def test_a_change_of_tasks_is_named_on_the_links_and_a_saved_trace_names_it_so() -> (
     None
 ):
-    history = TrainingHistory(("ps:0", "worker:0"))
-    history.add(repeated())
+    history = fed(repeated())
 
     assert history.switches((CHANGE,))["label"] == ["worker:1 lost"]
     assert history.switches((CHANGE,))["step"] == [10]
@@ -285,10 +257,7 @@ def test_the_live_loss_has_the_same_marks_as_the_still_one() -> None:
     marks = [mark.id for mark in plot.figure.renderers]
 
     for theme in (LIGHT, DARK):
-        chart = curves.loss(
-            history.loss(), history.regions(), None, history.changes((CHANGE,))
-        )
-        plot.show(chart, theme)
+        plot.show(marked(history), theme)
 
     assert [mark.id for mark in plot.figure.renderers] == marks
     assert columns(plot, "second")["second"] == [10]
@@ -313,12 +282,15 @@ def test_the_board_of_a_training_follows_a_loss_a_resize_and_its_end(
         run = train(cluster, elastic=kit.Elastic(spare=1), steps=100_000)
         follower = RunFollower(run)
         until(lambda: run.copied > 0)
-        assert drawn(follower.look().moment)["worker:3"][1][1] == "stands by"
+        assert Seen(follower.look().moment).tasks["worker:3"].words[1] == "stands by"
 
         cluster[Task("worker", 1)].signal(signal.SIGKILL)
         until(lambda: len(run.losses) == 1)
         result = until_drawn(follower, {"0-3", "3-2", "2-0"})
-        assert drawn(result)["worker:1"][1] == ["worker:1 is gone", "now on worker:3"]
+        assert Seen(result).tasks["worker:1"].words == [
+            "worker:1 is gone",
+            "now on worker:3",
+        ]
         said = sentences.placement(result)
         assert said[0].startswith("worker:1 was lost at step ")
         assert said[1] == "worker:1 is gone; worker:1 on worker:3."
@@ -326,7 +298,7 @@ def test_the_board_of_a_training_follows_a_loss_a_resize_and_its_end(
         run.resize(worker=1)
         until(lambda: len(run.history()) == 2)
         result = until_drawn(follower, set())
-        assert drawn(result)["worker:2"][1][:2] == ["worker:2", "stands by"]
+        assert Seen(result).tasks["worker:2"].words[:2] == ["worker:2", "stands by"]
         run.stop()
         run.wait(30)
         seen, late = follower.look(), RunFollower(run).look()

@@ -17,7 +17,7 @@ from kit.trace.trace import Trace
 from kit.trace.traffic import Phase
 from tests.cases import for_each
 from tests.widgets.live import columns, lines_at_the_right
-from tests.widgets.traces import toggled
+from tests.widgets.traces import fed, megabytes, toggled
 from widgets.board import sentences, snapshot
 from widgets.board.history import TrainingHistory
 from widgets.board.watcher import beat_of
@@ -37,9 +37,7 @@ def trace() -> Trace:
 
 @pytest.fixture
 def history(trace: Trace) -> TrainingHistory:
-    result = TrainingHistory(trace.tasks)
-    result.add(trace)
-    return result
+    return fed(trace)
 
 
 def texts(picture: str) -> list[str]:
@@ -351,20 +349,14 @@ def strips_of(picture: str) -> list[Xml.Element]:
 
 
 def test_the_live_strips_are_few_numbers_and_all_the_bytes() -> None:
-    history = TrainingHistory(toggled(("ps", "ring"), steps=1).tasks)
-    history.add(toggled(("ps", "ring"), steps=120))
-    lines = history.links()
+    lines = fed(toggled(("ps", "ring"), steps=120)).links()
 
     result = strips.thinned(lines)
 
     for name, line in lines.items():
         few = result[name]
         assert len(few["second"]) <= 101 < len(line["second"])
-        amounts = [
-            float((row["rate"][:-1] * np.diff(row["second"])).sum())
-            for row in (line, few)
-        ]
-        assert amounts[0] == pytest.approx(amounts[1])
+        assert megabytes(line) == pytest.approx(megabytes(few))
         assert (few["second"][0], few["second"][-1]) == (
             line["second"][0],
             line["second"][-1],

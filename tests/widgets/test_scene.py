@@ -13,7 +13,7 @@ from kit.exchange.plan import Group
 from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name, registered
 from tests.cases import for_each
-from tests.widgets.boxes import overlap
+from tests.widgets.scenes import SVG, Seen, overlap
 from widgets.board.geometry import TaskBox, layout, path
 from widgets.board.labels import label_places
 from widgets.board.run_state import Moment
@@ -25,39 +25,20 @@ BUSY = Moment(
     rates={(0, 1): 2e6, (1, 0): 8e6, (0, 2): 0.0, (2, 0): 4e6},
     scale=8e6,
 )
-SVG = "{http://www.w3.org/2000/svg}"
 
 
-def arrows(moment: Moment) -> dict[str, tuple[str, float, float]]:
-    """Return for each link the class of its arrow, its width and its rate."""
-    result = {}
-    for group in Xml.fromstring(scene(moment)).iter(f"{SVG}g"):
-        if link := group.get("data-link"):
-            line = group.find(f"{SVG}path")
-            assert line is not None
-            width = float(line.get("stroke-width", "nan"))
-            rate = float(group.get("data-rate", "nan"))
-            result[link] = (group.get("class", ""), width, rate)
-    return result
+def words_of(moment: Moment) -> str:
+    return Seen(moment).words
 
 
-def words(moment: Moment) -> str:
-    return " ".join(Xml.fromstring(scene(moment)).itertext())
+def test_an_arrow_is_as_wide_as_its_link_is_fast_and_shows_what_it_carries() -> None:
+    result = Seen(BUSY)
 
-
-def test_an_arrow_is_as_wide_as_its_link_is_fast() -> None:
-    result = arrows(BUSY)
-
-    assert result.keys() == {"0-1", "1-0", "0-2", "2-0"}
-    widths = {link: width for link, (_, width, _) in result.items()}
+    widths = {link: arrow.width for link, arrow in result.arrows.items()}
     assert widths == {"1-0": 13.0, "2-0": 7.2, "0-1": 4.4, "0-2": 1.5}
-    assert result["1-0"][2] == 8e6
-
-
-def test_gradients_parameters_and_silence_look_different() -> None:
-    kinds = {link: kind.split()[-1] for link, (kind, _, _) in arrows(BUSY).items()}
-
-    assert kinds == {"1-0": "ps-push", "2-0": "ps-push", "0-1": "ps-pull"} | {
+    assert result.arrows["1-0"].rate == 8e6
+    # Gradients, parameters and silence look different.
+    assert result.kinds == {"1-0": "ps-push", "2-0": "ps-push", "0-1": "ps-pull"} | {
         "0-2": "ps-still"
     }
 
@@ -88,13 +69,13 @@ def test_a_rate_above_the_scale_fills_the_bar_and_no_more() -> None:
 def test_a_lost_task_is_named_in_its_box_and_has_no_bars() -> None:
     gone = replace(BUSY, lost={"worker:1": "/job:worker/task:1 is gone"})
 
-    assert "worker:1 is gone" in words(gone)
+    assert "worker:1 is gone" in words_of(gone)
     (width,) = re.findall(r'ps-lost"><rect[^>]* width="([\d.]+)"', scene(gone))
     (length,) = re.findall(r'ps-name"[^>]* textLength="([\d.]+)"', scene(gone))
     assert float(length) < float(width)
     assert scene(gone).count("ps-trough") == 4
     assert "ps-lost" in scene(gone)
-    assert "is gone" not in words(BUSY)
+    assert "is gone" not in words_of(BUSY)
 
 
 def test_size_stays_the_same_when_the_topology_changes() -> None:
@@ -109,9 +90,7 @@ def test_size_stays_the_same_when_the_topology_changes() -> None:
 
 
 def test_the_picture_says_in_words_what_it_shows() -> None:
-    label = Xml.fromstring(scene(BUSY)).get("aria-label")
-
-    assert label == (
+    assert Seen(BUSY).label == (
         "Topology ps with 3 tasks; the busiest link is worker:0 to ps:0 with 8.00 MB/s."
     )
 
@@ -119,12 +98,12 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
 def test_links_between_hosts_are_marked_and_told() -> None:
     result = replace(BUSY, hosts=("nodea", "nodea", "nodeb"))
 
-    far = {link for link, (kind, _, _) in arrows(result).items() if "ps-far" in kind}
+    seen = Seen(result)
+    far = {link for link, arrow in seen.arrows.items() if "ps-far" in arrow.kind}
     assert far == {"0-2", "2-0"}
-    label = Xml.fromstring(scene(result)).get("aria-label") or ""
-    assert "worker:0 on nodea to ps:0 on nodea" in label
-    assert label.endswith("Between the 2 hosts 4.00 MB/s are moving.")
-    assert {"nodea", "nodeb"} <= set(words(result).split())
+    assert "worker:0 on nodea to ps:0 on nodea" in seen.label
+    assert seen.label.endswith("Between the 2 hosts 4.00 MB/s are moving.")
+    assert {"nodea", "nodeb"} <= set(seen.words.split())
     assert "ps-host" not in scene(BUSY)
     assert "<b>" not in scene(replace(BUSY, hosts=("<b>", "a", "b")))
 
@@ -133,7 +112,7 @@ def test_a_single_step_has_bytes_and_no_rates_at_its_arrows() -> None:
     still = dict.fromkeys(BUSY.rates, 0.0)
     bytes_of = dict.fromkeys(BUSY.rates, 9e3)
 
-    said = words(replace(BUSY, state="paused", rates=still, per_step=bytes_of))
+    said = words_of(replace(BUSY, state="paused", rates=still, per_step=bytes_of))
 
     assert "at arrows: bytes of the last step, each way" in said
     assert "9 kB" in said
@@ -184,13 +163,13 @@ def test_what_eight_workers_send_to_a_server_is_told_once() -> None:
     unequal = replace(crowd, per_step={**crowd.per_step, (1, 0): 90_000})
     uneven = replace(crowd, rates=rates | {(0, 1): 1e6})
 
-    said = words(crowd)
+    said = words_of(crowd)
 
     assert "each arrow: 104 kB a step, 7.97 MB/s" in said
     assert "ps-rate" not in scene(crowd)
-    assert "each arrow" not in words(unequal)
-    assert "each arrow: 104 kB a step" in words(uneven)
-    assert "MB/s" not in words(uneven).split("each arrow")[1].split("full bar")[0]
+    assert "each arrow" not in words_of(unequal)
+    assert "each arrow: 104 kB a step" in words_of(uneven)
+    assert "MB/s" not in words_of(uneven).split("each arrow")[1].split("full bar")[0]
 
 
 @pytest.mark.slow

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from kit.trace.log import rows
@@ -18,6 +21,7 @@ from kit.trace.traffic import (
     Transfer,
     TransferKind,
 )
+from widgets.board.history import TrainingHistory
 
 MS = 1_000_000
 
@@ -146,3 +150,16 @@ def toggled(
         for step in range(first, first + steps):
             generator.step(topology, number, step)
     return generator.trace(epochs)
+
+
+def fed(*pieces: Trace, most: int = 256) -> TrainingHistory:
+    """Return the history of news that came one after the other."""
+    history = TrainingHistory(pieces[0].tasks, most)
+    for piece in pieces:
+        history.add(piece)
+    return history
+
+
+def megabytes(line: Mapping[str, Any]) -> float:
+    """Return what a line of rates comes to."""
+    return float((line["rate"][:-1] * np.diff(line["second"])).sum())
