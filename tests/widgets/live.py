@@ -21,6 +21,7 @@ from widgets.board.live_figure import LiveFigure
 from widgets.board.watcher import RunFollower, pulse_of
 
 MANY = 1_000_000
+SLOW = "5ms"  # a link on which steps leave the processors to boards
 
 
 class Watcher:

@@ -17,7 +17,7 @@ from tests.server.attached import clusters, look
 from tests.training.paced import LONG_S, begin
 from tests.training.toy import quick_cluster
 from tests.widgets.insides import view_of
-from tests.widgets.live import as_sent, figures, is_quiet, standing_training, tree
+from tests.widgets.live import SLOW, as_sent, figures, is_quiet, standing_training, tree
 from tests.widgets.pages import Page as Html
 from tests.widgets.traces import toggled
 from widgets.board import board as board_file
@@ -98,7 +98,7 @@ def test_nothing_runs_before_the_board_is_on_a_page() -> None:
 @pytest.mark.slow
 def test_it_draws_while_it_is_looked_at_and_rests_when_it_is_not(page: Page) -> None:
     pytest.importorskip("jupyter_bokeh")
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         board = TrafficBoard(run)
         board._ipython_display_()
         (root,) = page.shown
@@ -195,7 +195,7 @@ def test_a_closed_board_stops_leaves_its_last_picture_and_is_collected_without_a
     page: Page, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jupyter_bokeh")
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         board = TrafficBoard(run)
         board._ipython_display_()
         page.look(page.shown[0])
@@ -227,7 +227,7 @@ def test_without_ipywidgets_there_is_a_picture_and_a_hint(
             raise ImportError("No module named 'ipywidgets'")
         return real(name, *args)
 
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         monkeypatch.setattr(builtins, "__import__", missing)
         TrafficBoard(run)._ipython_display_()
         monkeypatch.setattr(builtins, "__import__", real)

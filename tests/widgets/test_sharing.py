@@ -21,7 +21,7 @@ from kit.markup import Html
 from tests.training.paced import LONG_S
 from tests.widgets.class_pages import request, say
 from tests.widgets.insides import beat_of, server_of
-from tests.widgets.live import standing_training
+from tests.widgets.live import SLOW, standing_training
 from tests.widgets.traces import toggled
 from widgets import Prediction, TrafficBoard
 from widgets.board.scene import scene
@@ -143,7 +143,7 @@ def test_what_was_measured_is_marked_where_an_equal_answer_is_counted() -> None:
 
 @pytest.mark.slow
 def test_watchers_of_a_training_see_it_go_on_pause_for_the_teacher_and_end() -> None:
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         board = TrafficBoard(run)
         share = board.share()
 

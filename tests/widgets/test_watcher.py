@@ -14,7 +14,7 @@ from kit.trace.trace import Trace
 from kit.training.client.watched import Cursors
 from tests.training.paced import LONG_S, Held, begin
 from tests.training.toy import quick_cluster
-from tests.widgets.live import Watcher, is_quiet, standing_training, watched
+from tests.widgets.live import SLOW, Watcher, is_quiet, standing_training, watched
 from widgets.board import sentences
 from widgets.board.board import TrafficBoard
 from widgets.board.follower import BEAT_S, Beat
@@ -33,7 +33,10 @@ def test_all_boards_of_a_training_get_the_same_beats_from_one_thread_to_its_end(
     None
 ):
     first, other, hidden = Watcher(), Watcher(), Watcher()
-    with standing_training() as (run, step, _), watched(run, first, other) as pulse:
+    with (
+        standing_training(link=SLOW) as (run, step, _),
+        watched(run, first, other) as pulse,
+    ):
         pulse.listen(hidden, is_shown=False)
         step.go.set()
         run.topology = "ring"
@@ -89,7 +92,7 @@ def test_a_board_that_cannot_draw_a_beat_says_so_once_and_draws_the_next(
             n_broken += 1
             raise ZeroDivisionError("this board is broken")
 
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         bad, good = Watcher(breaks), Watcher()
         with watched(run, bad, good):
             good.until(lambda beat: n_broken > 1)
@@ -104,7 +107,7 @@ def test_a_board_that_cannot_draw_a_beat_says_so_once_and_draws_the_next(
 def test_news_that_cannot_be_read_once_are_read_again(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with standing_training() as (run, step, _):
+    with standing_training(link=SLOW) as (run, step, _):
         watcher, news, n_asked = Watcher(), run.news, 0
 
         def breaks(cursors: Cursors = ()) -> tuple[Trace, Cursors]:
@@ -200,7 +203,10 @@ def test_a_board_that_comes_while_the_last_beat_is_told_gets_it_too() -> None:
         if beat.is_last:
             pulse_of(run).listen(late)
 
-    with standing_training() as (run, step, _), watched(run, Watcher(brings_another)):
+    with (
+        standing_training(link=SLOW) as (run, step, _),
+        watched(run, Watcher(brings_another)),
+    ):
         step.go.set()
         run.stop()
         late.until(lambda beat: beat.is_last)
