@@ -134,15 +134,15 @@ def elastic_torch(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]:
 
 def _kill_rank(folder: Path, rank: int) -> dict[str, Any]:
     steps = folder / "steps"
-    before = len(_told(steps))
-    until(lambda: len(_told(steps)) > before + 100, _RESTART_S)
+    before = len(_progress(steps))
+    until(lambda: len(_progress(steps)) > before + 100, _RESTART_S)
     time.sleep(_SETTLED_S)
     pid, at = int((folder / f"{rank}.pid").read_text()), time.monotonic_ns()
     os.kill(pid, signal.SIGKILL)
 
     def done() -> tuple[int, list[tuple[int, int]]]:
         """Return the last step before the loss, and what was reported since."""
-        reply = _told(steps)
+        reply = _progress(steps)
         last = max(step for step, end in reply if end <= at + _STILL_NS)
         return last, [(step, end) for step, end in reply if end > at + _STILL_NS]
 
@@ -174,7 +174,7 @@ def elastic_torchft(peer: Peer, name: str, n_kills: int) -> list[dict[str, Any]]
 
 def _kill_replica(folder: Path, children: Children, number: int) -> dict[str, Any]:
     def steps_of() -> list[list[tuple[int, int]]]:
-        return [_told(folder / f"steps-{n}") for n in range(_WORKERS)]
+        return [_progress(folder / f"steps-{n}") for n in range(_WORKERS)]
 
     before = list(map(len, steps_of()))
     # All take part, those that were started again too.
@@ -230,7 +230,7 @@ class Children:
         self._running[name].wait(_WAIT_S)
 
 
-def _told(path: Path) -> list[tuple[int, int]]:
+def _progress(path: Path) -> list[tuple[int, int]]:
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (line.split() for line in lines)
     return [(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2]

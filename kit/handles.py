@@ -179,11 +179,7 @@ def names_its_arguments(function: Function) -> Function:
 
 
 def _unknown(function: Callable[..., Any], name: str, names: list[str]) -> str:
-    meant = [
-        name_known
-        for name_known in _SYNONYMS.get(name.lower(), ())
-        if name_known in names
-    ]
+    meant = [synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names]
     near = meant[0] if meant else _nearest(name, names)
     instead = f"it has {', '.join(names)}"
     if near:

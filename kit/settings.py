@@ -172,13 +172,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, default in _DEFAULTS.items():
-            value_given = getattr(self, name)
-            value = (
-                _as_float(value_given) if isinstance(default, float) else value_given
-            )
+            own_value = getattr(self, name)
+            value = _as_float(own_value) if isinstance(default, float) else own_value
             if not _fits(name, value):
                 raise InvalidArgumentError(
-                    f"setting {name} must be {_expected(name)}, not {value_given!r}."
+                    f"setting {name} must be {_expected(name)}, not {own_value!r}."
                 )
             object.__setattr__(self, name, value)
         if not self.heartbeat_s < self.suspect_after_s <= self.dead_after_s:

@@ -188,10 +188,8 @@ class DeviceSpec:
 
     def __repr__(self) -> str:
         parts = ((part, getattr(self, part)) for part in _PARTS)
-        parts_given = (
-            f"{part}={value!r}" for part, value in parts if value is not None
-        )
-        return f"DeviceSpec({', '.join(parts_given)})"
+        filled = (f"{part}={value!r}" for part, value in parts if value is not None)
+        return f"DeviceSpec({', '.join(filled)})"
 
 
 def merge(outer: DeviceSpec, inner: DeviceSpec) -> DeviceSpec:

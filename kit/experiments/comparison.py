@@ -244,7 +244,7 @@ def _names(runs: Sequence[Run], names: Iterable[str] | None) -> list[str]:
     if names is None:
         asked = [_of_job(run) for run in runs]
         differs = [key for key in asked[0] if len({item[key] for item in asked}) > 1]
-        labels = _told_apart([outcome_of(run, "") for run in runs])
+        labels = _distinct_names([outcome_of(run, "") for run in runs])
         pairs = zip(labels, asked, strict=True)
         named = [", ".join([name, *(item[k] for k in differs)]) for name, item in pairs]
         return distinct(named)
@@ -282,13 +282,13 @@ def _of_job(run: Run) -> dict[str, str]:
     }
 
 
-def _told_apart(outcomes: Sequence[RunSummary]) -> list[str]:
+def _distinct_names(outcomes: Sequence[RunSummary]) -> list[str]:
     """Return for each what it differs in: topology, and link and tasks if they differ.
 
     >>> from kit.trace.trace import Trace
     >>> a = RunSummary("", Trace(("worker:0",)), "done", 9, "ring")
     >>> b = RunSummary("", Trace(("worker:0",)), "done", 9, "ring", link="1gbit")
-    >>> _told_apart([a, b])
+    >>> _distinct_names([a, b])
     ['ring at full speed', 'ring at 1gbit']
     """
     ways, links = zip(*(outcome.configurations() for outcome in outcomes), strict=True)

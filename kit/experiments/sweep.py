@@ -203,7 +203,7 @@ def _run(
         if trial.run is not None:
             yield from _stopped(trial.run)
     except Exception as error:
-        trial.state, trial.error = "failed", _told(error)
+        trial.state, trial.error = "failed", _text_of(error)
         trial.cause = error
     if trial.run is not None:
         _note(trial, trial.run)
@@ -250,7 +250,7 @@ def _note(trial: Trial, run: Run) -> None:
         trial.error, trial.cause = error, run.error
 
 
-def _told(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     text = error.message if isinstance(error, KitError) else str(error)
     return f"{type(error).__name__}: {text}"
 

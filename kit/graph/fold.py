@@ -49,7 +49,7 @@ def folded(
             static._replace(shape=shape) if static.shape is None else static
             for static in inputs
         ]
-    arrays = _known(inputs, op_def.name in _JOINING)
+    arrays = _values(inputs, op_def.name in _JOINING)
     if arrays is None:
         return outputs
     is_partial = any(static.value is None for static in inputs)
@@ -61,7 +61,7 @@ def folded(
     return [_with_value(static, x) for static, x in zip(outputs, results, strict=True)]
 
 
-def _known(inputs: Sequence[Static], is_joining: bool) -> list[Array] | None:
+def _values(inputs: Sequence[Static], is_joining: bool) -> list[Array] | None:
     """Return the inputs' values, None if nothing is known of one of them."""
     values = [
         static.partial if static.value is None else static.value for static in inputs

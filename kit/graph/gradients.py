@@ -108,7 +108,7 @@ class _Flow:
         gated: bool,
     ) -> None:
         self._gated = gated
-        self._found: dict[Tensor, list[Any]] = {}
+        self._slopes: dict[Tensor, list[Any]] = {}
         self._colocate = colocate
         self._stops = {stop.op for stop in stops}
         self._wanted = set(targets)
@@ -116,7 +116,7 @@ class _Flow:
         self._summed: dict[Tensor, Any] = {}
 
     def add(self, to: Tensor, gradient: Any) -> None:
-        self._found.setdefault(to, []).append(gradient)
+        self._slopes.setdefault(to, []).append(gradient)
 
     def run(self) -> None:
         # An op's number is greater than those of all its inputs.
@@ -141,7 +141,7 @@ class _Flow:
                 if gradient is not None:
                     gradient = self._of_every_run(to, gradient)
                     # In the end the terms stand in the order of the ops they come from.
-                    self._found.setdefault(to, []).insert(0, gradient)
+                    self._slopes.setdefault(to, []).insert(0, gradient)
 
     def _fill_up(self, op: Op, gradients: Sequence[Any]) -> None:
         """Give zeros to target outputs without a gradient, if another output has one.
@@ -181,7 +181,7 @@ class _Flow:
         # Summed once, when all terms are there: every op asks for its outputs, and the
         # end asks for the targets again.
         if of not in self._summed:
-            parts = self._found.get(of)
+            parts = self._slopes.get(of)
             if not parts:
                 return None
             with self.at(of.op):

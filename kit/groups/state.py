@@ -277,7 +277,7 @@ class GroupState:
                 shown = error
         else:
             shown = error
-            self.fail(self.generation, self._told(error, call), tell=True)
+            self.fail(self.generation, self._with_cause(error, call), tell=True)
         self._is_raised = True
         if not isinstance(shown, PeerLost):
             self._begin_anew()
@@ -285,7 +285,7 @@ class GroupState:
             self._close_links()
         return _again(shown) if isinstance(shown, KitError) else shown
 
-    def _told(self, error: BaseException, call: CallUnderWay) -> KitError:
+    def _with_cause(self, error: BaseException, call: CallUnderWay) -> KitError:
         """Return what the other tasks are told of an error here."""
         if isinstance(error, KitError) and not call_is_wrong(error):
             return error

@@ -139,7 +139,7 @@ class CheckpointSaverHook(StepHook):
         self, run_context: SessionRunContext, run_values: SessionRunValues
     ) -> None:
         """Save if it is time, and report what was written meanwhile."""
-        if self._asked and self._told(run_context.session):
+        if self._asked and self._notify(run_context.session):
             run_context.request_stop()
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
@@ -155,7 +155,7 @@ class CheckpointSaverHook(StepHook):
         step = int(session.run(self._step))
         if step != self._timer.last_triggered_step():
             self._save(session, step)
-        self._told(session)
+        self._notify(session)
         for listener in self._listeners:
             listener.end(session, step)
         assert self._backend is not None
@@ -170,9 +170,9 @@ class CheckpointSaverHook(StepHook):
             listener.before_save(session, step)
         self._backend.save(session, step)
         self._asked.append((step, True))
-        return self._told(session)
+        return self._notify(session)
 
-    def _told(self, session: Any) -> bool:
+    def _notify(self, session: Any) -> bool:
         """Report what is written by now; whether a listener asks for the end."""
         assert self._backend is not None
         wants_end = False

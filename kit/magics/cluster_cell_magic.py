@@ -189,10 +189,8 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         if name in jobs:
             raise InvalidArgumentError(f"job {name!r} is given twice; give it once.")
         jobs[name] = number
-    arguments_given = {
-        name: value for name, value in named.items() if value is not None
-    }
-    return arguments_given | ({"jobs": jobs} if jobs else {})
+    keywords = {name: value for name, value in named.items() if value is not None}
+    return keywords | ({"jobs": jobs} if jobs else {})
 
 
 def has_shape(options: dict[str, Any]) -> bool:

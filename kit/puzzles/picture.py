@@ -100,10 +100,10 @@ def draw(names: Sequence[str], line: ClockedRun, title: str) -> Html:
         *_messages(names, line, scale),
         *_open_waits(names, line, scale),
     ]
-    return whole("kit-puzzle", _WIDTH, height, _told(names, line, title), parts)
+    return whole("kit-puzzle", _WIDTH, height, _described(names, line, title), parts)
 
 
-def _told(names: Sequence[str], line: ClockedRun, title: str) -> str:
+def _described(names: Sequence[str], line: ClockedRun, title: str) -> str:
     stuck = [names[w.task] for w in line.waits if w.open]
     waits = f"; {', '.join(stuck)} wait for ever" if stuck else ""
     return (

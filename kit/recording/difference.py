@@ -125,20 +125,20 @@ def diff(
     facts = tuple(_facts(first, other))
     own = {"optimizer": optimizer, "outer": outer, "compress": compress}
     inputs = [
-        _maybe_given(content, step, data, own, trust_step=trust_step)
+        _maybe_inputs(content, step, data, own, trust_step=trust_step)
         for content in (first, other)
     ]
-    difference_found = _evidence(first, other)
+    from_evidence = _evidence(first, other)
     # Given the same, both would be computed again to the same bits.
-    if facts and None not in inputs and difference_found.what != "order":
+    if facts and None not in inputs and from_evidence.what != "order":
         computed = _side_by_side(first, other, inputs)
-        is_first = not difference_found.what or difference_found.what in _WEAK
+        is_first = not from_evidence.what or from_evidence.what in _WEAK
         # A replay does not show what happened in the recorded trainings by chance.
-        is_chance = difference_found.what == "contributors"
-        last = _step(difference_found) - is_chance
+        is_chance = from_evidence.what == "contributors"
+        last = _step(from_evidence) - is_chance
         if computed is not None and (is_first or _step(computed) <= last):
-            difference_found = computed
-    return _worded(first, other, difference_found, facts)
+            from_evidence = computed
+    return _worded(first, other, from_evidence, facts)
 
 
 def _step(result: Difference) -> int:
@@ -320,7 +320,7 @@ def _configurations(left: Content, other: Content) -> Iterator[Difference]:
 # Computed again, side by side.
 
 
-def _maybe_given(
+def _maybe_inputs(
     content: Content, step: Any, data: Any, own: Own, *, trust_step: bool
 ) -> ReplayInputs | None:
     """Return what a recording can be computed again with; None if it cannot be."""

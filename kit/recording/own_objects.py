@@ -178,16 +178,16 @@ def job_from(plain: Mapping[str, Any], own: Mapping[str, Facts]) -> Job:
 
     Raises as `Job.from_plain`.
     """
-    fields_given, optimizers = dict(plain), dict[str, Optimizer]()
-    own_work = OwnWork if fields_given.get("inner") is None else LocalTraining
+    job_fields, optimizers = dict(plain), dict[str, Optimizer]()
+    own_work = OwnWork if job_fields.get("inner") is None else LocalTraining
     for name, field in own_work.optimizers.items():
-        optimizer = fields_given.get(field)
+        optimizer = job_fields.get(field)
         if isinstance(optimizer, Mapping) and "class" in optimizer and name in own:
             slots = tuple(
                 Slot(slot, float.fromhex(initial))
                 for slot, initial in own[name]["slots"]
             )
             optimizers[field] = RecordedOptimizer(own[name]["told"], slots)
-            fields_given[field] = rules.to_plain(rules.GradientDescent(1.0))
-    job = Job.from_plain(fields_given)
+            job_fields[field] = rules.to_plain(rules.GradientDescent(1.0))
+    job = Job.from_plain(job_fields)
     return replace(job, **optimizers) if optimizers else job  # type: ignore[arg-type]

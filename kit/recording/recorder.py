@@ -75,7 +75,7 @@ class Recorder:
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._cursors: Cursors = ()
-        self._told: dict[str, Any] = {}  # the newest text of each kind of part
+        self._newest: dict[str, Any] = {}  # the newest text of each kind of part
         self._n_rounds = 0
         self._failure: KitError | None = None  # of the training
         self._members: AskedMembers | None = None
@@ -226,8 +226,8 @@ class Recorder:
             self._folder.keep_state(*state)
 
     def _note_once(self, kind: str, plain: dict[str, Any]) -> None:
-        if self._told.get(kind) != plain and any(plain.values()):
-            self._told[kind] = plain
+        if self._newest.get(kind) != plain and any(plain.values()):
+            self._newest[kind] = plain
             self._folder.note(kind, plain)
 
     def _finish(self, source: TrainingFacts) -> None:

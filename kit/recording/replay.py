@@ -394,19 +394,19 @@ class _Checker:
     """Compares losses and digests with the recorded ones, as the steps are done."""
 
     def __init__(self, content: Content, engine: Recomputation, replay: Replay) -> None:
-        self._content, self._engine, self._found = content, engine, replay
+        self._content, self._engine, self._replay = content, engine, replay
         self._losses, self._digests = losses(content), digests(content)
 
     def updated(self, worker: int, step: int, loss: float) -> None:
         """Compare the loss of a worker's part of a step."""
         task = self._content.job.tasks[worker].short
-        self._found.losses[step, task] = loss
+        self._replay.losses[step, task] = loss
         recorded = self._losses.get((step, worker))
         if recorded is None:
             return
-        self._found.n_losses += 1
+        self._replay.n_losses += 1
         # By bits: a NaN is not equal to itself.
-        if not _is_same(np.float64(recorded), loss, self._found.tolerance):
+        if not _is_same(np.float64(recorded), loss, self._replay.tolerance):
             text = (
                 f"{task} has the loss {loss!r} in step {step}, and in the recording "
                 f"{recorded!r}"
@@ -417,14 +417,14 @@ class _Checker:
         """Compare the digests of the parameters, if there are any for this step."""
         engine = self._engine
         engine.enter()
-        if self._found.tolerance:
+        if self._replay.tolerance:
             return
         flat = None
         for row, writer, recorded in self._digests.get(engine.step, ()):
             ranges = engine.share(row, writer)
             flat = engine.flat() if flat is None else flat
             value = digest(flat[part.lo : part.hi].data for part in ranges)
-            self._found.n_digests += 1
+            self._replay.n_digests += 1
             if value != recorded:
                 task = self._content.job.tasks[writer].short
                 names = ", ".join(named(self._content, ranges))
@@ -439,20 +439,20 @@ class _Checker:
         """Compare the last parameters."""
         content, engine = self._content, self._engine
         recorded = content.last_parameters() or {}
-        for name, value in self._found.params.items():
-            if not _is_same(recorded[name], value, self._found.tolerance):
+        for name, value in self._replay.params.items():
+            if not _is_same(recorded[name], value, self._replay.tolerance):
                 text = f"parameter {name!r} has other bits at the end"
                 self._differ(engine.step, "", "parameters", text)
 
     def _differ(self, step: int, task: str, what: str, text: str) -> None:
-        if self._found.mismatch is None:
+        if self._replay.mismatch is None:
             said = (
                 f"the replay of {self._content.name} differs: {text}. The step "
                 f"function depends on more than its arguments, this machine computes "
                 f"other bits, or memory was damaged."
             )
             more = map(str.capitalize, _differences_here(self._content))
-            self._found.mismatch = Mismatch(step, task, what, " ".join([said, *more]))
+            self._replay.mismatch = Mismatch(step, task, what, " ".join([said, *more]))
 
 
 def _is_same(recorded: Any, value: Any, tolerance: float) -> bool:

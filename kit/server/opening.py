@@ -93,11 +93,11 @@ def group(
     return cluster.groups.make(_chosen(tasks, cluster), link, float(timeout_s))
 
 
-def _chosen(names_given: tuple[Any, ...], server: Server) -> list[Task]:
+def _chosen(words: tuple[Any, ...], server: Server) -> list[Task]:
     tasks, where = server.directory.addresses, scope.now()
-    if not names_given and where is not None:
+    if not words and where is not None:
         return [Task.parse(name) for name in where.tasks]
-    names = names_given or (server.task.job,)
+    names = words or (server.task.job,)
     chosen = list[Task]()
     for wanted in names:
         some = [

@@ -105,7 +105,7 @@ class TrainingRendezvous:
                     reply = ask("run.begin", {"job": job.to_plain()})
                     if member.coordinator is not None:
                         its = member.coordinator.arithmetic
-                        self._compare((self.me, its), (task, _told(reply)))
+                        self._compare((self.me, its), (task, _arithmetic_of(reply)))
                     return
                 except ClusterBusy:  # the last training may be ending there
                     if self.clock() > ending:
@@ -126,7 +126,9 @@ class TrainingRendezvous:
                         task=str(coordinator),
                     )
                 self.sleep(_LOOK_S)
-        self._compare((coordinator, _told(reply)), (self.me, arithmetic.here()))
+        self._compare(
+            (coordinator, _arithmetic_of(reply)), (self.me, arithmetic.here())
+        )
         return run
 
     def _compare(
@@ -175,5 +177,5 @@ class TrainingRendezvous:
         )
 
 
-def _told(reply: Mapping[str, Any]) -> Arithmetic:
+def _arithmetic_of(reply: Mapping[str, Any]) -> Arithmetic:
     return Arithmetic.from_plain(reply["arithmetic"])

@@ -43,7 +43,7 @@ _KINDS: Final[dict[int, type[KitError]]] = {
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _named_errors(name: str) -> Iterator[None]:
     """Raise errors of the operating system in the block as those of the original."""
     try:
         yield
@@ -91,7 +91,7 @@ def IsDirectory(dirname: Any) -> bool:
 def Stat(filename: Any) -> FileStatistics:
     """Return the size and the time of a file; raises `NotFoundError`."""
     path = local_path(filename)
-    with _told(path):
+    with _named_errors(path):
         status = os.stat(path)  # noqa: PTH116 - the path as it is written
     return FileStatistics(status.st_size, status.st_mtime_ns, Path(path).is_dir())
 
@@ -99,28 +99,28 @@ def Stat(filename: Any) -> FileStatistics:
 def MkDir(dirname: Any) -> None:
     """Make a folder; raises `AlreadyExistsError`, `NotFoundError` without a parent."""
     path = local_path(dirname)
-    with _told(path):
+    with _named_errors(path):
         Path(path).mkdir()
 
 
 def MakeDirs(dirname: Any) -> None:
     """Make a folder and those above it; nothing happens if it is there."""
     path = local_path(dirname)
-    with _told(path):
+    with _named_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def Remove(filename: Any) -> None:
     """Remove a file; raises `NotFoundError`, `FailedPreconditionError` for a folder."""
     path = local_path(filename)
-    with _told(path):
+    with _named_errors(path):
         Path(path).unlink()
 
 
 def DeleteRecursively(dirname: Any) -> None:
     """Remove a folder with all that is in it, or a file; raises `NotFoundError`."""
     path = local_path(dirname)
-    with _told(path):
+    with _named_errors(path):
         if Path(path).is_dir() and not Path(path).is_symlink():
             shutil.rmtree(path)
         else:
@@ -134,7 +134,7 @@ def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
     """
     old, new = local_path(oldname), local_path(newname)
     _check_free(new, overwrite)
-    with _told(old):
+    with _named_errors(old):
         Path(old).replace(new)
 
 
@@ -145,7 +145,7 @@ def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
     """
     old, new = local_path(oldpath), local_path(newpath)
     _check_free(new, overwrite)
-    with _told(old):
+    with _named_errors(old):
         shutil.copyfile(old, new)
 
 
@@ -175,7 +175,7 @@ def ListDirectory(dirname: Any) -> list[str]:
     path = local_path(dirname)
     if not Path(path).is_dir():
         raise NotFoundError(f"Could not find directory {path}")
-    with _told(path):
+    with _named_errors(path):
         return sorted(os.listdir(path))  # noqa: PTH208 - names, not paths
 
 
@@ -220,7 +220,7 @@ class GFile:
                 f"File isn't open for {what}: {self._path}, mode {self.mode!r}"
             )
         if self._file is None:
-            with _told(self._path):
+            with _named_errors(self._path):
                 self._file = Path(self._path).open(f"{self._kind}b")  # noqa: SIM115
         return self._file
 
@@ -234,13 +234,13 @@ class GFile:
     def read(self, n: int = -1) -> Any:
         """Return `n` bytes, as a text without 'b' in the mode; by default the rest."""
         file = self._opened(_READS, "reading")
-        with _told(self._path):
+        with _named_errors(self._path):
             return self._as_asked(file.read(n))
 
     def readline(self) -> Any:
         """Return the next line with its end; empty at the end of the file."""
         file = self._opened(_READS, "reading")
-        with _told(self._path):
+        with _named_errors(self._path):
             return self._as_asked(file.readline())
 
     def readlines(self) -> list[Any]:
@@ -251,7 +251,7 @@ class GFile:
         """Append to the file what is given, a text or bytes."""
         file = self._opened(_WRITES, "writing")
         is_text = isinstance(file_content, str)
-        with _told(self._path):
+        with _named_errors(self._path):
             file.write(file_content.encode() if is_text else file_content)
 
     def seek(
@@ -271,14 +271,14 @@ class GFile:
     def flush(self) -> None:
         """Write what is still in memory."""
         if self._file is not None:
-            with _told(self._path):
+            with _named_errors(self._path):
                 self._file.flush()
 
     def close(self) -> None:
         """Write what is still in memory, and close the file."""
         file, self._file = self._file, None
         if file is not None:
-            with _told(self._path):
+            with _named_errors(self._path):
                 file.close()
 
     def __enter__(self) -> GFile:

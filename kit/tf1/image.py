@@ -112,7 +112,7 @@ def resize_images(
         batch = expand_dims(pixels, 0) if is_image else pixels
         new, old = _two(size), batch.shape.as_list()[1:3]
         if preserve_aspect_ratio:
-            old = [_known(batch, 1), _known(batch, 2)]
+            old = [_static_size(batch, 1), _static_size(batch, 2)]
             factor = min(n / o for n, o in zip(new, old, strict=True))
             new = [round(factor * o) for o in old]
         if new == old:
@@ -145,7 +145,7 @@ def _size(images: Any, axis: int) -> Any:
     return shape_of(images)[axis] if sizes is None else sizes
 
 
-def _known(images: Any, axis: int) -> int:
+def _static_size(images: Any, axis: int) -> int:
     size = images.shape.as_list()[axis]
     if size is None:
         raise ValueError(
@@ -186,7 +186,7 @@ def pad_to_bounding_box(
     with op_scope(None, "pad_to_bounding_box", [image]):
         pixels = convert_to_tensor(image, name="image")
         rank = pixels.shape.ndims
-        height, width = _known(pixels, rank - 3), _known(pixels, rank - 2)
+        height, width = _static_size(pixels, rank - 3), _static_size(pixels, rank - 2)
         after = (
             target_height - offset_height - height,
             target_width - offset_width - width,
@@ -248,8 +248,8 @@ def _first(size: Any, fraction: float) -> Any:
 
 
 def _least(first: Any, second: int) -> Any:
-    both_known = isinstance(first, int)
-    return min(first, second) if both_known else minimum(first, second)
+    is_static = isinstance(first, int)
+    return min(first, second) if is_static else minimum(first, second)
 
 
 # --------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def _make(options: Any, _: Any) -> TaskProcessGroup:
     return TaskProcessGroup(calls, world._make(f"{name}/messages", tasks))
 
 
-def _found(url: str, **how: Any) -> Iterator[tuple[Any, int, int]]:
+def _rendezvous(url: str, **how: Any) -> Iterator[tuple[Any, int, int]]:
     """Yield store, rank and size: those of this cell, unless addresses are given."""
     if "MASTER_ADDR" in os.environ:
         yield from _by_addresses(url, **how)
@@ -132,4 +132,4 @@ dist.Backend.register_backend(
 # torch lets one register other schemes, but not answer where no address is given.
 _handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers
 _by_addresses = _handlers[_SCHEME]
-_handlers[_SCHEME] = _found
+_handlers[_SCHEME] = _rendezvous

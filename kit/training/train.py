@@ -455,9 +455,9 @@ def _work(
     seed: SupportsIndex,
 ) -> Work:
     if isinstance(step, ArrayProtocol):
-        data_given = data if params is None else params
+        chosen_data = data if params is None else params
         made = load("kit.training.features.graph_step.loss:work_of")
-        work = made(step, data_given, session, whole("seed", seed))
+        work = made(step, chosen_data, session, whole("seed", seed))
         return Work(work.step, work.data, checked_params(work.params))
     if session is not None:
         raise InvalidArgumentError(

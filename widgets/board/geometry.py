@@ -97,12 +97,12 @@ def layout(
     frozenset({0})
     """
     servers, workers = groups or _by_name(names)
-    topology_known = maybe_by_name(
+    maybe_topology = maybe_by_name(
         topology
     )  # a trace may be of one that is not known here
     rows = (
-        _once(topology_known.rows(_group(servers, workers, hosts)))
-        if topology_known
+        _once(maybe_topology.rows(_group(servers, workers, hosts)))
+        if maybe_topology
         else ()
     )
     placed = {task for row in rows or (workers,) for task in row}

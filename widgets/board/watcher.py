@@ -119,7 +119,7 @@ class RunFollower(Follower):
         slowest = self._slowest_part()
         link, error = row.link if row else run.job.link, run.error
         return replace(
-            _known(recent, numbers, link, self._peak),
+            _moment_of(recent, numbers, link, self._peak),
             tasks=tasks,
             rates=rates,
             per_step=per_step,
@@ -239,7 +239,7 @@ def beat_of(trace: Trace) -> Beat:
     link = epoch.link if epoch else ""
     peak = Moment(trace.tasks, rates=numbers.rates).peak()
     end = replace(
-        _known(recent, numbers, link, peak),
+        _moment_of(recent, numbers, link, peak),
         state="done",
         step=history.n_steps,
         steps=history.n_steps,
@@ -249,7 +249,7 @@ def beat_of(trace: Trace) -> Beat:
     return Beat(end, history, recent, is_last=True)
 
 
-def _known(recent: Trace, numbers: Measured, link: str, peak: float) -> Moment:
+def _moment_of(recent: Trace, numbers: Measured, link: str, peak: float) -> Moment:
     """Return what is known of a live training and of a trace alike."""
     scale, limit = run_state.capacity(link, peak)
     return Moment(

@@ -54,7 +54,7 @@ def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[Html, list[Html]]:
             joined(
                 _figure(
                     item,
-                    joined(_place(name, next(following)) for name in item.by_class),
+                    joined(_slot(name, next(following)) for name in item.by_class),
                 )
                 for item in some
             ),
@@ -63,7 +63,7 @@ def embedded(drawings: Sequence[Sequence[Drawing]]) -> tuple[Html, list[Html]]:
     ]
 
 
-def _place(name: str, div: Html) -> Html:
+def _slot(name: str, div: Html) -> Html:
     return markup('<div class="{}">{}</div>', name, div)
 
 

@@ -137,7 +137,7 @@ def switches(
     origin = trace.bounds()[0] if origin is None else origin
     # The epochs of a group are only what came between two failures.
     changes_seen = trace.switches() if trace.calls is None else ()
-    labels_of = [_told(switch, changes) for switch in changes_seen]
+    labels_of = [_label(switch, changes) for switch in changes_seen]
     return {
         "step": [step for step, _ in labels_of],
         "second": [(switch.after.at - origin) / 1e9 for switch in changes_seen],
@@ -145,7 +145,7 @@ def switches(
     }
 
 
-def _told(switch: Switch, changes: Sequence[Change]) -> tuple[int, str]:
+def _label(switch: Switch, changes: Sequence[Change]) -> tuple[int, str]:
     """Return the step and the label of a switch, or of a change of tasks."""
     after = switch.after
     if after.generation == switch.before.generation:

@@ -52,23 +52,23 @@ def setting(
     >>> made.names, [value.tolist() for value in made.values]
     (('ps:0', 'worker:0', 'worker:1'), [[1.0, 4.0, 7.0], [8.0, 2.0, 5.0]])
     """
-    topology_known = by_name(topology)
-    own = _given(values, n, size) if values is not None else _digits(n, size)
+    chosen = by_name(topology)
+    own = _arrays(values, n, size) if values is not None else _digits(n, size)
     n_workers = len(own)
     if n_ps is None:
-        n_ps = int(topology_known.needs_ps)
+        n_ps = int(chosen.needs_ps)
     _check(
         "server",
         n_ps,
-        int(topology_known.needs_ps),
-        MOST_SERVERS * topology_known.needs_ps,
+        int(chosen.needs_ps),
+        MOST_SERVERS * chosen.needs_ps,
     )
     layout = lay_out([Spec("gradient", own[0].shape, str(own[0].dtype))], n_workers)
     workers = tuple(range(n_ps, n_ps + n_workers))
     group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
     names = [f"ps:{i}" for i in range(n_ps)]
     names += [f"worker:{i}" for i in range(n_workers)]
-    return Setting(topology_known, layout, group, tuple(names), tuple(own))
+    return Setting(chosen, layout, group, tuple(names), tuple(own))
 
 
 def _digits(n: int | None, size: int | None) -> list[Array]:
@@ -81,7 +81,7 @@ def _digits(n: int | None, size: int | None) -> list[Array]:
     return [((7 * r + 3 * places) % 9 + 1).astype(np.float32) for r in range(n)]
 
 
-def _given(values: Sequence[Any], n: int | None, size: int | None) -> list[Array]:
+def _arrays(values: Sequence[Any], n: int | None, size: int | None) -> list[Array]:
     arrays = [np.asarray(value) for value in values]
     _check("worker", len(arrays), 1, MOST_WORKERS)
     shapes = {array.shape for array in arrays}

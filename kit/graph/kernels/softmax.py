@@ -34,7 +34,7 @@ def softmax(xp: ModuleType, logits: Array, axis: int = -1) -> Array:
     z, along = _shifted(xp, logits, axis)
     xp.exp(z, out=z)
     z /= z.sum(axis=along, keepdims=True)
-    return _as_given(z, logits, axis)
+    return _shaped_like(z, logits, axis)
 
 
 def log_softmax(xp: ModuleType, logits: Array, axis: int = -1) -> Array:
@@ -48,7 +48,7 @@ def log_softmax(xp: ModuleType, logits: Array, axis: int = -1) -> Array:
         return logits.copy()
     z, along = _shifted(xp, logits, axis)
     z -= xp.log(xp.exp(z).sum(axis=along, keepdims=True))
-    return _as_given(z, logits, axis)
+    return _shaped_like(z, logits, axis)
 
 
 def softmax_cross_entropy(
@@ -84,7 +84,7 @@ def softmax_cross_entropy(
     loss += xp.log(total).reshape(-1) * xp.einsum(f"{axes}->n", y)
     z /= total
     z -= y
-    return _losses(loss, logits), _as_given(z, logits)
+    return _losses(loss, logits), _shaped_like(z, logits)
 
 
 def sparse_softmax_cross_entropy(
@@ -116,7 +116,7 @@ def sparse_softmax_cross_entropy(
     loss += xp.log(total).reshape(-1)
     z /= total
     z[spot] -= 1
-    return _losses(loss, logits), _as_given(z, logits)
+    return _losses(loss, logits), _shaped_like(z, logits)
 
 
 def _check_classes(logits: Array) -> None:
@@ -151,7 +151,7 @@ def _shifted(xp: ModuleType, logits: Array, axis: int = -1) -> tuple[Array, int]
     return x - x.max(axis=axis, keepdims=True), axis % x.ndim
 
 
-def _as_given(z: Array, logits: Array, axis: int = -1) -> Array:
+def _shaped_like(z: Array, logits: Array, axis: int = -1) -> Array:
     """Return the result of `_shifted`, worked on, in the shape and dtype of the logits.
 
     `_rows` of a matrix is that matrix, so this holds for the rows of more axes too.

@@ -265,13 +265,13 @@ class Recomputation:
             for part in servers:
                 part.offer(self.step, stage)
             if payload.encodes:
-                sent.append(self._given(payload.range_of(stage)))
+                sent.append(self._summands(payload.range_of(stage)))
             carry_out(self.members, self._hold, stage if payload.encodes else None)
             for part in servers:
                 part.take(self.step, stage)
         return sent
 
-    def _given(self, part: Range) -> list[Array]:
+    def _summands(self, part: Range) -> list[Array]:
         """Return a range of what each worker gives to the exchange, as bytes."""
         members = [self.members[worker] for worker in self.job.workers]
         raws = [
@@ -285,7 +285,7 @@ class Recomputation:
 
         With backup workers, nothing but zeros of those whose gradients do not count.
         """
-        values = self._given(Range(0, self.job.layout.n_bytes))
+        values = self._summands(Range(0, self.job.layout.n_bytes))
         if not self.schedule.is_served:
             return values
         counted = pushed_in(self.job, self.pushed, self.step).counted

@@ -61,7 +61,9 @@ class ClusterTasks:
         chosen = [task for task in self.tasks if task == me or passes(task, filters)]
         chosen.sort(key=lambda task: (task != me, task))
         facts: dict[str, Arithmetic] = {}
-        facts_of = {task: self._known(task, deadline, check, facts) for task in chosen}
+        facts_of = {
+            task: self._incarnation(task, deadline, check, facts) for task in chosen
+        }
         for words in differences([*facts.items()], with_threads=True):
             warnings.warn(words, stacklevel=2)
         return facts_of
@@ -81,7 +83,7 @@ class ClusterTasks:
         with suppress(KitError):
             self.ask(task, meta, _TELL_S)
 
-    def _known(
+    def _incarnation(
         self,
         task: Task,
         deadline: float,

@@ -58,7 +58,7 @@ class HParams:
 
     def set_hparam(self, name: str, value: Any) -> None:
         """Change a setting. Raises `KeyError` for a name that it does not have."""
-        old = self._known(name)
+        old = self._checked_name(name)
         if isinstance(old, list) != isinstance(value, list):
             kind = "a list" if isinstance(old, list) else "one value"
             raise ValueError(f"{name} is {kind}, not {value!r}.")
@@ -69,7 +69,7 @@ class HParams:
 
     def del_hparam(self, name: str) -> None:
         """Take a setting away."""
-        self._known(name)
+        self._checked_name(name)
         self._names.remove(name)
         delattr(self, name)
 
@@ -122,7 +122,7 @@ class HParams:
     def __repr__(self) -> str:
         return f"HParams({self})"
 
-    def _known(self, name: str) -> Any:
+    def _checked_name(self, name: str) -> Any:
         if name not in self._names:
             raise KeyError(name)
         return getattr(self, name)

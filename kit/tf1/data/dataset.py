@@ -208,10 +208,10 @@ class Dataset(Formed):
         types = flatten(self._types)
         values: list[Any] = [None] * len(types)
         if padding_values is not None:
-            values_given = flatten_up_to(self._types, padding_values)
+            value_list = flatten_up_to(self._types, padding_values)
             values = [
                 None if value is None else convert_to_tensor(value, dtype)
-                for value, dtype in zip(values_given, types, strict=True)
+                for value, dtype in zip(value_list, types, strict=True)
             ]
         first, whole = _batch_sizes(batch_size, drop_remainder)
         paddings = [

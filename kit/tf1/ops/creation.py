@@ -86,12 +86,12 @@ def _all(number: int, shape: Any, dtype: Any, name: str | None, default: str) ->
 def _few(shape: Any) -> list[int] | None:
     """Return the sizes of a shape that holds few elements, None of any other."""
     try:
-        shape_given = None if isinstance(shape, ArrayProtocol) else TensorShape(shape)
+        static_shape = None if isinstance(shape, ArrayProtocol) else TensorShape(shape)
     except (TypeError, ValueError):
         return None
-    if shape_given is None or not shape_given.is_fully_defined():
+    if static_shape is None or not static_shape.is_fully_defined():
         return None
-    sizes = [size or 0 for size in shape_given.as_list()]
+    sizes = [size or 0 for size in static_shape.as_list()]
     return sizes if np.prod(sizes) < _MANY else None
 
 

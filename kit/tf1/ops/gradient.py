@@ -119,8 +119,8 @@ def _seed(y: Any, weight: Any) -> Any:
         raise TypeError(
             f"grad_ys is {seed.dtype.name} for {y!r}; cast it to that dtype."
         )
-    n_given, n_wanted = (n_elements(tensor.static.shape) for tensor in (seed, y))
-    if seed.static.shape != y.static.shape and n_given == n_wanted is not None:
+    n_seeded, n_wanted = (n_elements(tensor.static.shape) for tensor in (seed, y))
+    if seed.static.shape != y.static.shape and n_seeded == n_wanted is not None:
         return reshape(seed, y.shape)  # as [1] for a number
     merge(seed.static.shape, y.static.shape, "grad_ys and y")
     return seed
@@ -144,13 +144,13 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
             n, every = len(results), [*results, *inputs]
 
             def checked(*slopes: Any) -> list[Any]:
-                gradients_given = _listed(back(*slopes))
-                if len(gradients_given) != len(inputs):
+                returned = _listed(back(*slopes))
+                if len(returned) != len(inputs):
                     raise ValueError(
                         f"{f.__name__} has {len(inputs)} arguments, but its gradient "
-                        f"function gave {len(gradients_given)}."
+                        f"function gave {len(returned)}."
                     )
-                return gradients_given
+                return returned
 
             op = create_op("IdentityN", *every, name=scope, n=len(every))
             op.graph.notes[f"gradient of {op.name}"] = (checked, n)

@@ -103,15 +103,15 @@ def split(
 
     One size may be -1: the rest. Raises `ValueError` if they do not add up.
     """
-    sizes_given = hinted(num_or_size_splits, "Const")
+    sizes_tensor = hinted(num_or_size_splits, "Const")
     is_number = isinstance(num_or_size_splits, int | np.integer)
-    if sizes_given.shape.ndims == 0 and not is_number:
+    if sizes_tensor.shape.ndims == 0 and not is_number:
         raise ValueError(
             "Rank-0 tensors are not supported as the num_or_size_splits argument to "
             "split."
         )
-    is_known = sizes_given.static.value is not None
-    sizes = settled("Split", "size_splits", sizes_given) if is_known else sizes_given
+    is_known = sizes_tensor.static.value is not None
+    sizes = settled("Split", "size_splits", sizes_tensor) if is_known else sizes_tensor
     if not is_known and not isinstance(num_or_size_splits, ArrayProtocol):
         sizes = np.asarray(num_or_size_splits).tolist()  # more than a graph folds
     with op_scope(name, "split", [value, axis]) as scope:

@@ -140,7 +140,7 @@ def _index_of(op_type: str, doc: str) -> Callable[..., Any]:
         output_type: Any = int64,
     ) -> Any:
         axis = one_of("axis", axis, "dimension", dimension)
-        return _place(op_type, input, axis, name, output_type)
+        return _index_of_extreme(op_type, input, axis, name, output_type)
 
     function.__doc__ = f"Return the index of {doc} along an axis, by default 0."
     return function
@@ -152,7 +152,7 @@ def _index_of_old(op_type: str, doc: str) -> Callable[..., Any]:
     def function(
         input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
     ) -> Any:
-        return _place(op_type, input, dimension, name, output_type)
+        return _index_of_extreme(op_type, input, dimension, name, output_type)
 
     function.__doc__ = f"Return the index of {doc} along an axis."
     return function
@@ -164,7 +164,9 @@ arg_max = _index_of_old("ArgMax", "the first greatest element")
 arg_min = _index_of_old("ArgMin", "the first least element")
 
 
-def _place(op_type: str, x: Any, axis: Any, name: str | None, dtype: Any) -> Any:
+def _index_of_extreme(
+    op_type: str, x: Any, axis: Any, name: str | None, dtype: Any
+) -> Any:
     with op_scope(name, op_type, [x, axis]) as scope:
         tensor = argument(op_type, "input", x)
         (position,) = axes(op_type, "reduction_indices", 0 if axis is None else axis)

@@ -40,8 +40,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 def _check_count(shape: Any, sizes: list[int]) -> None:
     """Raise `ValueError` if no size fits where `shape` has an unknown one."""
-    sizes_known = [size for size in shape or () if size is not None]
-    each, wanted = int(np.prod(sizes_known)), int(np.prod(sizes))
+    fixed_sizes = [size for size in shape or () if size is not None]
+    each, wanted = int(np.prod(fixed_sizes)), int(np.prod(sizes))
     if (wanted % each if each else wanted) and shape is not None:
         raise ValueError(
             f"Cannot reshape a tensor of {text(shape)} to shape {sizes} ({wanted} "
@@ -148,7 +148,7 @@ def shape(
         operand = convert_to_tensor(input)
         sizes = operand.static.shape
         value = list(sizes) if is_known(sizes) else None
-        return _told("Shape", operand, value, out_type, scope)
+        return _constant_or_op("Shape", operand, value, out_type, scope)
 
 
 def guarantee_const(input: Any, name: str | None = None) -> Any:
@@ -175,7 +175,9 @@ def size(
         return cast(total, out_type, name)
     with op_scope(name, "Size", [input]) as scope:
         operand = convert_to_tensor(input)
-        return _told("Size", operand, n_elements(operand.static.shape), out_type, scope)
+        return _constant_or_op(
+            "Size", operand, n_elements(operand.static.shape), out_type, scope
+        )
 
 
 def rank(input: Any, name: str | None = None) -> Any:
@@ -185,12 +187,12 @@ def rank(input: Any, name: str | None = None) -> Any:
     with op_scope(name, "Rank", [input]) as scope:
         operand = convert_to_tensor(input)
         sizes = operand.static.shape
-        return _told(
+        return _constant_or_op(
             "Rank", operand, None if sizes is None else len(sizes), int32, scope
         )
 
 
-def _told(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
+def _constant_or_op(op_type: str, x: Any, value: Any, out_type: Any, name: str) -> Any:
     dtype = numpy_of(out_type)
     if value is None:
         return create(op_type, x, name=name, dtype=dtype)
@@ -237,11 +239,11 @@ def pad(
         operand = argument(default, "input", tensor)
         rows = index(default, "paddings", paddings)
         rows.shape.assert_has_rank(2)
-        rows_known = rows.static.value
-        static_rows = None if isinstance(paddings, Tensor) else rows_known
+        fixed_rows = rows.static.value
+        static_rows = None if isinstance(paddings, Tensor) else fixed_rows
         if static_rows is not None and static_rows.shape[1] == 2:
             rows = static_rows.tolist()
-        if rows_known is not None and (rows_known < 0).any():
+        if fixed_rows is not None and (fixed_rows < 0).any():
             raise ValueError(f"paddings must be non-negative, not {paddings!r}.")
         fill = 0 if is_zero else _fill_of(constant_values, operand)
         if kind == "CONSTANT":
@@ -252,9 +254,9 @@ def pad(
             raise InvalidArgumentError(str(exc)) from exc
 
 
-def _fill_of(value_given: Any, x: Any) -> Any:
+def _fill_of(fill_value: Any, x: Any) -> Any:
     value = value_now(
-        argument("PadV2", "constant_values", value_given, x.dtype.base_dtype)
+        argument("PadV2", "constant_values", fill_value, x.dtype.base_dtype)
     )
     if value is None:
         raise ValueError("pad needs to know constant_values when the line is written.")

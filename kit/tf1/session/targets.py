@@ -89,12 +89,12 @@ def _joined(target: str, address: Address, cluster: ClusterDef) -> remote.Joined
     }
     mine = [task for task, task_address in where.items() if task_address == address]
     if len(mine) != 1:
-        tasks_known = ", ".join(
+        described = ", ".join(
             f"{task.short} at {task_address}" for task, task_address in where.items()
         )
         raise InvalidArgumentError(
             f"the cluster_def of the session's config must have the session's target "
-            f"{target!r} as one task, and has {tasks_known}: it is there {len(mine)} "
+            f"{target!r} as one task, and has {described}: it is there {len(mine)} "
             f"times. Write {str(address)!r} for the task that it is to be."
         )
     addresses = tuple((task, str(task_address)) for task, task_address in where.items())

@@ -92,14 +92,14 @@ class FileWriter:
         """
         if graph is not None and graph_def is not None:
             raise ValueError("give one of graph and graph_def, not both.")
-        graph_given = graph_def if graph is None else graph
-        is_graph = hasattr(graph_given, "as_graph_def")
+        graph_or_def = graph_def if graph is None else graph
+        is_graph = hasattr(graph_or_def, "as_graph_def")
         definition = (
-            graph_given.as_graph_def(add_shapes=True) if is_graph else graph_given
+            graph_or_def.as_graph_def(add_shapes=True) if is_graph else graph_or_def
         )
         if not isinstance(definition, GraphDef):
             raise TypeError(
-                f"{graph_given!r} is not a graph; give session.graph or "
+                f"{graph_or_def!r} is not a graph; give session.graph or "
                 "tf.get_default_graph()."
             )
         made = parsed("GraphDef", str(definition))

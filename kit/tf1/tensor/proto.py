@@ -76,17 +76,17 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     With `partial`, of a stack those parts that are known, and None for others. What is
     not a tensor is returned as it is.
     """
-    found_tensor = _as_tensor(tensor)
-    if found_tensor is None:
+    as_graph_tensor = _as_tensor(tensor)
+    if as_graph_tensor is None:
         return tensor
-    op = found_tensor.op
+    op = as_graph_tensor.op
     if partial and op.type == "Pack" and op.attrs["axis"] == 0:
         parts = np.empty(len(op.inputs), object)
         for i, operand in enumerate(op.inputs):
             parts[i] = get_static_value(operand)
         if any(part is None for part in parts):
             return parts
-    return _value(found_tensor)
+    return _value(as_graph_tensor)
 
 
 # Of what larger values are computed here too; the graph itself folds small ones only.

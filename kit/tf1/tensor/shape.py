@@ -15,7 +15,7 @@ import numpy as np
 from kit.tf1.graph.message import CheckedMessage, Repeated
 
 
-def _known(combine: Callable[[Any, Any], Any]) -> Any:
+def _if_both(combine: Callable[[Any, Any], Any]) -> Any:
     """Return a method for two sizes, which gives None while one is unknown."""
 
     def method(self: Dimension, other: Any) -> Any:
@@ -30,7 +30,7 @@ def _known(combine: Callable[[Any, Any], Any]) -> Any:
 
 def _sized(combine: Callable[[Any, Any], Any]) -> Any:
     """Return a method for two sizes, which gives another size."""
-    merge = _known(combine)
+    merge = _if_both(combine)
 
     def method(self: Dimension, other: Any) -> Any:
         result = merge(self, other)
@@ -95,9 +95,9 @@ class Dimension:
     __mul__ = __rmul__ = _sized(operator.mul)
     __floordiv__, __rfloordiv__ = _sized(operator.floordiv), _sized(lambda x, y: y // x)
     __mod__, __rmod__ = _sized(operator.mod), _sized(lambda x, y: y % x)
-    __eq__, __ne__ = _known(operator.eq), _known(operator.ne)
-    __lt__, __le__ = _known(operator.lt), _known(operator.le)
-    __gt__, __ge__ = _known(operator.gt), _known(operator.ge)
+    __eq__, __ne__ = _if_both(operator.eq), _if_both(operator.ne)
+    __lt__, __le__ = _if_both(operator.lt), _if_both(operator.le)
+    __gt__, __ge__ = _if_both(operator.gt), _if_both(operator.ge)
     # Two unknown sizes are neither equal nor unequal.
     __hash__ = None  # type: ignore[assignment]
 

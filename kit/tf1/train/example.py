@@ -68,9 +68,7 @@ class Feature:
             "float_list": float_list,
             "int64_list": int64_list,
         }
-        self._chosen = next(
-            (name for name, kind_given in kinds.items() if kind_given), None
-        )
+        self._chosen = next((name for name, message in kinds.items() if message), None)
         self.bytes_list = bytes_list or BytesList()
         self.float_list = float_list or FloatList()
         self.int64_list = int64_list or Int64List()

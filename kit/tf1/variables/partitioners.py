@@ -102,8 +102,8 @@ def _sizes(shape: Any) -> list[int]:
 
 
 def _bytes(dtype: Any, of_string: int) -> int:
-    dtype_known = as_dtype(dtype)
-    return of_string if dtype_known.name == "string" else dtype_known.size
+    element_dtype = as_dtype(dtype)
+    return of_string if element_dtype.name == "string" else element_dtype.size
 
 
 class PartitionInfo:

@@ -170,7 +170,7 @@ class VariableScope:
             arguments[key] = arguments[key] or getattr(self, key)
 
         def plain(name: str, **how: Any) -> Any:
-            return _found(store, name, **how)
+            return _existing(store, name, **how)
 
         if getter is not None and not callable(getter):
             raise ValueError(f"Given custom_getter is not callable: {getter!r}")
@@ -181,7 +181,7 @@ class VariableScope:
             return getter(plain, full, **arguments)
 
 
-def _found(
+def _existing(
     store: VariableStore,
     name: str,
     *,

@@ -449,9 +449,9 @@ class Observer(TrainingFacts):
                     return
                 self._is_ending = self._ending.look(job, watched, time.monotonic())
             if self._is_ending:
-                self._end_as_known(job, watched)
+                self._end_as_noted(job, watched)
 
-    def _end_as_known(self, job: Job, watched: Sequence[Watched]) -> None:
+    def _end_as_noted(self, job: Job, watched: Sequence[Watched]) -> None:
         error: KitError | None = None
         if not self._ending.is_done(job, watched):
             note_silent(job, watched, time.monotonic(), trusted=self._trusted)

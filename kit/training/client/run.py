@@ -692,13 +692,13 @@ class Run:
         names = sorted({item.decode() for item in trace.measures["name"].tolist()})
         measured = pd.Index(trace.measures["step"]).unique()
         # Also the steps of which nothing else is kept, but not those still under way.
-        steps_known = (
+        all_steps = (
             measured[measured < table.index.max()] if len(table) else measured[:0]
         )
         before = self.curves_before
         if before is not None:
-            steps_known = steps_known.union(before.step)
-        table = table.reindex(table.index.union(steps_known))
+            all_steps = all_steps.union(before.step)
+        table = table.reindex(table.index.union(all_steps))
         for column, name in beside(columns, {name: name for name in names}).items():
             steps, values = trace.measured(name)
             table[column] = pd.Series(values, index=steps)

@@ -85,13 +85,13 @@ class StepWait:
                 # One that is still on its way to the step where it stands is not named.
                 is_paused = run.state == "paused" and not run.halting
                 if is_paused != was_paused:
-                    output.show(self._told(is_paused=is_paused))
+                    output.show(self._notice(is_paused=is_paused))
                 was_paused = is_paused
                 yield
         finally:
             output.finish()
 
-    def _told(self, *, is_paused: bool) -> str:
+    def _notice(self, *, is_paused: bool) -> str:
         where = f"step {self._run.step:,}{self._until}"
         if not is_paused:
             return f"Goes on from {where}."

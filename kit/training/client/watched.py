@@ -49,7 +49,7 @@ class Once:
 
     def __init__(self) -> None:
         # By step whether it was told, of each measure; b"" for the steps themselves.
-        self._told: dict[bytes, npt.NDArray[np.bool_]] = {}
+        self._reported: dict[bytes, npt.NDArray[np.bool_]] = {}
         self._losses = np.zeros(_N_STEPS)
         self.differs_at = -1
         self._guard = threading.Lock()
@@ -65,7 +65,7 @@ class Once:
             for name in np.unique(names).tolist():
                 where = np.flatnonzero(names == name)
                 steps = table["step"][where]
-                is_reported = self._told_of(name, int(steps.max()))
+                is_reported = self._reported_of(name, int(steps.max()))
                 is_new[where] = ~is_reported[steps]
                 is_reported[steps] = True
             if is_step:
@@ -85,11 +85,11 @@ class Once:
         if len(differ) and self.differs_at < 0:
             self.differs_at = int(differ.min())
 
-    def _told_of(self, name: bytes, step: int) -> npt.NDArray[np.bool_]:
-        reported = self._told.get(name, np.zeros(_N_STEPS, bool))
+    def _reported_of(self, name: bytes, step: int) -> npt.NDArray[np.bool_]:
+        reported = self._reported.get(name, np.zeros(_N_STEPS, bool))
         if step >= len(reported):
             reported = np.concatenate([reported, np.zeros(step + 1, bool)])
-        self._told[name] = reported
+        self._reported[name] = reported
         return reported
 
 

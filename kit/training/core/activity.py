@@ -60,12 +60,12 @@ def where(thread: int | None) -> str:
     frames = frames_of(thread or -1)
     for n, frame in enumerate(frames):
         if frame.f_code.co_filename.endswith((_CALLER, _SOURCES)):
-            places = [_place(item) for item in (*frames[:n][-1:], *frames[:n][:1])]
+            places = [_line(item) for item in (*frames[:n][-1:], *frames[:n][:1])]
             return ", in ".join(dict.fromkeys(places))
     return ""  # it has come to an end meanwhile
 
 
-def _place(frame: FrameType) -> str:
+def _line(frame: FrameType) -> str:
     file = Path(frame.f_code.co_filename).name
     return f"{frame.f_code.co_name} ({file}:{frame.f_lineno})"
 

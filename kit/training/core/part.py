@@ -60,14 +60,14 @@ class MeasuresToMeter(StepCallback):
 
     def __init__(self, context: MemberContext, worker: TrainingWorker) -> None:
         self._context, self._worker = context, worker
-        self._has_told = False
+        self._has_warned = False
 
     def after(self, step: int, loss: float) -> None:
         """See `StepCallback`."""
         measures, examples = self._worker.measured()
         left_out = measures and self._context.measured(step, measures, examples)
-        if left_out and not self._has_told:
-            self._has_told = True
+        if left_out and not self._has_warned:
+            self._has_warned = True
             _LOG.warning(
                 "%s has measured numbers by %d names; %r and those by further names "
                 "are not recorded. Let step() give the same few names in each step.",

@@ -43,7 +43,7 @@ class CompressedWorker(SyncWorker):
         update = Plan((), tuple(map(Apply, updated_ranges(job.optimizer, job.layout))))
         self._update = context.program(update, MeanUpdate(job.optimizer, 1))
         self._stages: StageSums | None = None
-        self._given: Arrays | None = {}
+        self._arrays: Arrays | None = {}
 
     def exchange(self, step: int) -> None:
         """Exchange stage by stage, and update."""
@@ -60,25 +60,25 @@ class CompressedWorker(SyncWorker):
             turn = Turn(step, self._worker.rank, len(context.job.workers))
             stages = self._feedback.exchange(self._gradients, turn)
             self._stages = stages
-            self._given = self._timed(step, lambda: next(stages))
-        assert self._given is not None, "each stage has arrays"
-        put(self._given, context.memory.stage(stamp.where(GRAD), stage))
+            self._arrays = self._timed(step, lambda: next(stages))
+        assert self._arrays is not None, "each stage has arrays"
+        put(self._arrays, context.memory.stage(stamp.where(GRAD), stage))
 
     def take(self, step: int, stage: int) -> None:
         """Give the compressor the sums; after the last stage, update."""
         context = self._context
         assert self._stages is not None, "the first stage was offered"
         sums = context.memory.stage(context.endpoint.stamp.where(NEXT), stage)
-        self._given = self._timed(step, partial(following, self._stages, sums))
+        self._arrays = self._timed(step, partial(following, self._stages, sums))
         if stage + 1 < len(context.job.payload.stages):
             return
         context.reach("exchange.reduced", step)
-        if self._given is None:
+        if self._arrays is None:
             memory, stamp = context.memory, context.endpoint.stamp
             whole = Range(0, context.job.layout.n_bytes)
             memory.raw(stamp.where(NEXT), whole)[:] = memory.raw(context.now, whole)
             return
-        put(self._given, self._gradients)
+        put(self._arrays, self._gradients)
         self._update.finish()
 
     @property

@@ -171,8 +171,8 @@ class Minimizer:
 
 def applicable(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the pairs that have a gradient, as tensors or rows; raises for misuse."""
-    pairs_given = list(pairs)
-    checked = [(_gradient(g, v), _variable(v)) for g, v in pairs_given]
+    all_pairs = list(pairs)
+    checked = [(_gradient(g, v), _variable(v)) for g, v in all_pairs]
     pairs_left = [(g, v) for g, v in checked if g is not None]
     if not pairs_left:
         names = ", ".join(repr(v.name) for _, v in checked) or "no variables"

@@ -103,9 +103,9 @@ class Rule(Minimizes, ABC):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value_given = getattr(self, field.name)
-            is_schedule = field.name == "learning_rate" and callable(value_given)
-            if isinstance(value_given, ArrayProtocol) or is_schedule:
+            own_value = getattr(self, field.name)
+            is_schedule = field.name == "learning_rate" and callable(own_value)
+            if isinstance(own_value, ArrayProtocol) or is_schedule:
                 continue
             # Annotations are strings in the modules of this package.
             check = _flag if field.type == "bool" else _number

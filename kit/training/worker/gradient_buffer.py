@@ -45,7 +45,7 @@ class Gather:
 
     def __init__(self, flat: Array, shapes: Sequence[tuple[int, ...]]) -> None:
         """`flat` is contiguous and has as many elements as the shapes together."""
-        self._place = flat.data.cast("B")
+        self._flat_bytes = flat.data.cast("B")
         self._shapes = list(shapes)
         self._dtypes = [flat.dtype] * len(self._shapes)
 
@@ -59,7 +59,7 @@ class Gather:
             shaped = all(map(eq, map(_shape, arrays), self._shapes))
             if not shaped or list(map(_dtype, arrays)) != self._dtypes:
                 return False
-            self._place[:] = b"".join(arrays)
+            self._flat_bytes[:] = b"".join(arrays)
         except (AttributeError, BufferError, TypeError, ValueError):
             return False
         return True
@@ -98,7 +98,7 @@ class GradientBuffer:
     ) -> None:
         self._task, self._may_overflow = task, may_overflow
         self._places = memory.leaves(region)
-        self._given = GradientViews(self._places)
+        self._views = GradientViews(self._places)
         self._flat = {name: target.ravel() for name, target in self._places.items()}
         self._names = list(self._places)
         self._marks = Marks(memory, region)
@@ -147,7 +147,7 @@ class GradientBuffer:
         They are not handed over then: call `written` for each, or `all_written`.
         """
         self._marks.set()
-        return self._given
+        return self._views
 
     def written(self, name: Any) -> Iterator[int]:
         """Take a gradient that is in its place; yields and raises as `take` does."""

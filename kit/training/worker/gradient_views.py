@@ -74,7 +74,7 @@ class Marks:
             memory.typed(region, whole) for whole in memory.layout.stretches
         ]
         self._kinds: list[tuple[Array, Array, list[Leaf]]] = []
-        self._place: dict[str, tuple[Array, Leaf]] = {}
+        self._leaves: dict[str, tuple[Array, Leaf]] = {}
         whole = Range(0, memory.layout.n_bytes)
         for dtype, bits in _BITS.items():
             leaves = [
@@ -86,7 +86,7 @@ class Marks:
             starts = [leaf.lo // flat.itemsize for leaf in leaves]
             where = module_of(flat).asarray(starts, np.intp)
             self._kinds.append((flat, where, leaves))
-            self._place |= {leaf.spec.name: (flat, leaf) for leaf in leaves}
+            self._leaves |= {leaf.spec.name: (flat, leaf) for leaf in leaves}
 
     def set(self) -> None:
         """Zero and mark all."""
@@ -106,9 +106,9 @@ class Marks:
 
     def was_written(self, name: str) -> bool:
         """Take the mark off one gradient; whether anything was written into it."""
-        if name not in self._place:
+        if name not in self._leaves:
             return True  # it has no elements
-        flat, leaf = self._place[name]
+        flat, leaf = self._leaves[name]
         values = flat[leaf.lo // flat.itemsize : leaf.range.hi // flat.itemsize]
         if values[0] != _MARK:
             return True

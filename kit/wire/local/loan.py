@@ -88,7 +88,7 @@ class Lender:
             if self._is_closed:
                 return None
             self._take_back()
-            part = self._found(size) if self._idle else None
+            part = self._first_fit(size) if self._idle else None
             if part is None:
                 return None
             self._number += 1
@@ -106,7 +106,7 @@ class Lender:
                 self._words.release()
                 self._arena.close()
 
-    def _found(self, size: int) -> _Part | None:
+    def _first_fit(self, size: int) -> _Part | None:
         """Cut `size` bytes off the first part that is large enough."""
         for index, part in enumerate(self._free):
             if part.size > size:

@@ -98,7 +98,7 @@ def _infer_found(inputs: Sequence[Static], attrs: Attrs) -> Sequence[Static]:
     return [Static(values.shape, attrs["dtype"])]
 
 
-def _found(xp: ModuleType, rows: Any, values: Any, *, side: str, dtype: Any) -> Any:
+def _searched(xp: ModuleType, rows: Any, values: Any, *, side: str, dtype: Any) -> Any:
     if rows.shape[:-1] != values.shape[:-1]:
         raise InvalidArgumentError(
             f"rows of {list(rows.shape)} for values of {list(values.shape)}."
@@ -109,4 +109,4 @@ def _found(xp: ModuleType, rows: Any, values: Any, *, side: str, dtype: Any) -> 
     return out
 
 
-enter("SearchSorted", _infer_found, _found)
+enter("SearchSorted", _infer_found, _searched)

@@ -128,7 +128,7 @@ def _part(shape: Shape, spec: Sequence[Item], inputs: Sequence[Static]) -> Shape
 def _check_index(
     value: Any, size: int | None, shape: Shape, inputs: Sequence[Static]
 ) -> None:
-    index = _known(value, inputs)
+    index = _static_bound(value, inputs)
     if index is not None and size is not None and not -size <= index < size:
         raise ValueError(
             f"the index {index} is out of bounds for an axis of {size} elements of "
@@ -136,7 +136,7 @@ def _check_index(
         )
 
 
-def _known(entry: Any, inputs: Sequence[Static]) -> int | None:
+def _static_bound(entry: Any, inputs: Sequence[Static]) -> int | None:
     if not isinstance(entry, tuple):
         return None if entry is None else int(entry)
     value = inputs[entry[1]].value
@@ -146,7 +146,7 @@ def _known(entry: Any, inputs: Sequence[Static]) -> int | None:
 def _length(
     size: int | None, bounds: Sequence[Any], inputs: Sequence[Static]
 ) -> int | None:
-    values = [_known(bound, inputs) for bound in bounds]
+    values = [_static_bound(bound, inputs) for bound in bounds]
     if any(a is not None and b is None for a, b in zip(bounds, values, strict=True)):
         return None
     if values[2] == 0:

@@ -305,7 +305,7 @@ def argmax(
     name: str | None = None,
 ) -> Tensor:
     """Return the index of the first greatest element; without axis of all elements."""
-    return _place("ArgMax", x, axis, dtype, keepdims, name)
+    return _index_of_extreme("ArgMax", x, axis, dtype, keepdims, name)
 
 
 @speaks(np.argmin)
@@ -317,10 +317,10 @@ def argmin(
     name: str | None = None,
 ) -> Tensor:
     """Return the index of the first least element; without axis of all elements."""
-    return _place("ArgMin", x, axis, dtype, keepdims, name)
+    return _index_of_extreme("ArgMin", x, axis, dtype, keepdims, name)
 
 
-def _place(
+def _index_of_extreme(
     op_type: str, x: Any, axis: Any, dtype: Any, keepdims: bool, name: str | None
 ) -> Tensor:
     attrs = {

@@ -116,7 +116,7 @@ class CheckpointKeeper:
         """Save by the saver given, else by the scaffold's, else by the graph's."""
         self._folder = Path(folder)
         self._path = self._folder / basename
-        self._given, self._scaffold = saver, scaffold
+        self._own_saver, self._scaffold = saver, scaffold
         self._release: Callable[[], object] = lambda: None
 
     def begin(self) -> None:
@@ -168,8 +168,8 @@ class CheckpointKeeper:
     @property
     def _saver(self) -> Any:
         """The saver; a scaffold has one only after `begin`, when it is finalized."""
-        if self._given is not None:
-            return self._given
+        if self._own_saver is not None:
+            return self._own_saver
         if self._scaffold is not None:
             return self._scaffold.saver
         savers = get_collection(GraphKeys.SAVERS)

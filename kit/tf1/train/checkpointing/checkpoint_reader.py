@@ -23,19 +23,19 @@ class CheckpointReader:
         """
         with originals():
             self._bundle = TensorBundle(os.fspath(filepattern))
-        self._known = self._bundle.tensors()
+        self._tensors = self._bundle.tensors()
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Return the shapes of all variables by name."""
-        return {name: list(entry.shape) for name, entry in self._known.items()}
+        return {name: list(entry.shape) for name, entry in self._tensors.items()}
 
     def get_variable_to_dtype_map(self) -> dict[str, DType]:
         """Return the dtypes of all variables by name."""
-        return {name: as_dtype(entry.dtype) for name, entry in self._known.items()}
+        return {name: as_dtype(entry.dtype) for name, entry in self._tensors.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
         """Whether it holds a variable of this name."""
-        return tensor_str in self._known
+        return tensor_str in self._tensors
 
     def get_tensor(self, tensor_str: str) -> Any:
         """Return the value of a variable, read and checked alone.
@@ -51,7 +51,7 @@ class CheckpointReader:
         lines = [
             f"{name} ({DataType.text(as_dtype(entry.dtype).as_datatype_enum)}) "
             f"[{','.join(map(str, entry.shape))}]\n"
-            for name, entry in sorted(self._known.items())
+            for name, entry in sorted(self._tensors.items())
         ]
         return "".join(lines).encode()
 
@@ -67,12 +67,12 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
     Raises `ValueError` for a folder without one, else as `CheckpointReader` does.
     """
     path = os.fspath(ckpt_dir_or_file)
-    path_known = latest_checkpoint(path) if Path(path).is_dir() else path
-    if path_known is None:
+    newest = latest_checkpoint(path) if Path(path).is_dir() else path
+    if newest is None:
         raise ValueError(
             f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}"
         )
-    return CheckpointReader(path_known)
+    return CheckpointReader(newest)
 
 
 def load_variable(ckpt_dir_or_file: str, name: str) -> Any:

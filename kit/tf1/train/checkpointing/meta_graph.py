@@ -157,18 +157,14 @@ def export_scoped_meta_graph(
     graph = graph or get_default_graph()
     scope = f"{export_scope.rstrip('/')}/" if export_scope else ""
     others = _other_savers(graph, saver_def) if clear_extraneous_savers else ()
-    graph_def_given = (
-        graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
-    )
+    source_def = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
     nodes = [
         _exported(node_def, scope, clear_devices)
-        for node_def in graph_def_given.node
+        for node_def in source_def.node
         if node_def.name.startswith(scope) and not node_def.name.startswith(others)
     ]
     info = MetaInfoDef(tensorflow_version="1.15.5", tensorflow_git_version="psring")
-    made = MetaGraphDef(
-        meta_info_def or info, GraphDef(nodes, graph_def_given.versions)
-    )
+    made = MetaGraphDef(meta_info_def or info, GraphDef(nodes, source_def.versions))
     if saver_def is not None:
         made.saver_def = saver_def
     for key in sorted(collection_list or graph.get_all_collection_keys()):

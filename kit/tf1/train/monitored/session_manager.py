@@ -167,9 +167,9 @@ class _Restoring:
         if not is_inside(state.model_checkpoint_path, folder):
             raise ValueError(outside(state.model_checkpoint_path, folder))
         saver.restore(session, state.model_checkpoint_path)
-        paths_known = state.all_model_checkpoint_paths
+        paths = state.all_model_checkpoint_paths
         saver.recover_last_checkpoints(
-            [item for item in paths_known if is_inside(item, folder)]
+            [item for item in paths if is_inside(item, folder)]
         )
         return str(state.model_checkpoint_path)
 

@@ -207,12 +207,12 @@ class Optimizer:
         gradient of the variable's dtype, `NotImplementedError` for anything that is not
         a variable.
         """
-        pairs_given = [(gradient_of(g), v) for g, v in grads_and_vars]
-        if not pairs_given:
+        all_pairs = [(gradient_of(g), v) for g, v in grads_and_vars]
+        if not all_pairs:
             raise ValueError("No variables provided.")
-        pairs = [(g, variable_of(v)) for g, v in pairs_given if g is not None]
+        pairs = [(g, variable_of(v)) for g, v in all_pairs if g is not None]
         if not pairs:
-            names = [str(variable) for _, variable in pairs_given]
+            names = [str(variable) for _, variable in all_pairs]
             raise ValueError(f"No gradients provided for any variable: {names}.")
         variables = [variable for _, variable in pairs]
         graph = graph_for(variables)

@@ -98,8 +98,8 @@ def natural_exp_decay(
 ) -> Any:
     """Return learning_rate * e ** (-decay_rate * global_step / decay_steps)."""
     factor = exp(negative(decay_rate))
-    arguments_given = (learning_rate, global_step, decay_steps, factor)
-    return exponential_decay(*arguments_given, staircase, name)
+    arguments = (learning_rate, global_step, decay_steps, factor)
+    return exponential_decay(*arguments, staircase, name)
 
 
 def polynomial_decay(

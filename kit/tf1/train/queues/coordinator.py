@@ -176,7 +176,7 @@ class LooperThread(threading.Thread):
         self.daemon = True
         self._coord, self._interval_s = coord, timer_interval_secs
         self._call = target
-        self._given, self._named = args or (), kwargs or {}
+        self._positional, self._named = args or (), kwargs or {}
         coord.register_thread(self)
 
     @staticmethod
@@ -218,4 +218,4 @@ class LooperThread(threading.Thread):
     def run_loop(self) -> None:
         """Do one round of the loop: call the target."""
         if self._call is not None:
-            self._call(*self._given, **self._named)
+            self._call(*self._positional, **self._named)

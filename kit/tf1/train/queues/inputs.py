@@ -332,8 +332,8 @@ def _element_shapes(
         return [as_shape(shape) for shape in ([shapes] if alone else shapes)]
     shapes_of_elements = []
     for parts in zip(*rows, strict=True):
-        shapes_known = [part.shape[1:] if is_many else part.shape for part in parts]
-        shapes_of_elements.append(_common(shapes_known))
+        element_shapes = [part.shape[1:] if is_many else part.shape for part in parts]
+        shapes_of_elements.append(_common(element_shapes))
     return shapes_of_elements
 
 

@@ -67,7 +67,7 @@ def ask_all(
     has a thread and dials for seconds.
     """
 
-    def told_by(process: str) -> dict[str, Any] | KitError:
+    def answer_of(process: str) -> dict[str, Any] | KitError:
         try:
             return ask(process)
         except KitError as error:
@@ -77,7 +77,9 @@ def ask_all(
     kept = {} if unanswered is None else unanswered
     pool = ThreadPoolExecutor(len(wanted) or 1)
     asked = {
-        kept.pop(process) if process in kept else pool.submit(told_by, process): process
+        kept.pop(process)
+        if process in kept
+        else pool.submit(answer_of, process): process
         for process in wanted
     }
     replies: dict[str, dict[str, Any] | KitError] = {}

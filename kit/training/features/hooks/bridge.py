@@ -361,7 +361,7 @@ class HookRunner(StepCallback):
         self._is_created = self._has_ended = False
         # By step: a step that is repeated after a loss calls no hook a second time. An
         # earlier process began its next step only when it had reported the one before.
-        self._n_asked = self._n_told = max(job.generation.reached - 1, 0)
+        self._n_asked = self._n_reported = max(job.generation.reached - 1, 0)
         for hook in hooks:
             self._call(hook, "begin", hook.begin)
 
@@ -412,9 +412,9 @@ class HookRunner(StepCallback):
 
     def after(self, step: int, loss: float) -> None:
         """Call `after_run` of a step that is done, and end the training if asked to."""
-        if step < self._n_told:
+        if step < self._n_reported:
             return
-        self._environment.loss, self._n_told = loss, step + 1
+        self._environment.loss, self._n_reported = loss, step + 1
         for hook in self._hooks:
             self._call(hook, "after_run", partial(self._tell, hook, step))
         if self._context.stop_requested:
