@@ -277,8 +277,8 @@ class Case:
             fields = mutations.fields(fields, dice)
         fields["kind"] = FrameKind(fields.get("kind", FrameKind.CONTROL))
         link.send(body, deadline_s=2.0, **fields)
-        is_told = is_session and fields.get("epoch") in (Act.TENSOR, Act.LATER)
-        self.n_waiting += self.role is not Role.DATA and not is_told
+        is_expected = is_session and fields.get("epoch") in (Act.TENSOR, Act.LATER)
+        self.n_waiting += self.role is not Role.DATA and not is_expected
         return True
 
     def _send_raw(

@@ -84,7 +84,7 @@ class StrictArray(NDArrayOperatorsMixin):
 
     def _read(self) -> Host:
         """Return the values to the host, which waits for the device."""
-        _reads[self._number] += 1
+        _reads[self.number] += 1
         return self.host
 
     @property

@@ -66,7 +66,7 @@ from kit.errors import (
     PeerLost,
     noted_at,
 )
-from kit.handles import handle
+from kit.handles import OldName, handle
 from kit.markup import Html, in_cell
 from kit.server.directory import Directory
 from kit.server.engine import end_at_once, give_up
@@ -350,7 +350,7 @@ class Cluster:
         return sum(machine.used_mib(process.pid) or 0.0 for process in self.processes)
 
     @property
-    def cores_told(self) -> str:
+    def cores_in_words(self) -> str:
         """What too few cores mean for its speed, in words.
 
         Empty if there are enough, or if a launcher starts the tasks on other hosts.
@@ -360,7 +360,7 @@ class Cluster:
         return report.few_cores(self.options.jobs, machine.cores())
 
     @property
-    def memory_told(self) -> str:
+    def memory_in_words(self) -> str:
         """How much of the available memory it takes, in words."""
         supervisor = self._life.supervisor
         if self.options.launcher is not None:
@@ -370,6 +370,9 @@ class Cluster:
             return memory.summary(self.memory_mib, machine.memory())
         need_mib = memory.need_mib(len(self.tasks))
         return memory.summary(need_mib, machine.memory(), is_estimate=True)
+
+    cores_told = OldName("cores_told", "cores_in_words")
+    memory_told = OldName("memory_told", "memory_in_words")
 
     def check_memory(self, instead_of: Cluster | None = None) -> None:
         """Raise `NotEnoughMemory` if it would not fit; the message says what would.
@@ -396,7 +399,7 @@ class Cluster:
         statuses = self.status
         supervisor = self._life.supervisor
         used = supervisor.used_mib() if supervisor is not None else {}
-        caption, foot = repr(self).strip("<>"), self.memory_told if used else ""
+        caption, foot = repr(self).strip("<>"), self.memory_in_words if used else ""
         return in_cell(report.table(caption, statuses, used, foot))
 
     @property

@@ -149,16 +149,16 @@ def table(
     rows = [_row(status, memory_mib) for status in statuses]
     if any(status.gpus for status in statuses):
         heads = (*heads, "GPU")
-        gpus = [gpus_told(status, statuses) for status in statuses]
+        gpus = [gpus_in_words(status, statuses) for status in statuses]
         rows = [(*row, text) for row, text in zip(rows, gpus, strict=True)]
     return rows_table(caption, heads, rows, foot)
 
 
-def gpus_told(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
+def gpus_in_words(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
     """Return the GPUs of a task, and with which tasks it shares them.
 
     >>> one, two = (TaskStatus(Task("worker", n), gpus=("0",)) for n in range(2))
-    >>> gpus_told(one, [one, two])
+    >>> gpus_in_words(one, [one, two])
     '0, shared with worker:1'
     """
     texts = []

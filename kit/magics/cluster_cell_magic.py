@@ -25,6 +25,7 @@ from kit.magics import running
 from kit.magics.launcher_options import asked_launcher, launcher_options
 from kit.magics.line_parsing import (
     count,
+    errors_in_one_line,
     gpus,
     job,
     option,
@@ -32,7 +33,6 @@ from kit.magics.line_parsing import (
     seconds,
     show_as,
     takes,
-    told_in_one_line,
 )
 from kit.markup import Html, in_cell, rows_table
 
@@ -351,7 +351,7 @@ class StartMagics(Magics):
 
         In plain Python: `cluster = kit.Cluster(ps=1, worker=3).start()`.
         """
-        with told_in_one_line():
+        with errors_in_one_line():
             drive(self.perform(line))
         if not cell.strip():
             return
@@ -363,7 +363,7 @@ class StartMagics(Magics):
 
     async def begin(self, line: str) -> None:
         """Do what the line asks for while the notebook's event loop goes on."""
-        with told_in_one_line():
+        with errors_in_one_line():
             await drive_async(self.perform(self._shell.var_expand(line)))
 
     def perform(self, line: str) -> Polling[None]:
@@ -395,11 +395,11 @@ class StartMagics(Magics):
 
     def start(self, cluster: Cluster) -> Polling[None]:
         """Start a cluster and show its progress, as a polling."""
-        for words in (running.left_told(), cluster.cores_told):
+        for words in (running.left_behind_notice(), cluster.cores_in_words):
             if words:
                 print(words)
         live, begin = Live(self._shell), time.monotonic()
-        estimate = cluster.memory_told
+        estimate = cluster.memory_in_words
         title, starting = "Not started", cluster.begin_start()
         try:
             for pause_s in starting:
@@ -412,7 +412,7 @@ class StartMagics(Magics):
             show_as(stop, [f"KeyboardInterrupt: {said}"])
             raise
         finally:
-            live.close(_moment(title, cluster, begin, cluster.memory_told))
+            live.close(_moment(title, cluster, begin, cluster.memory_in_words))
         self.started = cluster
         self.activate_px(cluster)
 

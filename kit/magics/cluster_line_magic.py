@@ -18,7 +18,7 @@ from kit.cluster.processes import left_behind
 from kit.cluster.processes.processes import described
 from kit.magics import running
 from kit.magics.cluster_cell_magic import StartMagics
-from kit.magics.line_parsing import count, option, parse, takes, told_in_one_line
+from kit.magics.line_parsing import count, errors_in_one_line, option, parse, takes
 
 _LINES = 20
 
@@ -83,7 +83,7 @@ class ClusterMagics(Magics):
         `cluster.add("worker")`, `cluster.remove("worker:2")`,
         `cluster.log("worker:1", 50)`.
         """
-        with told_in_one_line():
+        with errors_in_one_line():
             if line.lstrip().startswith("--"):
                 drive(self._starter.perform(line))
                 return
@@ -101,7 +101,7 @@ class ClusterMagics(Magics):
         _refuse(tasks, "status")
         cluster = running.find()
         if cluster is None:
-            print(running.none_told())
+            print(running.no_cluster_notice())
             return
         display(cluster)  # type: ignore[no-untyped-call]
         # One that is over, above all a failed one, would be taken for its state.

@@ -138,7 +138,7 @@ def show_as(error: BaseException, lines: Sequence[str]) -> None:
 
 
 @contextmanager
-def told_in_one_line() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """Shorten how errors that leave the block are shown, except remote tracebacks."""
     try:
         yield

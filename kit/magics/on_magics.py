@@ -22,7 +22,7 @@ from kit.cluster.cells.on import cells_on, on_tasks
 from kit.cluster.cells.selection import select
 from kit.cluster.polling import Polling, drive, drive_async
 from kit.magics import running
-from kit.magics.line_parsing import option, parse, seconds, takes, told_in_one_line
+from kit.magics.line_parsing import errors_in_one_line, option, parse, seconds, takes
 from kit.task import Task
 from kit.trace.waits import waits_in
 from kit.training.client.run import view
@@ -370,12 +370,12 @@ class OnMagics(Magics):
 
         In plain Python: `cluster.on("worker", code)`.
         """
-        with told_in_one_line():
+        with errors_in_one_line():
             drive(self._perform(line, cell))
 
     async def begin(self, line: str, cell: str) -> None:
         """Run the cell on the tasks while the notebook's event loop goes on."""
-        with told_in_one_line():
+        with errors_in_one_line():
             await drive_async(self._perform(self._shell.var_expand(line), cell))
 
     def _perform(self, line: str, cell: str) -> Polling[None]:

@@ -22,17 +22,17 @@ def require() -> Cluster:
     """Return the current cluster, or raise `FailedPreconditionError`."""
     cluster = find()
     if cluster is None:
-        raise FailedPreconditionError(none_told())
+        raise FailedPreconditionError(no_cluster_notice())
     return cluster
 
 
-def none_told() -> str:
+def no_cluster_notice() -> str:
     """Return one line: that no cluster runs, what to do, and what was left behind."""
-    left = left_told()
+    left = left_behind_notice()
     return f"{NONE}. {left}" if left else f"{NONE}."
 
 
-def left_told() -> str:
+def left_behind_notice() -> str:
     """Return how many clusters dead notebooks have left; empty if there are none."""
     left = [
         cluster for cluster in left_behind.find() if left_behind.is_left_behind(cluster)

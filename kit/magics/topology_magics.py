@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from kit.cluster.polling import Polling, drive
 from kit.errors import FailedPreconditionError
 from kit.magics import running
-from kit.magics.line_parsing import option, parse, takes, told_in_one_line
+from kit.magics.line_parsing import errors_in_one_line, option, parse, takes
 from kit.training.client.run import Run
 
 _PATIENCE_S = 2.0
@@ -46,7 +46,7 @@ class TopologyMagics(Magics):
 
         In plain Python: `run.topology`, `run.topology = "ring"`.
         """
-        with told_in_one_line():
+        with errors_in_one_line():
             options = parse(TopologyMagics.topology, line)
             drive(_switch(options.name))
 

@@ -87,8 +87,8 @@ class Recorder:
         is recorded as far as it is known, and this waits for that. Else raises
         `FailedPreconditionError`, and leaves nothing, if the training is over.
         """
-        is_told = source.at_end(self.end)
-        if not is_told and not from_start:
+        is_watched = source.at_end(self.end)
+        if not is_watched and not from_start:
             self.give_up()
             raise FailedPreconditionError(
                 "the training is over; begin another with kit.train(..., record=...)."
@@ -96,7 +96,7 @@ class Recorder:
         threading.Thread(
             target=self._run, args=(source,), name="kit-recorder", daemon=True
         ).start()
-        if not is_told:
+        if not is_watched:
             error = source.finished.exception(_END_S)
             self.end(error if isinstance(error, KitError) else None)
 

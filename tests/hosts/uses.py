@@ -37,7 +37,7 @@ def use(cluster: kit.Cluster) -> None:
     """Use a server and three workers on two hosts as if all were on this machine."""
     assert cluster.call("all", platform.node) == HOSTS
     assert hosts_by_status(cluster) == HOSTS
-    assert "MiB of the tasks on all hosts" in cluster.memory_told
+    assert "MiB of the tasks on all hosts" in cluster.memory_in_words
     until(lambda: "Completed registration" in cluster.log(FAR, 100), 10)
 
     (output,) = cluster.on(FAR, "print('from afar'); 6 * 7")

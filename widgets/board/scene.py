@@ -271,8 +271,8 @@ def _texts(links: Links, moment: Moment, units: Sequence[str]) -> list[str]:
     n_bytes = moment.per_step.get(links[0], 0.0)
     rate = sum(moment.rates[link] for link in links) / len(links)
     texts = [size(n_bytes)] * (_BYTES in units and n_bytes > 0)
-    is_told = _RATE in units and rate >= LEAST_RATE
-    return texts + [speed(rate).removesuffix(MB_A_SECOND)] * is_told
+    has_rate = _RATE in units and rate >= LEAST_RATE
+    return texts + [speed(rate).removesuffix(MB_A_SECOND)] * has_rate
 
 
 def _label(labels: _Labels, links: Links) -> Html:

@@ -98,12 +98,12 @@ class RunFollower(Follower):
         topology = row.topology if row else run.job.topology
         # In a pause nothing more comes, nor when all tasks have been silent for long:
         # the newest step is then as complete as it will be.
-        is_told = state in ("paused", "done") and not run.halting
+        is_final = state in ("paused", "done") and not run.halting
         numbers = run_state.measured(
             heard,
             self.formula(topology),
             now=None if run.done else self._newest + since_ns - LATE_NS,
-            is_complete=is_told or since_ns > WINDOW_NS,
+            is_complete=is_final or since_ns > WINDOW_NS,
             is_standing=state == "paused" and not run.halting,
         )
         links = self._formula(topology)

@@ -394,8 +394,8 @@ class Said(_Handler):
             self.say(409, error.message)
         except Exception as error:
             # Of the function that the teacher gave to `ask`, and not for the class.
-            is_told = self.role == TEACHER
-            self.say(409, f"{type(error).__name__}: {error}" if is_told else "failed.")
+            may_see = self.role == TEACHER
+            self.say(409, f"{type(error).__name__}: {error}" if may_see else "failed.")
 
 
 class NewsHandler(_Handler, WebSocketHandler):

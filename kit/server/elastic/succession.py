@@ -409,7 +409,7 @@ class Succession:
                 placing=following.placing,
                 absent=job.absent,
             )
-        told_all: Plain = {
+        begin_values: Plain = {
             "job": job.to_plain(),
             "moment": list(moment),
             "holders": {
@@ -427,7 +427,7 @@ class Succession:
         others = [member for member in all_of if member not in (*first, coordinator)]
         has_begun = False
         for some in filter(None, (first, [coordinator], others)):
-            for reply in (yield Ask(some, "elastic.begin", told_all)).values():
+            for reply in (yield Ask(some, "elastic.begin", begin_values)).values():
                 if isinstance(reply, KitError):
                     if has_begun:  # in some: the next one must follow this one
                         self._adopt(job, f"not all could begin: {reply.message}")

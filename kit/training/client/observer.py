@@ -234,8 +234,8 @@ class Observer(TrainingFacts):
             self._watch_directly(others, job, list(others))
         # The coordinator hears of a member's own error from the member. An elastic
         # training finds losses by itself, and may have moved on.
-        is_told = says_so_itself or job.is_elastic
-        if watched.error and not is_told:
+        is_explained = says_so_itself or job.is_elastic
+        if watched.error and not is_explained:
             self._tell(job, member, watched, watched.error)
 
     def _open(self, member: int, job: Job, others: Others) -> ReconnectingCaller:

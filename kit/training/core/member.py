@@ -406,13 +406,13 @@ class Member:
             return self._talk().beat(context.digests.take(), data)
 
     def _beat(self) -> None:
-        is_told_of_the_end = False
+        has_reported_end = False
         while not self._ended.is_set():
             self._stirred.wait(self.job.settings.beat_s)
             self._stirred.clear()
             self._own_part_watch.look(self, self._fail)
-            if not is_told_of_the_end:
-                is_told_of_the_end = self._beat_once()
+            if not has_reported_end:
+                has_reported_end = self._beat_once()
             if self.is_stuck:
                 self._services.ended(self)
                 return

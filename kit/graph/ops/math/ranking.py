@@ -180,8 +180,8 @@ def _in_top_k(xp: ModuleType, predictions: Any, targets: Any, *, k: int) -> Any:
     places = xp.where(is_class, targets, 0).astype(np.int64)[:, None]
     own = xp.take_along_axis(predictions, places, axis=1)
     above = (predictions > own).sum(axis=1)
-    is_told = is_class & xp.isfinite(predictions).all(axis=1)
-    return is_told & (above < k)
+    is_ranked = is_class & xp.isfinite(predictions).all(axis=1)
+    return is_ranked & (above < k)
 
 
 enter("InTopKV2", _infer_in_top_k, _in_top_k)
