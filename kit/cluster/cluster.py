@@ -843,6 +843,8 @@ class Cluster:
                 "rank of MPI does not, and may end all others. Leave it out, or start "
                 "the cluster without transport='mpi'."
             )
+        if self.options.transport == MPI:  # errors tell what can be done there
+            job = replace(job, settings=job.settings.replace(transport=MPI))
         if not job.link:
             job = replace(job, link=self.options.link)
         if self._run is not None and self._run.state == "failed":

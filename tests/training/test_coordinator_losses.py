@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 import kit
 from kit.errors import DeadlineExceededError, LinkLost, PeerLost, StepFailed
+from kit.settings import Settings
 from kit.task import Task
+from kit.training.core import failures
 from kit.training.core.agreement import Verdict
 from kit.training.core.coordinator import TrainingCoordinator
+from tests.cases import for_each
 from tests.training.jobs import made
 
 TASKS = (Task("ps", 0), *(Task("worker", number) for number in range(3)))
@@ -88,6 +91,23 @@ def test_member_whose_loss_ends_the_training_is_named_as_lost() -> None:
 
     assert isinstance(coordinator.error, PeerLost)
     assert coordinator.status()["lost"] == {str(THIRD): coordinator.error.message}
+
+
+@for_each(
+    ("transport", "advice"), [("auto", "elastic=True"), ("mpi", "checkpoint=folder")]
+)
+def test_a_loss_says_what_survives_the_next_one_there(
+    transport: str, advice: str
+) -> None:
+    job = made(settings=Settings(transport=transport))
+    error = LinkLost("it was closed")
+
+    for lost in (
+        failures.gone(job, 2, "it was killed", goes_on=False),
+        failures.coordinator_lost(job, 3, error),
+    ):
+        assert advice in str(lost)
+        assert ("elastic" in str(lost)) == (transport == "auto")
 
 
 def test_own_member_is_told_at_once_of_a_loss_that_ends_the_training() -> None:

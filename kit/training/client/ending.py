@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from kit.errors import DeadlineExceededError, LinkLost, PeerLost
 from kit.training.client.watched import Watched
+from kit.training.core.failures import what_ends
 from kit.training.core.job import Job
 
 LAST_WORDS_S = 3.0  # the members' own reports explain more than a closed link
@@ -103,7 +104,6 @@ def note_silent(
 
     Where nobody has said why it ended it was the silence of the `trusted` one.
     """
-    leads = None if job.is_elastic else job.coordinator
     is_unexplained = all(item.error is None for item in watched)
     for number, member in enumerate(watched):
         silent_s = member.silent_s(now)
@@ -112,4 +112,4 @@ def note_silent(
         if member.is_over or member.error or not (is_silent or is_cause):
             continue
         error = DeadlineExceededError(f"it was not heard for {silent_s:.1f} s.")
-        member.unheard(str(job.tasks[number]), error, leads=number == leads)
+        member.unheard(str(job.tasks[number]), error, what_ends(job, number))

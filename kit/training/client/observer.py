@@ -31,6 +31,7 @@ from kit.training.client.facts import TrainingFacts, closed, over
 from kit.training.client.newest import Dial, Newest, dial_in
 from kit.training.client.telling import Teller, task_lines
 from kit.training.client.watched import Once, Watched, cause, take_gathered, unwatchable
+from kit.training.core.failures import what_ends
 from kit.training.core.job import Job
 from kit.training.core.log import check_command
 from kit.wire.rpc import Caller, ReconnectingCaller
@@ -370,8 +371,7 @@ class Observer(TrainingFacts):
     def _note(self, member: int, watched: Watched, error: KitError) -> None:
         """Note why nothing more can be learned of a member."""
         job = self._job
-        leads = member == job.coordinator and not job.is_elastic
-        watched.unheard(str(job.tasks[member]), error, leads=leads)
+        watched.unheard(str(job.tasks[member]), error, what_ends(job, member))
         self._stirred.set()
 
     def _tell(self, job: Job, member: int, watched: Watched, error: KitError) -> None:

@@ -28,7 +28,6 @@ from kit.trace.traffic import MEASURE, STEP, TOTAL
 from kit.trace.window import MeasureTable, Thinned, Thinning, Window
 from kit.training.client.flight_recorder import Seen
 from kit.training.client.telling import Teller
-from kit.training.core.failures import SURVIVED
 from kit.training.core.news import LOGS, unpack_news
 
 _N_SAID = 50  # lines of hooks that are kept
@@ -259,15 +258,13 @@ class Watched:
         about = (self.state, self.doing, self.heard_at, self.error)
         return Seen(name, *about, is_worker=is_worker)
 
-    def unheard(self, task: str, error: KitError, *, leads: bool) -> None:
-        """Note with what the way to the member ended; `leads` if it coordinates."""
+    def unheard(self, task: str, error: KitError, then: str = "") -> None:
+        """Note with what the way to the member ended, and what follows from that."""
         if isinstance(error, UnavailableError | DeadlineExceededError):
             text = (
                 f"{task} is gone, or the way to it is cut (step {self.step}): "
-                f"{error.message}"
+                f"{error.message}{then and f' {then}'}"
             )
-            if leads:
-                text += f" It coordinates this training, which ends with it. {SURVIVED}"
             self.lose(PeerLost(text, task=task, step=self.step))
         else:  # it is there, so this is its own error
             text = f"{task} cannot tell how it is doing: {error.message}"

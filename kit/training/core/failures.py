@@ -243,8 +243,14 @@ class Stopping:
 # What is wrong with members of a training, as typed errors that name them.
 
 
-#: What a user can do so that the next training survives a loss.
-SURVIVED = "kit.train(..., elastic=True) survives the loss of a task."
+def how_to_survive(job: Job) -> str:
+    """Say what a user can do about the loss of a task in the next training."""
+    if job.settings.transport == "mpi":
+        return (
+            "A rank of MPI does not come back: kit.train(..., checkpoint=folder) lets "
+            "a new start go on from there."
+        )
+    return "On a kit.Cluster, kit.train(..., elastic=True) survives the loss of a task."
 
 
 def mismatch(job: Job, member: int, what: str) -> MemberMismatch:
@@ -279,7 +285,7 @@ def gone(job: Job, member: int, reason: str, *, goes_on: bool) -> PeerLost:
     elif job.is_elastic:
         then = "The training begins again from its newest copy."
     else:
-        then = f"The training cannot go on without it. {SURVIVED}"
+        then = f"The training cannot go on without it. {how_to_survive(job)}"
     return PeerLost(f"{name} is gone: {reason}. {then}", task=name)
 
 
@@ -363,14 +369,21 @@ def is_too_late(job: Job, member: int, error: KitError) -> bool:
     return is_its_own and isinstance(error, DeadlineExceededError)
 
 
+def what_ends(job: Job, member: int) -> str:
+    """Say that the loss of a member ends a training, if it does; else nothing."""
+    if job.is_elastic or member != job.coordinator:
+        return ""
+    return f"It coordinates this training, which ends with it. {how_to_survive(job)}"
+
+
 def coordinator_lost(job: Job, step: int, error: KitError) -> PeerLost:
     """Say that the coordinator does not answer; `error` is what was met instead."""
     name = str(job.tasks[job.coordinator])
     if job.is_elastic:
-        then = "the training begins again from its newest copy"
+        then = "The training begins again from its newest copy."
     else:
-        then = f"it coordinates this training, which ends with it. {SURVIVED}"
-    text = f"{name} is gone or does not answer: {then} ({error.message})"
+        then = what_ends(job, job.coordinator)
+    text = f"{name} is gone or does not answer. {then} ({error.message})"
     return PeerLost(text, task=name, step=step)
 
 
