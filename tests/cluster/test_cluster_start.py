@@ -183,6 +183,7 @@ def test_tasks_start_though_the_client_hears_of_most_too_early(
     gone: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ipyparallel, "Client", LateClient)
+    unheard.clear()
 
     with Cluster(ps=1, worker=4, start_deadline_s=40) as cluster:
         assert len(set(cluster.call("all", os.getpid))) == 5

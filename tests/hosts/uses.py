@@ -25,7 +25,7 @@ from kit.cluster.report import ClusterState
 from kit.errors import DeadlineExceededError, KitError, PeerLost
 from kit.task import Task
 from kit.testing.task_process import until
-from tests.cluster.engine_training import assert_replayed, begin, patient_step
+from tests.cluster.engine_training import assert_replayed, begin
 
 NAMED_S = 5.0  # from a task's end until everybody who waits for it hears of it
 HOSTS = ["nodea", "nodea", "nodeb", "nodeb"]  # of a server and three workers
@@ -54,16 +54,23 @@ def use(cluster: kit.Cluster) -> None:
             assert session.run(doubled).tolist() == [0.0, 2.0, 4.0]
     assert exchange(cluster) == EXCHANGED
 
-    training = begin(cluster, patient_step, steps=240, topology="ps")
-    until(lambda: training.step > 3, 30)
-    training.topology = "ring"
-    until(lambda: training.topology == "ring", 30)
-    training.switch("hierarchical", at=220)
+    training = begin(cluster, steps=10**6, topology="ps")
+    for topology in "ring", "hierarchical":
+        _step_on(training)
+        training.topology = topology
+        until(lambda now=topology: training.topology == now, 30)  # type: ignore[misc]
+    _step_on(training)
+    training.stop()
     training.wait(60)
     topologies = [epoch.topology for epoch in training.trace.epochs]
     assert topologies == ["ps", "ring", "hierarchical"]
     assert training.job.hosts == (*HOSTS,)
     assert_replayed(training)
+
+
+def _step_on(training: kit.Run) -> None:
+    seen = training.step
+    until(lambda: training.step > seen + 5, 30)
 
 
 def lose(cluster: kit.Cluster) -> None:
