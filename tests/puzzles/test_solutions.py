@@ -1,15 +1,24 @@
-"""The solutions of the notebooks are right, short, and cost what is said to be best."""
+"""Solutions are right, short, and cheap; of mistakes is said what is recorded."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections import Counter
 
 import pytest
 
 from kit import puzzles
 from kit.puzzles import PUZZLES, PuzzleProcesses
 from tests.cases import for_each
-from tests.puzzles.programs import all_solutions, program, solutions
+from tests.puzzles.programs import (
+    all_solutions,
+    mistaken,
+    mistakes,
+    program,
+    solutions,
+    without_numbers,
+)
 
 MOST_LINES = 30
 SHOWN = {"first message"}  # solved in the notebook, to watch
@@ -62,3 +71,37 @@ def test_each_known_program_is_within_the_target_and_best_in_some_figure(
         others = [other for other in programs if other is not costs]
         assert all(costs[k] <= most for k, most in target.items() if most is not None)
         assert all(any(costs[k] < other[k] for k in costs) for other in others)
+
+
+TASK = re.compile(r"(worker|ps):\d")
+
+
+def test_each_puzzle_has_ten_mistakes_that_differ() -> None:
+    counts = Counter(mistake.puzzle for mistake in mistakes())
+    programs = {mistaken(mistake) for mistake in mistakes()}
+
+    assert counts.keys() == solutions().keys()
+    assert min(counts.values()) >= 10
+    assert len(programs) == len(mistakes())
+
+
+@for_each("mistake", mistakes(), ids=lambda item: f"{item.puzzle}: {item.mistake}")
+def test_a_recorded_sentence_names_a_task(mistake: object) -> None:
+    assert TASK.search(mistake.says)  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", solutions())
+def test_the_judge_says_of_each_mistake_what_is_recorded(
+    name: str, processes: PuzzleProcesses
+) -> None:
+    said, recorded = {}, {}
+    for mistake in mistakes():
+        if mistake.puzzle == name:
+            wrong = program(mistaken(mistake))
+            result = puzzles.judge(name, wrong, processes=processes)
+            assert not result.ok
+            said[mistake.mistake] = without_numbers(result.words)
+            recorded[mistake.mistake] = mistake.says
+
+    assert said == recorded
