@@ -87,18 +87,23 @@ def nearest(rows: list[Params]) -> Params:
     return rows[int(np.argmin(scores))]
 
 
+REDUCTIONS: list[tuple[Compressor, Callable[[list[Params]], Params]]] = [
+    (kit.Median(), each(middle)),
+    (kit.TrimmedMean(1), each(without_ends)),
+    (kit.Krum(1), nearest),
+    (kit.MajorityVote(), each(vote)),
+    (Smallest(), each(timid)),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda item: item.name)
-@pytest.mark.parametrize(
-    ("compress", "reduce"),
+@for_each(
+    ("topology", "compress", "reduce"),
     [
-        (kit.Median(), each(middle)),
-        (kit.TrimmedMean(1), each(without_ends)),
-        (kit.Krum(1), nearest),
-        (kit.MajorityVote(), each(vote)),
-        (Smallest(), each(timid)),
+        (topology, *REDUCTIONS[(number + more) % len(REDUCTIONS)])
+        for number, topology in enumerate(TOPOLOGIES)
+        for more in (0, 2)
     ],
-    ids=lambda item: type(item).__name__ if isinstance(item, Compressor) else "",
 )
 def test_parameters_are_those_of_the_reduction_of_all_gradients_in_numpy(
     topology: Any, compress: Compressor, reduce: Callable[[list[Params]], Params]

@@ -472,22 +472,19 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
         assert run.halting == "pausing"
 
 
-def caller_of(run: kit.Run) -> Caller | None:
-    """Return the link on which a run's requests are sent."""
-    assert isinstance(run.source, Observer)
-    return run.source._requests._caller
-
-
-def test_refused_request_leaves_the_link_to_the_others(cluster: LocalCluster) -> None:
+def test_refused_request_leaves_the_link_to_the_others(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialled = dialled_in(cluster, monkeypatch)
     with held(cluster) as run:
         run.pause()
-        way = caller_of(run)
+        until(lambda: len(dialled) == 2)  # for its news, and for requests
 
         with pytest.raises(kit.errors.InvalidArgumentError):
             run.topology = "star"
+        run.resume()
 
-        assert way is not None
-        assert caller_of(run) is way
+        assert len(dialled) == 2
 
 
 def test_request_while_the_link_is_being_closed_hears_that_it_is_over(

@@ -18,10 +18,9 @@ import kit
 from kit.errors import GradientMismatch, KitError, NotFinite, PeerLost, StepFailed
 from kit.exchange.ports import endpoint
 from kit.exchange.ports.endpoint import Endpoint
-from kit.exchange.ports.port import Port
 from kit.testing.cluster import LocalCluster, local_cluster
 from tests.training.backups import Marked
-from tests.training.toy import BATCH, Params, begin, fit, initial, replayed, same_bits
+from tests.training.toy import Params, begin, fit, initial, replayed, same_bits
 
 Step = Callable[[Params, Any], Any]
 
@@ -277,11 +276,11 @@ class Deaf:
 def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    met, gone = [], Endpoint._gone
+    met = []
 
-    def noted(self: Endpoint, port: Port) -> PeerLost:
-        met.append(self.names[self.me])
-        return gone(self, port)
+    def noted(message: str, **where: Any) -> PeerLost:
+        met.append(message)
+        return PeerLost(message, **where)
 
     def stumble(params: Params, batch: Any) -> Any:
         (worker, step), *examples = batch
@@ -292,13 +291,13 @@ def test_closed_link_does_not_hide_the_error_of_the_step_that_closed_it(
     # No news comes before the closed link is noticed.
     monkeypatch.setattr(endpoint, "GRACE_S", 0.0)
     monkeypatch.setattr(Endpoint, "on_loss", Deaf(), raising=False)
-    monkeypatch.setattr(Endpoint, "_gone", noted)
+    monkeypatch.setattr(endpoint, "PeerLost", noted)
     chosen = kit.settings(heartbeat_s=20, suspect_after_s=30, dead_after_s=400)
     with chosen as settings, local_cluster(0, 3, settings=settings) as cluster:
-        options: dict[str, Any] = {"steps": 9, "batch": BATCH, "topology": "ring"}
-        run = kit.train(stumble, initial(), Marked(), cluster=cluster, **options)
+        run = begin(cluster, stumble, data=Marked(), steps=9, topology="ring")
         with pytest.raises(StepFailed, match="a mistake of mine") as caught:
             run.wait(10)
 
-    assert "/job:worker/task:2" in met  # the coordinator, worker 0, knows the cause
+    # The coordinator, worker 0, knows the cause.
+    assert any("closed its link to /job:worker/task:2" in text for text in met)
     assert "in stumble" in str(caught.value.remote_traceback)
