@@ -123,7 +123,7 @@ def manifest(
     Examples
     --------
     >>> objects = manifest("demo", "registry.example/digits:3", program=["train"])
-    >>> [f"{one['kind']} {one['metadata']['name']}" for one in objects]
+    >>> [f"{item['kind']} {item['metadata']['name']}" for item in objects]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['Secret demo', 'Service demo', 'NetworkPolicy demo', 'StatefulSet demo-ps',
      'Job demo-worker']

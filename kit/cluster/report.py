@@ -157,8 +157,8 @@ def table(
 def gpus_in_words(status: TaskStatus, statuses: Sequence[TaskStatus]) -> str:
     """Return the GPUs of a task, and with which tasks it shares them.
 
-    >>> one, two = (TaskStatus(Task("worker", n), gpus=("0",)) for n in range(2))
-    >>> gpus_in_words(one, [one, two])
+    >>> first, second = (TaskStatus(Task("worker", n), gpus=("0",)) for n in range(2))
+    >>> gpus_in_words(first, [first, second])
     '0, shared with worker:1'
     """
     texts = []

@@ -119,8 +119,8 @@ def resumed(after: Iterable[Owned], group: Group, n_slots: int) -> tuple[Move, .
     link to two others alone.
 
     >>> thirds = [Owned(Range(8 * n, 8 * n + 8), (n,)) for n in range(3)]
-    >>> found = resumed(thirds, Group((), (0, 1, 2), ()), 0)
-    >>> [(one.source, one.target, one.range.lo // 8) for one in found]
+    >>> moves = resumed(thirds, Group((), (0, 1, 2), ()), 0)
+    >>> [(move.source, move.target, move.range.lo // 8) for move in moves]
     [(0, 1, 0), (1, 2, 1), (2, 0, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
     """
     owned = [owned_part for owned_part in after if owned_part.range.size]

@@ -125,9 +125,9 @@ def clip_by_global_norm(
     --------
     >>> import kit, numpy as np
     >>> with kit.Graph().as_default(), kit.Session() as session:
-    ...     given = [kit.constant([3.0]), kit.constant([4.0])]
-    ...     clipped, norm = kit.clip_by_global_norm(given, 1.0)
-    ...     [np.round(session.run(one), 3).tolist() for one in [*clipped, norm]]
+    ...     tensors = [kit.constant([3.0]), kit.constant([4.0])]
+    ...     clipped, norm = kit.clip_by_global_norm(tensors, 1.0)
+    ...     [np.round(session.run(tensor), 3).tolist() for tensor in [*clipped, norm]]
     [[0.6...], [0.8...], 5.0]
     """
     _check_list(xs)

@@ -136,10 +136,10 @@ def code_difference(which: str, recorded: Facts, now: Facts) -> str:
 def data_difference(recorded: Facts, current: Facts) -> str:
     """Return how data differ from the recorded ones; empty if they do not.
 
-    >>> one, other = (data_facts(np.array([n, 5])) for n in (3, 4))
-    >>> data_difference(one, other).split(";")[0]
+    >>> first, other = (data_facts(np.array([n, 5])) for n in (3, 4))
+    >>> data_difference(first, other).split(";")[0]
     'the digest of data[0] is 3d484babff90 and was a9928084ac1e'
-    >>> data_difference(one, one)
+    >>> data_difference(first, first)
     ''
     """
     before, now = recorded["arrays"], current["arrays"]

@@ -143,10 +143,10 @@ def rehearse(
     Examples
     --------
     >>> import kit
-    >>> found = kit.rehearse(4_000_000, worker=4, link="100mbit,1ms", compute=0.02)
-    >>> found.n_bytes, found.n_messages
+    >>> rehearsal = kit.rehearse(4_000_000, worker=4, link="100mbit,1ms", compute=0.02)
+    >>> rehearsal.n_bytes, rehearsal.n_messages
     (24000000, 48)
-    >>> 0.5 < found.seconds < 0.6
+    >>> 0.5 < rehearsal.seconds < 0.6
     True
     """
     terms = tasks_of(whole("ps", ps), whole("worker", worker)), hosts, link

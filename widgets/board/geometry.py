@@ -90,8 +90,8 @@ def layout(
     that is both is where the topology names it first. `tall` is the height of a box;
     rows are further from each other if there is a `height` to fill.
 
-    >>> found = layout(["ps:0", "worker:0", "worker:1"], "ps")
-    >>> found.boxes[0].y < found.boxes[1].y == found.boxes[2].y
+    >>> result = layout(["ps:0", "worker:0", "worker:1"], "ps")
+    >>> result.boxes[0].y < result.boxes[1].y == result.boxes[2].y
     True
     >>> layout(["ps:0", "worker:0", "worker:1"], "ring").idle
     frozenset({0})

@@ -161,7 +161,7 @@ def stretches(steps: Rows, most: int) -> list[EpochSpan]:
     >>> from kit.trace.traffic import STEP, rows
     >>> row = (0.5, 8, 0, 1, 0, 0, 0)
     >>> table = rows(STEP, [(1, n, n // 3, *row) for n in range(5)])
-    >>> [tuple(one) for one in stretches(table, 3)]
+    >>> [tuple(stretch) for stretch in stretches(table, 3)]
     [(0, 0, 1), (0, 2, 2), (1, 3, 4)]
     """
     order = np.lexsort((steps["epoch"], steps["step"]))

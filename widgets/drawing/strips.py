@@ -26,9 +26,9 @@ def strips(chart: Chart, theme: Theme, *, has_own_scales: bool = False) -> Colum
 
     >>> from widgets.drawing.curves import links
     >>> from widgets.drawing.theme import LIGHT
-    >>> one = {"second": np.array([0.0, 2.0]), "rate": np.array([4.0, 4.0])}
-    >>> found = strips(links({"a -> b": one}, {"second": [], "label": []}), LIGHT)
-    >>> found["xs"], found["ys"]
+    >>> link = {"second": np.array([0.0, 2.0]), "rate": np.array([4.0, 4.0])}
+    >>> result = strips(links({"a -> b": link}, {"second": [], "label": []}), LIGHT)
+    >>> result["xs"], result["ys"]
     ([[0.0, 0.0, 2.0, 2.0]], [[1.0, 0.12, 0.12, 1.0]])
     """
     columns: Columns = {"xs": [], "ys": [], "colour": [], "dash": [], "name": []}
@@ -51,9 +51,9 @@ def thinned(lines: Mapping[str, Columns], most: int = 100) -> dict[str, Columns]
     To send a number of a live figure costs the kernel some microseconds each time.
 
     >>> rate = np.array([4.0, 2.0, 6.0, 6.0])
-    >>> one = {"second": np.array([0.0, 1.0, 2.0, 4.0]), "rate": rate}
-    >>> found = thinned({"a -> b": one}, most=2)["a -> b"]
-    >>> found["second"].tolist(), found["rate"].tolist()
+    >>> link = {"second": np.array([0.0, 1.0, 2.0, 4.0]), "rate": rate}
+    >>> result = thinned({"a -> b": link}, most=2)["a -> b"]
+    >>> result["second"].tolist(), result["rate"].tolist()
     ([0.0, 2.0, 4.0], [3.0, 6.0, 6.0])
     """
     thin = {}
@@ -77,8 +77,8 @@ def smoothed(loss: Columns, share: float) -> tuple[Columns, int]:
     range of the workers stays as it is.
 
     >>> loss = {"step": [0, 1, 2, 3], "loss": [4.0, 2.0, 6.0, 8.0]}
-    >>> found, width = smoothed(loss, 0.5)
-    >>> found["loss"], width
+    >>> result, width = smoothed(loss, 0.5)
+    >>> result["loss"], width
     ([4.0, 3.0, 4.0, 7.0], 2)
     >>> smoothed({"step": [0, 1, 2], "loss": [4.0, np.nan, 6.0]}, 0.7)[0]["loss"]
     [4.0, 4.0, 6.0]

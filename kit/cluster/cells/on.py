@@ -182,8 +182,8 @@ def _too_late(
 def collected(tasks: Sequence[Task], outputs: Sequence[CellOutput]) -> list[Outcome]:
     """Return the output of each task, from all outputs in their order.
 
-    >>> one = CellOutput(Task("worker", 0), OutputKind.STDOUT, text="hello")
-    >>> collected([one.task], [one])[0].stdout
+    >>> output = CellOutput(Task("worker", 0), OutputKind.STDOUT, text="hello")
+    >>> collected([output.task], [output])[0].stdout
     'hello'
     """
     return [_outcome(task, [o for o in outputs if o.task == task]) for task in tasks]

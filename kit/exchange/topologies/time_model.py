@@ -196,10 +196,10 @@ def fit(
     `InvalidArgumentError` if there are no points, or for a time that is not positive.
 
     >>> own = ("mesh", Sharing.NONE)
-    >>> known = CostModel({own: Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
+    >>> model = CostModel({own: Rates(0.0, 3e-5, 2e-10, 1e-10)}, cores=8)
     >>> cases = [Case("mesh", n, 4**k) for n in (1, 2, 4) for k in range(5, 13)]
-    >>> found = fit([Point(case, known.predict(case)) for case in cases], cores=8)
-    >>> round(found.rates[own].alpha * 1e6, 3)
+    >>> fitted = fit([Point(case, model.predict(case)) for case in cases], cores=8)
+    >>> round(fitted.rates[own].alpha * 1e6, 3)
     30.0
     """
     model = CostModel({}, cores, cache_bytes)

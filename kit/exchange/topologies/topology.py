@@ -371,7 +371,7 @@ def is_served(topology: Topology, layout: Layout, group: Group) -> bool:
     >>> from kit.exchange.topologies import ps, ring
     >>> layout = lay_out([Spec("w", (8,), "float32")], n_workers=2)
     >>> group = Group((0,), (1, 2), shards_of(layout, 1))
-    >>> [is_served(one, layout, group) for one in (ps.ParameterServer(), ring.Ring())]
+    >>> [is_served(kind, layout, group) for kind in (ps.ParameterServer(), ring.Ring())]
     [True, False]
     """
     owned: dict[int, list[Range]] = {}

@@ -27,7 +27,7 @@ def stretches(epochs: Sequence[EpochRow], n_steps: int) -> list[Stretch]:
 
     >>> rows = [EpochRow(1, "ps", 0, 0, ""), EpochRow(2, "ring", 7, 0, "")]
     >>> again = EpochRow(3, "ring", 4, 0, "", "", 1)
-    >>> [(one.row.number, one.begin, one.end) for one in stretches([*rows, again], 9)]
+    >>> [(s.row.number, s.begin, s.end) for s in stretches([*rows, again], 9)]
     [(1, 0, 4), (3, 4, 9)]
     """
     kept: list[EpochRow] = []

@@ -87,8 +87,8 @@ class RunMetadata:
 
         Examples
         --------
-        >>> one = NodeRecord("add", "/job:ps/replica:0/task:0/device:CPU:0", 1.0, 1.5)
-        >>> RunMetadata([one]).trace().names
+        >>> node = NodeRecord("add", "/job:ps/replica:0/task:0/device:CPU:0", 1.0, 1.5)
+        >>> RunMetadata([node]).trace().names
         ('ps:0',)
         """
         spots = [_task(node.device) for node in self.nodes]

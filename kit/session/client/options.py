@@ -30,8 +30,8 @@ class SessionOptions:
         whole: an op that fits no device fails every run of the graph, as in TensorFlow;
             else only runs that need the op.
 
-    >>> given = SessionOptions(filters=("/job:ps",)).to_plain()
-    >>> SessionOptions.from_plain(given).filters
+    >>> plain = SessionOptions(filters=("/job:ps",)).to_plain()
+    >>> SessionOptions.from_plain(plain).filters
     ('/job:ps',)
     """
 
@@ -62,8 +62,8 @@ class SessionCluster:
         task: which task of it a server is to be.
         addresses: where each of its tasks is.
 
-    >>> known = ((Task("worker", 0), "h0:80"), (Task("worker", 1), "h1:80"))
-    >>> plain = SessionCluster(Task("worker", 0), known).seen_by(known[1][0]).to_plain()
+    >>> tasks = ((Task("worker", 0), "h0:80"), (Task("worker", 1), "h1:80"))
+    >>> plain = SessionCluster(Task("worker", 0), tasks).seen_by(tasks[1][0]).to_plain()
     >>> SessionCluster.from_plain(plain).task.short
     'worker:1'
     """

@@ -236,7 +236,7 @@ class RowAccumulator(Accumulator):
 def merged(left: Array, right: Array) -> tuple[Array, Array, Array]:
     """Return the indices of both, and where each stands in left and in right, or -1.
 
-    >>> [one.tolist() for one in merged(np.array([1, 3]), np.array([3, 4]))]
+    >>> [part.tolist() for part in merged(np.array([1, 3]), np.array([3, 4]))]
     [[1, 3, 4], [0, 1, -1], [-1, 0, 1]]
     """
     if _rises(left) and _rises(right):

@@ -109,8 +109,8 @@ class Features:
 class Example:
     """A record of training data.
 
-    >>> one = Example(Features({"n": Feature(int64_list=Int64List([1, 2]))}))
-    >>> Example.FromString(one.SerializeToString()).features.feature["n"]
+    >>> example = Example(Features({"n": Feature(int64_list=Int64List([1, 2]))}))
+    >>> Example.FromString(example.SerializeToString()).features.feature["n"]
     Feature(int64_list=Int64List(value=[1, 2]))
     """
 

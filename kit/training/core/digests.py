@@ -112,14 +112,14 @@ class Divergence(NamedTuple):
 class DigestComparison:
     """The coordinator's side: the digests of all members, state by state.
 
-    >>> both, found = {0, 1}, DigestComparison()
-    >>> found.note(0, DigestReport(1, 5, -1, ((0, 77),)), both)
-    >>> found.note(1, DigestReport(1, 5, -1, ((0, 77),)), both)
-    >>> found.agreed_at, found.difference
+    >>> both, result = {0, 1}, DigestComparison()
+    >>> result.note(0, DigestReport(1, 5, -1, ((0, 77),)), both)
+    >>> result.note(1, DigestReport(1, 5, -1, ((0, 77),)), both)
+    >>> result.agreed_at, result.difference
     (5, None)
-    >>> found.note(0, DigestReport(1, 6, -1, ((0, 77),)), both)
-    >>> found.note(1, DigestReport(1, 6, -1, ((0, 78),)), both)
-    >>> found.difference.step, sorted(found.difference.members), found.is_complete
+    >>> result.note(0, DigestReport(1, 6, -1, ((0, 77),)), both)
+    >>> result.note(1, DigestReport(1, 6, -1, ((0, 78),)), both)
+    >>> result.difference.step, sorted(result.difference.members), result.is_complete
     (6, [0, 1], True)
     """
 

@@ -386,8 +386,8 @@ class Buffers:
 
     >>> buffers = Buffers(8, private)
     >>> taken = [buffers.take(8) for step in range(3)]
-    >>> for step, one in enumerate(taken):
-    ...     buffers.kept(one, CopyPoint(step, 0, 0), "worker:1")
+    >>> for step, snapshot in enumerate(taken):
+    ...     buffers.kept(snapshot, CopyPoint(step, 0, 0), "worker:1")
     >>> buffers.take(8) is taken[0]
     True
     """

@@ -57,10 +57,10 @@ def batch_digest(parts: Sequence[Any]) -> int:
 class DataComparison:
     """What the workers of a training have reported, as far as others can differ.
 
-    >>> same, found = DataReport(0, 0, 0, 10, digest=7), DataComparison()
-    >>> found.note(0, same), found.note(1, same)
+    >>> same, comparison = DataReport(0, 0, 0, 10, digest=7), DataComparison()
+    >>> comparison.note(0, same), comparison.note(1, same)
     (None, None)
-    >>> found.note(2, same._replace(digest=8))
+    >>> comparison.note(2, same._replace(digest=8))
     (0, 'their mini-batch of step 0 holds other examples')
     """
 

@@ -61,8 +61,8 @@ def noise(params: Params, seed: int, step: int, pair: int) -> dict[str, Array]:
     on the worker that draws them.
 
     >>> params = {"w": np.zeros(3), "b": np.zeros((), np.float32)}
-    >>> one, same = (noise(params, seed=1, step=0, pair=2) for _ in range(2))
-    >>> bool((one["w"] == same["w"]).all()), one["b"].dtype
+    >>> first, same = (noise(params, seed=1, step=0, pair=2) for _ in range(2))
+    >>> bool((first["w"] == same["w"]).all()), first["b"].dtype
     (True, dtype('float32'))
     """
     # Philox draws any stream at once. The third word of its counter keeps these apart

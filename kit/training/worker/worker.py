@@ -143,8 +143,8 @@ def generator(seed: int, number: int, rank: int, piece: int = 0) -> np.random.Ge
     `number` is that of the mini-batch and `piece` that of its piece; both count from 0.
     Costs about 15 microseconds.
 
-    >>> one, same = (generator(seed=3, number=7, rank=1).random() for _ in range(2))
-    >>> one == same, one == generator(seed=3, number=8, rank=1).random()
+    >>> first, same = (generator(seed=3, number=7, rank=1).random() for _ in range(2))
+    >>> first == same, first == generator(seed=3, number=8, rank=1).random()
     (True, False)
     """
     # The third word of the counter keeps these apart from the bits that shuffle the

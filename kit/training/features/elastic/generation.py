@@ -177,8 +177,8 @@ class Generation(OneGeneration):
         """Return generation 0 of a training on these members and processes.
 
         >>> tasks = [Task("worker", n) for n in range(3)]
-        >>> found = Generation.first("", tasks, ["worker:0", "worker:1"], Placing())
-        >>> found.places, found.is_at_home(tasks)
+        >>> result = Generation.first("", tasks, ["worker:0", "worker:1"], Placing())
+        >>> result.places, result.is_at_home(tasks)
         (('worker:0', 'worker:1', 'worker:0'), False)
         """
         hosts_in_order = in_order(processes)
@@ -207,9 +207,9 @@ class Generation(OneGeneration):
     def remembering(self, earlier: Sequence[Change]) -> Generation:
         """Return it with all changes since the first: `earlier` ones, and its own.
 
-        >>> one, two = (Change((), (), (), step, 0, 0.0, "") for step in (1, 2))
-        >>> found = Generation("", 2, changes=(two,), n_changes=2).remembering((one,))
-        >>> found.changes == (one, two)
+        >>> first, second = (Change((), (), (), step, 0, 0.0, "") for step in (1, 2))
+        >>> result = Generation("", 2, changes=(second,), n_changes=2)
+        >>> result.remembering((first,)).changes == (first, second)
         True
         """
         before = self.n_changes - len(self.changes)
