@@ -85,13 +85,17 @@ def connect_to(target: str, options: SessionOptions) -> Connection:
             f"{target!r} is not a target of a session; give a server's target, "
             f"written {SCHEME}host:port, or '' for this process alone."
         )
+    return _connection(address_in(target, SCHEME), options)
+
+
+def address_in(target: str, scheme: str) -> Address:
+    """Return a target's address; raises `InvalidArgumentError` for a wrong one."""
     try:
-        address = parse_address(target.removeprefix(SCHEME))
+        return parse_address(target.removeprefix(scheme))
     except InvalidArgumentError as exc:
         raise InvalidArgumentError(
             f"{target!r} names no server: {exc.message}"
         ) from exc
-    return _connection(address, options)
 
 
 def _connection(

@@ -69,12 +69,7 @@ def native_target(target: str, cluster: ClusterDef) -> Any:
             f"No session factory registered for the target {target!r}; write a "
             f"server's target, 'grpc://host:port', or '' for this process alone."
         )
-    try:
-        address = parse_address(target.removeprefix(scheme))
-    except InvalidArgumentError as exc:
-        raise InvalidArgumentError(
-            f"{target!r} names no server: {exc.message}"
-        ) from exc
+    address = remote.address_in(target, scheme)
     if cluster.job:
         return _joined(target, address, cluster)
     server = server_of(target)
@@ -106,7 +101,7 @@ def server_of(target: str) -> Server | None:
     for scheme in _SCHEMES:
         if target.startswith(scheme):
             try:
-                address = parse_address(target.removeprefix(scheme))
+                address = remote.address_in(target, scheme)
             except InvalidArgumentError:
                 return None
             if isinstance(address, TcpAddress):
