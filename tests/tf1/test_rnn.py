@@ -164,6 +164,25 @@ def test_dropout_of_a_cell_drops_its_outputs_and_not_its_memory(session: Any) ->
     assert c.all()
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, None])
+def test_both_directions_agree_whether_times_are_steps_or_open(
+    lengths: Any, session: Any
+) -> None:
+    cells = [tf.nn.rnn_cell.GRUCell(UNITS) for _ in range(2)]
+    x = tf.placeholder(tf.float32, [None, None, WIDTH])
+    steps = tf.unstack(tf.constant(INPUTS), TIMES, 1)
+    by_step = tf.nn.static_bidirectional_rnn(
+        *cells, steps, None, None, tf.float32, lengths
+    )
+    by_time = tf.nn.bidirectional_dynamic_rnn(*cells, x, lengths, dtype=tf.float32)
+    values(session)
+
+    (rows, *states), (open_rows, last) = session.run([by_step, by_time], {x: INPUTS})
+
+    np.testing.assert_allclose(np.stack(rows, 1), np.concatenate(open_rows, 2), 1e-5)
+    np.testing.assert_allclose(states, last, 1e-5)
+
+
 def test_the_gradient_of_a_network_is_its_finite_difference(session: Any) -> None:
     x = tf.constant(INPUTS, tf.float64)
     outputs, _ = tf.nn.dynamic_rnn(
