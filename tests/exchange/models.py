@@ -6,7 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kit.exchange.layout import Spec
+from kit.exchange.layout import Layout, Spec
+from kit.exchange.plan import Group
+from kit.exchange.topologies.parameter_placement import shards_of
 
 SHAPES = st.lists(st.integers(0, 7), min_size=0, max_size=3).map(tuple)
 
@@ -20,3 +22,9 @@ def models(max_leaves: int = 6) -> st.SearchStrategy[Any]:
             for number, (shape, dtype) in enumerate(leaves)
         ]
     )
+
+
+def group_on(layout: Layout, n_ps: int, n: int) -> Group:
+    """Return so many servers, who share a model, and the workers after them."""
+    workers = tuple(range(n_ps, n_ps + n))
+    return Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))

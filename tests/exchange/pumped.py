@@ -14,12 +14,11 @@ from kit.exchange.execution.bound_operations import BoundOp
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Layout, Range
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import GRAD, NOW, Group
+from kit.exchange.plan import GRAD, NOW
 from kit.exchange.ports.connect import Joining, OwnArena
 from kit.exchange.ports.endpoint import Endpoint
 from kit.exchange.ports.port import Stamp
 from kit.exchange.ports.pumped_port import PumpedPort
-from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.group import LocalMember, run_together
 from kit.trace.traffic import Meter, Phase
@@ -28,6 +27,7 @@ from kit.wire.frame import Bounds
 from kit.wire.records import Direction, RecordStream
 from kit.wire.sockets import SocketStream
 from kit.wire.stream import ENCRYPTED, ParallelStreams, Stream
+from tests.exchange.models import group_on
 
 Pair = Callable[[], tuple[Stream, Stream]]
 Ends = tuple[socket.socket, socket.socket]
@@ -141,7 +141,7 @@ def three_steps(
 ) -> list[tuple[bytes, Any]]:
     """Do three steps; return each member's parameters and account after them."""
     n, n_ps = len(members), int(topology == "ps")
-    group = Group(tuple(range(n_ps)), tuple(range(n_ps, n)), shards_of(layout, n_ps))
+    group = group_on(layout, n_ps, n - n_ps)
 
     def work(member: LocalMember) -> None:
         plan = by_name(topology).plan(layout, group, member.number)

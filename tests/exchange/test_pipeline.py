@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.exchange.layout import Layout, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import NEXT, Add, Apply, Group, Plan, Send
-from kit.exchange.topologies.parameter_placement import shards_of
+from kit.exchange.plan import NEXT, Add, Apply, Plan, Send
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.topology import carry_messages
-from tests.exchange.models import models
+from tests.exchange.models import group_on, models
 
 TOPOLOGIES = st.sampled_from(
     ["ring", "ps", "ring-whole", "mesh", "hierarchical", "tree", "recursive-doubling"]
@@ -29,9 +28,7 @@ def plans(
 ) -> tuple[Layout, dict[int, Plan]]:
     n, n_ps = sizes
     layout = lay_out(specs, n, bucket_bytes)
-    workers, servers = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
-    group = Group(servers, workers, shards_of(layout, n_ps))
-    return layout, by_name(name).plans(layout, group)
+    return layout, by_name(name).plans(layout, group_on(layout, n_ps, n))
 
 
 @given(models(), GROUPS, TOPOLOGIES, BUCKETS, st.booleans())

@@ -13,11 +13,10 @@ from kit.errors import InvalidArgumentError
 from kit.exchange import state_transfer
 from kit.exchange.layout import Layout, Range, Spec, lay_out
 from kit.exchange.plan import GRAD, NOW, SLOT, Add, Group, Receive, Send
-from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name, names, per_member
 from kit.testing import check_topology
 from tests.cases import for_each
-from tests.exchange.models import models
+from tests.exchange.models import group_on, models
 
 TOPOLOGIES = st.sampled_from(
     [
@@ -32,8 +31,7 @@ def make(
     specs: list[Spec], n: int, n_ps: int, bucket: int = 64
 ) -> tuple[Layout, Group]:
     layout = lay_out(specs, n, bucket)
-    workers, ps = tuple(range(n_ps, n_ps + n)), tuple(range(n_ps))
-    return layout, Group(ps, workers, shards_of(layout, n_ps))
+    return layout, group_on(layout, n_ps, n)
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from kit.exchange.compression.stages import (
 )
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import ITEMSIZE, Layout, Spec, lay_out
-from kit.exchange.plan import GRAD, NEXT, Group
-from kit.exchange.topologies.parameter_placement import shards_of
+from kit.exchange.plan import GRAD, NEXT
 from kit.exchange.topologies.topology import (
     by_name,
     has_own_order,
@@ -28,7 +27,7 @@ from kit.exchange.topologies.topology import (
 )
 from kit.testing.group import LocalMember, local_group, run_together
 from tests.exchange import replay
-from tests.exchange.models import SHAPES, models
+from tests.exchange.models import SHAPES, group_on, models
 
 STEPS = 3
 ARRAYS = st.lists(
@@ -72,8 +71,7 @@ def test_each_stage_hands_its_sum_to_every_worker(
     layout = Layout(
         plain.leaves, plain.buckets, plain.n_bytes, lay_out_stages(specs_of, n, bucket)
     )
-    workers = tuple(range(n_ps, n_ps + n))
-    group = Group(tuple(range(n_ps)), workers, shards_of(layout, n_ps))
+    group = group_on(layout, n_ps, n)
     stages, topology = stages_of(layout, group, "greedy"), by_name(name)
     wanted = [
         [
@@ -93,14 +91,14 @@ def test_each_stage_hands_its_sum_to_every_worker(
         for step in range(STEPS):
             stamp.step, stamp.parity = step, step & 1
             for stage, arrays in enumerate(specs_of):
-                if member.number in workers:
+                if member.number in group.workers:
                     inputs = values(arrays, member.number - n_ps, step, stage)
                     places = memory.stage(stamp.where(GRAD), stage)
                     for item, value in inputs.items():
                         np.copyto(places[item], value)
                 program.reduce(stage)
                 program.finish()
-                if member.number in workers:
+                if member.number in group.workers:
                     result = memory.stage(stamp.where(NEXT), stage)
                     for item, value in wanted[step][stage].items():
                         if has_own_order(topology) and n > 2:  # of other last bits

@@ -15,9 +15,8 @@ from kit.errors import ProtocolError
 from kit.exchange.execution.program import Program
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.pipeline import pipelined
-from kit.exchange.plan import GRAD, NEXT, Group
+from kit.exchange.plan import GRAD, NEXT
 from kit.exchange.ports.port import Expected
-from kit.exchange.topologies.parameter_placement import shards_of
 from kit.exchange.topologies.topology import by_name
 from kit.testing.contracts.port import MakePorts
 from kit.testing.group import LocalMember, local_group, run_together
@@ -25,6 +24,7 @@ from kit.testing.streams import StreamAround, memory_pair, sliced
 from kit.wire.frame import SIZE, Buffer
 from kit.wire.stream import Stream
 from tests.cases import for_each
+from tests.exchange.models import group_on
 from tests.exchange.pumped import pumped_group
 
 LAYOUT = lay_out([Spec("x", (25,), "float32")], n_workers=2)
@@ -138,7 +138,7 @@ def test_sums_in_place_are_the_same_on_all_members(
     n: int, topology: str, make: MakePorts
 ) -> None:
     layout = lay_out([Spec("x", (25,), "float32")], n, bucket_bytes=16 * n)
-    group = Group((), tuple(range(n)), shards_of(layout, 0))
+    group = group_on(layout, 0, n)
     fresh = threading.Barrier(n)
 
     def sum_up(member: LocalMember) -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import kit.exchange  # noqa: F401  # fills the table of topologies
 from kit.errors import InvalidArgumentError
 from kit.exchange.layout import Spec, lay_out
-from kit.exchange.plan import Add, Apply, Group, Receive
-from kit.exchange.topologies.parameter_placement import shards_of
+from kit.exchange.plan import Add, Apply, Receive
 from kit.exchange.topologies.time_model import (
     Case,
     CostModel,
@@ -26,6 +25,7 @@ from kit.exchange.topologies.time_model import (
 )
 from kit.exchange.topologies.topology import by_name
 from tests.cases import for_each
+from tests.exchange.models import group_on
 
 ALL = ("hierarchical", "mesh", "ps", "ring", "ring-whole")
 RATE = st.floats(1e-12, 1e-3)
@@ -139,9 +139,7 @@ def test_more_bytes_more_workers_and_fewer_cores_never_cost_less(
 def test_formulas_count_what_plans_do(name: str, n: int, n_ps: int) -> None:
     """Those of a worker; with servers, those of a server and then a worker."""
     layout = lay_out([Spec("w", (8 * 840,), "float32")], n, 4 * 840)
-    servers, workers = tuple(range(n_ps)), tuple(range(n_ps, n_ps + n))
-    group = Group(servers, workers, shards_of(layout, n_ps))
-    plans = by_name(name).plans(layout, group)
+    plans = by_name(name).plans(layout, group_on(layout, n_ps, n))
 
     result = load(Case(name, n, 8 * 4 * 840, n_ps, 8), MANY_CORES)
 

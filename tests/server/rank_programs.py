@@ -5,10 +5,8 @@ The argument names a function; every rank calls it, and prints what it returns.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ from kit.testing.streams import memory_pair
 from kit.wire import frame
 from kit.wire.mpi import MpiStream, library
 from kit.wire.stream import Stream, write_all
-from tests.training.toy import BATCH, DATA, Params, fit, initial, replayed, same_bits
+from tests.training.toy import BATCH, DATA, fit, initial, replayed, same_bits
 
 STEPS = 12
 SIZE = sum(array.nbytes for array in initial().values())
@@ -83,25 +81,6 @@ def counted_by_mpi() -> Iterator[list[int]]:
 
     with patch.object(MpiStream, "read_into", noted):
         yield sizes
-
-
-def killed() -> str:
-    """Have the second rank killed in its fourth step; return what the others hear."""
-    steps = itertools.count(1)
-
-    def step(params: Params, batch: Any) -> Any:
-        if server.task.index == 1 and next(steps) == 4:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return fit(params, batch)
-
-    with kit.Server.from_environment(ps=0) as server:
-        options: dict[str, Any] = {"steps": 10**6, "batch": BATCH, "topology": "ring"}
-        try:
-            run = kit.train(step, initial(), DATA, cluster=server, **options)
-            run.wait(30)
-        except KitError as error:
-            return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def refusals() -> list[str]:

@@ -29,7 +29,9 @@ SOON_S, LONG = 20.0, 100_000
 
 
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
-def test_any_server_tells_where_all_tasks_are(transport: str) -> None:
+def test_any_server_tells_where_all_tasks_are_and_no_secret(
+    transport: str,
+) -> None:
     with clusters(1, 2, transport) as cluster:
         for number in range(3):
             attached = look(cluster, number)
@@ -44,6 +46,8 @@ def test_any_server_tells_where_all_tasks_are(transport: str) -> None:
                 "worker:1 ready",
             ]
             assert attached.run is None
+            assert repr(attached.directory.credentials.key) not in repr(attached)
+            assert "Credentials" not in repr(attached)
 
 
 def test_a_task_that_does_not_answer_is_named_with_the_reason() -> None:
@@ -56,14 +60,6 @@ def test_a_task_that_does_not_answer_is_named_with_the_reason() -> None:
     assert ps.is_there
     assert not worker.is_there
     assert str(worker).startswith("worker:0 does not answer (nothing answers at")
-
-
-def test_no_credential_is_shown() -> None:
-    with clusters(0, 1) as cluster:
-        attached = look(cluster)
-
-        assert repr(cluster.servers[0].directory.credentials.key) not in repr(attached)
-        assert "Credentials" not in repr(attached)
 
 
 @pytest.mark.slow
