@@ -122,7 +122,8 @@ def _table(rows: list[tuple[str, ...]]) -> Table:
             "A ring that sums in place, on the loopback interface. wall: from the last "
             "rank's arrival to the last one's finish. busiest: processor time of the "
             "busiest thread of any rank. all: of all threads of a rank. Each in one "
-            "thread, and with a thread for each direction; the last three columns are "
+            "thread, and with a thread for each direction (with --streams, both with "
+            "threads, the second with several streams); the last three columns are "
             "these over those.",
         ),
         (

@@ -56,6 +56,14 @@ def test_the_busiest_thread_is_found_with_and_without_threads_for_links() -> Non
 
 
 @pytest.mark.slow
+def test_groups_are_compared_with_one_stream_a_link_and_with_two() -> None:
+    turns = directions.compare(2, [1 << 20], rounds=1, what="group", streams=2)
+
+    assert [len(rounds) for rounds in turns.values()] == [1] * 4
+    assert all(turn.busiest_us > 0 for rounds in turns.values() for turn in rounds)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ring", "mesh", "ring tcp", "ring-step tls"])
 def test_an_exchange_gives_every_rank_the_mean_of_all_elements(system: str) -> None:
     with rank_group(system, "benchmarks.allreduce_rank", 3, system) as ranks:

@@ -197,6 +197,7 @@ def test_each_field_of_a_job_is_agreed_on_or_the_coordinators() -> None:
         ),
         ({"specs": (Spec("w", (3, 2), "float32"),)}, "parameter 'b' is missing"),
         ({"settings": kit.Settings(bucket_bytes=9)}, "bucket_bytes is 9 instead of 0"),
+        ({"settings": kit.Settings(streams=2)}, "streams is 2 instead of 1"),
         (COMPRESSED, "compress is own instead of none"),
     ],
 )

@@ -37,7 +37,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -76,6 +76,7 @@ _MOST_SCRIPTS: Final = 64
 _END_S: Final = 5.0
 _ME, _PEER = 1, 0  # in the words
 _OUT, _IN = range(2)  # directions
+_WAYS: Final = "send", "receive"
 # Why a direction is over.
 _ENDED, _DAMAGED, _TOO_MANY, _UNDUE, _GOES_ON = range(5)
 
@@ -222,19 +223,11 @@ class PumpedPort(SharedPort):
         # Readable once the link has ended, and never writable.
         self._end, self._until_end = os.pipe()
         self._further = self._share(self._sends, _OUT), self._share(self._takes, _IN)
-        work: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = []
-        for name, first, further in zip(
-            ("send", "receive"), (self._sends, self._takes), self._further, strict=True
-        ):
-            for number, own in enumerate(further, 1):
-                args = name, first, own, self._streams[number]
-                work.append((f"{name}-{number}", self._carry_parts, args))
-        work += [("send", self._send, ()), ("receive", self._receive, ())]
         self._threads = [
             threading.Thread(
                 target=call, args=args, name=f"kit-{name}-{peer}", daemon=True
             )
-            for name, call, args in work
+            for name, call, args in self._work()
         ]
         _open.add(self)
         try:
@@ -248,6 +241,16 @@ class PumpedPort(SharedPort):
                 f"Let this task have more (ulimit -u, or pids of its container), or "
                 f"use fewer tasks on this host."
             ) from error
+
+    def _work(self) -> Iterator[tuple[str, Callable[..., None], tuple[Any, ...]]]:
+        """Yield the name of each thread, and what it calls; the receiving one last."""
+        firsts = self._sends, self._takes
+        for name, first, further in zip(_WAYS, firsts, self._further, strict=True):
+            for number, own in enumerate(further, 1):
+                args = name, first, own, self._streams[number]
+                yield f"{name}-{number}", self._carry_parts, args
+        yield _WAYS[_OUT], self._send, ()
+        yield _WAYS[_IN], self._receive, ()
 
     def _pump(
         self,
@@ -432,7 +435,7 @@ class PumpedPort(SharedPort):
         try:
             with suppress(LinkLost, OSError):
                 if self._stream.kind == AES_GCM:
-                    call = _seal_parts if name == "send" else _unseal_parts
+                    call = _seal_parts if name == _WAYS[_OUT] else _unseal_parts
                     how = call(stream, own)
                 else:
                     how = getattr(_loops(), f"kit_{name}_parts")(ctypes.byref(own))

@@ -18,7 +18,7 @@ def terms_of(job: Job) -> dict[str, str]:
     """Return everything that must be equal on all workers, by name.
 
     Tasks, parameters with their order, optimizer and its settings, steps, batch, seed,
-    topology, and what decides how the gradients are cut.
+    topology, and what decides how the gradients are cut and how links are opened.
     """
     return {
         "tasks": ", ".join(task.short for task in job.tasks),
@@ -49,6 +49,7 @@ def terms_of(job: Job) -> dict[str, str]:
         "checkpoint": repr(job.checkpoints) if job.checkpoints else "none",
         "elastic": str(job.is_elastic),
         "bucket_bytes": str(job.settings.bucket_bytes),
+        "streams": str(job.settings.streams),
     }
 
 
