@@ -22,47 +22,24 @@ from tests.source import FILES, ROOT, SHIPPED, Source, sources, within
 # A module may import from its own layer and from those below. The longest name counts;
 # what is only planned may be listed. `kit` alone is the public window on everything.
 LAYERS = {
-    **dict.fromkeys(
-        [
-            "kit.task",
-            "kit.errors",
-            "kit.handles",
-            "kit.pickling",
-            "kit.settings",
-            "kit.spec",
-        ],
-        0,
-    ),
-    **dict.fromkeys(
-        [
-            "kit.bfloat16",
-            "kit.cluster_def",
-            "kit.crc",
-            "kit.memory_order",
-            "kit.message_fields",
-            "kit.native",
-        ],
-        0,
-    ),
-    **dict.fromkeys(["kit.markup", "kit.protobuf_text", "kit.waking"], 0),
-    **dict.fromkeys(["kit.devices", "kit.faults", "kit.regular_file"], 0),
-    **dict.fromkeys(["kit.frames", "kit.system"], 0),
-    **dict.fromkeys(["kit.trace", "kit.arrays", "kit.checkpoint", "kit.wire"], 1),
-    **dict.fromkeys(["kit.arithmetic", "kit.forking", "kit.machine"], 1),
-    **dict.fromkeys(["kit.exchange", "kit.graph", "kit.nn", "kit.random"], 2),
-    **dict.fromkeys(["kit.training", "kit.session", "kit.hooks", "kit.picture"], 3),
-    **dict.fromkeys(["kit.groups", "kit.recording", "kit.rehearsal"], 3),
-    **dict.fromkeys(["kit.server", "kit.cluster", "kit.kubernetes"], 4),
-    **dict.fromkeys(["kit", "kit.__init__", "kit.__main__", "kit.demo"], 5),
-    **dict.fromkeys(["kit.magics", "kit.tf1", "kit.testing"], 5),
-    **dict.fromkeys(["kit.features", "kit.progress"], 0),
-    "kit.protobuf_wire": 0,
-    "kit.experiments": 5,
-    "kit.puzzles": 5,
-    "kit.jax": 5,
-    "kit.torch": 5,
-    "kit.data": 5,
-    "widgets": 6,
+    name: number
+    for number, names in {
+        0: "kit.task kit.errors kit.handles kit.pickling kit.settings kit.spec "
+        "kit.bfloat16 kit.cluster_def kit.crc kit.memory_order "
+        "kit.message_fields kit.native kit.markup kit.protobuf_text kit.waking "
+        "kit.devices kit.faults kit.regular_file kit.frames kit.system "
+        "kit.features kit.progress kit.protobuf_wire",
+        1: "kit.trace kit.arrays kit.checkpoint kit.wire kit.arithmetic "
+        "kit.forking kit.machine",
+        2: "kit.exchange kit.graph kit.nn kit.random",
+        3: "kit.training kit.session kit.hooks kit.picture kit.groups "
+        "kit.recording kit.rehearsal",
+        4: "kit.server kit.cluster kit.kubernetes",
+        5: "kit kit.__init__ kit.__main__ kit.demo kit.magics kit.tf1 kit.testing "
+        "kit.experiments kit.puzzles kit.jax kit.torch kit.data",
+        6: "widgets",
+    }.items()
+    for name in names.split()
 }
 
 # Where a dependency may be imported, at the top of a file or inside a function.
