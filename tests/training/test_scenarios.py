@@ -35,6 +35,7 @@ from tests.training.toy import (
 )
 
 TOPOLOGIES = ("ps", "ring", "ring-whole", "mesh", "hierarchical")
+TOPOLOGY = st.sampled_from(TOPOLOGIES)
 OPTIMIZERS: tuple[Optimizer, ...] = (
     kit.GradientDescent(0.002),
     kit.Momentum(0.002, use_nesterov=True),
@@ -138,15 +139,6 @@ def test_any_other_scenario_has_them_too(scenario: Scenario) -> None:
 
 # -- requests on the way ---------------------------------------------------------------
 
-RULES: list[Optimizer] = [
-    kit.GradientDescent(0.1),
-    kit.Momentum(0.05, use_nesterov=True),
-    kit.Adagrad(0.2),
-    kit.RMSProp(0.01, momentum=0.5, centered=True),
-    kit.Adam(0.02),
-]
-NAMES = ["ps", "ring", "ring-whole", "mesh", "hierarchical"]
-
 
 class Script:
     """A step that makes requests at given calls of the first worker's thread."""
@@ -175,9 +167,9 @@ def switch_to(name: str) -> Any:
 
 @pytest.mark.slow
 @given(
-    start=st.sampled_from(NAMES),
-    requests=st.dictionaries(st.integers(0, 30), st.sampled_from(NAMES), max_size=8),
-    optimizer=st.sampled_from(RULES),
+    start=TOPOLOGY,
+    requests=st.dictionaries(st.integers(0, 30), TOPOLOGY, max_size=8),
+    optimizer=st.sampled_from(OPTIMIZERS),
 )
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_schedule_of_switches_has_the_bits_of_the_replay(

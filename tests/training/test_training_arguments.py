@@ -14,7 +14,7 @@ import kit.hooks
 from kit.errors import InvalidArgumentError, NotFinite
 from kit.testing.cluster import LocalCluster
 from tests.cases import for_each
-from tests.training.toy import DATA, fit, initial, quick_cluster
+from tests.training.toy import DATA, fit, initial
 
 INTS = {"w": np.zeros(3, np.int64)}
 NAN = {"w": np.array([1.0, np.nan])}
@@ -205,40 +205,14 @@ def test_wrong_value_that_a_run_is_given_is_named(
     assert all(word in str(caught.value) for word in words), caught.value
 
 
-def test_parameter_server_topology_needs_one() -> None:
-    with (
-        quick_cluster(ps=0) as cluster,
-        pytest.raises(InvalidArgumentError, match="topology='ring'"),
-    ):
-        kit.train(fit, initial(), DATA, topology="ps", cluster=cluster)
+def test_whole_numbers_of_numpy_and_a_function_for_params_are_taken(
+    cluster: LocalCluster,
+) -> None:
+    how: dict[str, Any] = {"steps": np.int64(2), "batch": np.int32(10)}
 
-
-def test_refused_training_leaves_the_cluster_free(cluster: LocalCluster) -> None:
-    with pytest.raises(InvalidArgumentError):
-        kit.train(fit, initial(), DATA, topology="rign", cluster=cluster)
-
-    run = kit.train(fit, initial(), DATA, steps=2, batch=10, cluster=cluster)
+    run = kit.train(fit, initial, DATA, seed=np.uint8(3), cluster=cluster, **how)
 
     assert run.wait(10).step == 2
-
-
-def test_whole_numbers_of_numpy_are_taken(cluster: LocalCluster) -> None:
-    run = kit.train(
-        fit,
-        initial(),
-        DATA,
-        steps=np.int64(2),
-        batch=np.int32(10),
-        seed=np.uint8(3),
-        cluster=cluster,
-    )
-
-    assert run.wait(10).step == 2
-
-
-def test_params_may_come_from_a_function(cluster: LocalCluster) -> None:
-    run = kit.train(fit, initial, DATA, steps=0, batch=10, cluster=cluster).wait(10)
-
     assert run.params.keys() == initial().keys()
 
 
