@@ -169,14 +169,14 @@ def test_each_push_ends_a_wait_of_its_server() -> None:
 
 @pytest.mark.slow
 def test_pauses_and_refused_switches_lose_no_step() -> None:
-    late = {step: {2} for step in range(1000)}
+    late = {step: {2} for step in range(10_000)}
     with quick_cluster(2, 3) as cluster:
-        run = forced(cluster, 2, late, steps=1000)
+        run = forced(cluster, 2, late, steps=10_000)
         until(lambda: run.step > 0 or run.done)
         with pytest.raises(InvalidArgumentError, match="only the servers of topology"):
             run.topology = "ring"
         with pytest.raises(InvalidArgumentError, match="first 2 of 3"):
-            run.switch("mesh", at=5)
+            run.switch("mesh", at=5_000)
         run.pause()
         paused_at = settled(run)
         assert run.state == "paused"

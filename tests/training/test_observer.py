@@ -472,6 +472,7 @@ def test_ctrl_c_pauses_after_one_whose_pause_was_interrupted(
         assert run.halting == "pausing"
 
 
+@pytest.mark.usefixtures("patient")
 def test_refused_request_leaves_the_link_to_the_others(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
