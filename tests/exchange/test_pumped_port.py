@@ -276,7 +276,7 @@ def taken(sock: socket.socket, n_bytes: int) -> bytearray:
 
 
 @contextmanager
-def apart(form: Form) -> Iterator[tuple[LocalMember, LocalMember, Ends]]:
+def relayed(form: Form) -> Iterator[tuple[LocalMember, LocalMember, Ends]]:
     """Give two members, and between them the far end of the one's link and the other's.
 
     What the first one sends comes to the first socket, and goes on if the second one
@@ -290,7 +290,7 @@ def apart(form: Form) -> Iterator[tuple[LocalMember, LocalMember, Ends]]:
 
 @for_each("at", [*range(0, SIZE, 3), SIZE, SIZE + 50, SIZE + 99])
 def test_one_bit_that_was_turned_on_the_way_is_found(at: int) -> None:
-    with apart(clear) as (near, far, (source, target)):
+    with relayed(clear) as (near, far, (source, target)):
         far.endpoint.expect({0: ([DUE], [])}, 0)
         post(near, DUE)
         line = taken(source, SIZE + 100)
@@ -305,7 +305,7 @@ def test_one_bit_that_was_turned_on_the_way_is_found(at: int) -> None:
 @pytest.mark.usefixtures("impatient")
 @for_each("at", [0, 3, 4, 80, 180])
 def test_a_record_that_was_changed_ends_the_link(at: int) -> None:
-    with apart(sealed) as (near, far, (source, target)):
+    with relayed(sealed) as (near, far, (source, target)):
         far.endpoint.expect({0: ([DUE], [])}, 0)
         post(near, DUE)
         line = taken(source, 20 + SIZE + 100)
@@ -338,7 +338,7 @@ def test_a_peer_that_runs_far_ahead_is_refused_and_overwrites_nothing() -> None:
 @pytest.mark.parametrize("form", [clear, sealed])
 @for_each("n_bytes", [0, 30, SIZE + 90])
 def test_a_peer_that_ends_while_it_sends_is_lost(form: Form, n_bytes: int) -> None:
-    with apart(form) as (near, far, (source, target)):
+    with relayed(form) as (near, far, (source, target)):
         far.endpoint.expect({0: ([DUE], [])}, 0)
         post(near, DUE)
         target.sendall(taken(source, n_bytes))
@@ -627,8 +627,8 @@ def test_checksums_are_those_of_zlib(way: int, size: int, skip: int, seed: int) 
     compiled.kit_crc32.restype = ctypes.c_uint32
     start = zlib.crc32(b"before")
 
-    found = compiled.kit_crc32(
+    checksum = compiled.kit_crc32(
         start, ctypes.byref(room, skip), ctypes.c_uint64(size), way
     )
 
-    assert found == zlib.crc32(data[skip:], start)
+    assert checksum == zlib.crc32(data[skip:], start)

@@ -155,8 +155,8 @@ def test_what_one_plan_tells_of_all_workers_is_what_their_own_plans_say(
 
     assert by_one.memory == by_each.memory
     for table in ("steps", "transfers", "totals"):
-        one, each = (getattr(item.trace, table) for item in (by_one, by_each))
-        assert one.tobytes() == each.tobytes()
+        first, other = (getattr(item.trace, table) for item in (by_one, by_each))
+        assert first.tobytes() == other.tobytes()
 
 
 def test_all_workers_of_a_ring_need_one_plan(

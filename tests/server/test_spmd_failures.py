@@ -41,9 +41,9 @@ def test_workers_that_differ_are_told_in_what_and_train_when_they_agree(
         if server.task.index == 1:
             changes["params"]["w"] = np.zeros(4)
             changes |= {"steps": 7, "seed": 5}
-        with pytest.raises(MemberMismatch) as told:
+        with pytest.raises(MemberMismatch) as caught:
             kit.train(fit, data=DATA, batch=BATCH, cluster=server, **changes)
-        return told.value, program()(server)
+        return caught.value, program()(server)
 
     for error, run in stage().results(twice):
         assert error.task == "/job:worker/task:1"

@@ -40,8 +40,8 @@ def test_hooks_of_the_first_worker_end_the_training_for_all(
     stage: MakeStage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def begin(server: kit.Server) -> kit.Run:
-        told = LoggingTensorHook(["global_step"], every_n_iter=1)
-        hooks = [StopAtStepHook(last_step=3), told]
+        logging = LoggingTensorHook(["global_step"], every_n_iter=1)
+        hooks = [StopAtStepHook(last_step=3), logging]
         run: kit.Run = program(steps=100, hooks=hooks)(server)
         return run
 
