@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.engines]
 def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     command = [sys.executable, "-m", "kit", "demo", "--out", str(tmp_path)]
-    options = ["--steps", "330", "--text-steps", "2", "--json", str(figures)]
+    options = ["--steps", "330", "--text-steps", "4", "--json", str(figures)]
 
     with forking():
         done = subprocess.run(
@@ -31,7 +31,7 @@ def test_the_demo_keeps_its_promises_and_writes_its_files(tmp_path: Path) -> Non
     assert "agrees with the formulas" in done.stdout
     result = json.loads(figures.read_text())
     assert [row["topology"] for row in result["phases"]][:3] == ["ps", "ring", "ps"]
-    assert [row["steps"] for row in result["phases"]] == [110, 110, 110, 330, 1, 1]
+    assert [row["steps"] for row in result["phases"]] == [110, 110, 110, 330, 2, 2]
     assert result["phases"][2]["accuracy"] >= 0.96
     assert all(
         row["sent"] == row["sent, formula"]
