@@ -120,7 +120,7 @@ def test_the_page_draws_at_each_step_what_the_board_would(tmp_path: Path) -> Non
 def test_a_page_of_many_steps_and_links_stays_below_two_megabytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = toggled(("ring", "ps"), n_workers=8, steps=300)
+    trace = toggled(("ring", "ps"), n_workers=8, steps=160)
     path = tmp_path / "board.html"
 
     TrafficBoard(trace).save(path)
