@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.errors import PeerLost, ProtocolError
+from kit.errors import DeadlineExceededError, PeerLost, ProtocolError
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports import endpoint
@@ -99,6 +99,16 @@ def test_a_message_is_not_here_before_its_last_part() -> None:
         assert not port(taker).has_arrived()
         target.sendall(data[-1:])
         taker.endpoint.receive(port(taker), ALL)
+
+
+def test_a_part_that_does_not_come_is_waited_for_until_the_deadline() -> None:
+    with linked(clear) as (sender, taker, (source, _)):
+        taker.endpoint.deadline_s = 0.05
+        port(sender).post(*ALL[:2])
+        line(source, SIZE + PART)
+
+        with pytest.raises(DeadlineExceededError, match=r"waited 0.05 s .* task:0"):
+            taker.endpoint.receive(port(taker), ALL)
 
 
 @for_each("at", [*range(0, SIZE, 5), SIZE, SIZE + PART - 1])
