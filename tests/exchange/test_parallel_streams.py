@@ -107,7 +107,7 @@ def test_a_part_that_does_not_come_is_waited_for_until_the_deadline() -> None:
         port(sender).post(*ALL[:2])
         line(source, SIZE + PART)
 
-        with pytest.raises(DeadlineExceededError, match=r"waited 0.05 s .* task:0"):
+        with pytest.raises(DeadlineExceededError, match=r"waited 0.05 s .*task:0,"):
             taker.endpoint.receive(port(taker), ALL)
 
 
