@@ -29,7 +29,7 @@ def link_from(stream: Stream) -> Link:
 
 
 def test_the_newest_links_of_a_task_are_kept() -> None:
-    pairs = [memory_pair() for _ in range(20)]
+    pairs = [memory_pair() for _ in range(50)]
     links = [link_from(mine) for mine, _ in pairs]
     with closing(Arrivals()) as arrivals:
         for link in links:
@@ -38,7 +38,7 @@ def test_the_newest_links_of_a_task_are_kept() -> None:
         still_open = [link for link in links if "open" in repr(link)]
 
         assert still_open == links[-len(still_open) :]
-        assert 2 <= len(still_open) <= 8
+        assert 2 <= len(still_open) < 50
     for _, theirs in pairs:
         theirs.close()
 
