@@ -72,6 +72,38 @@ def test_ending_takes_descendants_that_were_never_recorded() -> None:
         assert not root.is_running
 
 
+def test_the_reaper_of_a_host_that_is_this_machine_cleans_up_after_its_own(
+    folder: Path, tmp_path: Path
+) -> None:
+    """mpiexec on the notebook's host: both reapers see each other's processes."""
+    inner = tmp_path / "psring-inner"
+    inner.mkdir()
+    program = (
+        "import os, sys; from pathlib import Path\n"
+        "from kit.cluster.processes.processes import ReaperHandle\n"
+        f"os.environ['PSRING_CLUSTER'] = {str(inner)!r}\n"
+        f"handle = ReaperHandle(Path({str(inner)!r}), 0.01)\n"
+        "print(handle.pid, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {reaper.MARK: str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as host:
+        assert host.stdout is not None
+        watching = reaper.find(int(host.stdout.readline()))
+        root = reaper.find(host.pid)
+        assert watching is not None
+        assert root is not None
+
+        # The record has all that the notebook saw below mpiexec.
+        assert reaper.end([root, watching], folder=str(folder)) == set()
+
+    assert not inner.exists()
+    assert not watching.is_running
+
+
 SOMEBODY = 12345  # a user that is neither root nor the one who runs the tests
 # It may signal its own processes only, as an ordinary user: without the capability to
 # do more, which the new program cannot get back. Its child is of another user.

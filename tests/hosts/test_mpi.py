@@ -85,14 +85,14 @@ import sys, cloudpickle, kit
 from tests.hosts import uses
 
 launcher = cloudpickle.loads(bytes.fromhex(sys.argv[1]))
-cluster = kit.Cluster(ps=0, worker=2, lease_s=1, launcher=launcher).start()
+cluster = kit.Cluster(ps=0, worker=4, lease_s=1, launcher=launcher).start()
 print(*uses.folders_of(cluster), flush=True)
 sys.stdin.read()
 """
 
 
 def test_kernel_that_is_killed_leaves_nothing_on_any_host(hosts: TwoHosts) -> None:
-    plain = cloudpickle.dumps(launcher(hosts, slots=1)).hex()
+    plain = cloudpickle.dumps(launcher(hosts)).hex()
     with forking():
         kernel = subprocess.Popen(
             [sys.executable, "-c", KERNEL, plain],

@@ -128,10 +128,9 @@ def main() -> None:
     cores = arguments.cores or max(1, machine.physical_cores() // share)
     facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
-    if arguments.ranks:
-        # mpiexec kills all ranks when one has not said goodbye. Their reapers then have
-        # the folders to remove: they are not among the processes that a stop ends.
-        os.environ[reaper.MARK] = str(folder)
+    # A launcher kills what it has launched. The reaper then has the tasks to end, which
+    # are orphans, and the folder to remove: it is none of the processes of the notebook.
+    os.environ[reaper.MARK] = str(folder)
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
     command = [sys.executable, "-P", "-m", "kit.cluster.processes.fork_server"]

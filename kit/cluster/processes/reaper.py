@@ -8,8 +8,10 @@ The reaper runs as a script (`python -I -S reaper.py`), so it imports the standa
 library only, starts in some 20 ms and survives whatever happens to the package. It
 never kills by name: a process is a pid together with its start time. It ends the
 recorded processes, those with the cluster's mark in their environment, even if their
-parents are gone, and the descendants of all these. One of another user (a task's sudo)
-it cannot end: it ends all others. It restarts nothing.
+parents are gone, and the descendants of all these. The reaper of another folder among
+them (of a host that is this machine too) it does not end but waits for: that one has
+orphans to end that only it knows, and its folder to remove. One of another user (a
+task's sudo) it cannot end: it ends all others. It restarts nothing.
 """
 
 from __future__ import annotations
@@ -111,6 +113,15 @@ def descendants(roots: Iterable[Process], folder: str = "") -> set[Process]:
     return result
 
 
+def _watches_another(pid: int, folder: str) -> bool:
+    """Whether a process is the reaper of another folder."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return os.fsencode(__file__) in words and not _has_mark(pid, folder)
+
+
 def open_pidfd(process: Process) -> int | None:
     """Return a pidfd of exactly this process, or None when it is gone."""
     try:
@@ -190,12 +201,15 @@ def end(
     so that a child born meanwhile ends too.
     """
     family = descendants(processes, folder)
+    watching = {p for p in family if folder and _watches_another(p.pid, folder)}
+    family -= watching
     ours = family - _signal_all(family, signal.SIGTERM)
     _signal_all(ours, signal.SIGCONT)  # a stopped one would not get the SIGTERM
     wait_gone(ours, grace_s)
-    family |= descendants(family, folder)
+    family |= descendants(family, folder) - watching
     refused = _signal_all(family, signal.SIGKILL)
     left = wait_gone(family - refused, kill_s)
+    wait_gone(watching, kill_s)
     return left | {process for process in refused if process.is_running}
 
 
