@@ -366,6 +366,12 @@ def test_a_peer_that_ends_while_it_receives_is_lost(form: Form, n_bytes: int) ->
         unused.close()
 
 
+def carrying() -> list[str]:
+    """Return the names of the threads that carry links to a member 1."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("kit-") and "-1" in name]
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
     near, far = pair()
@@ -373,7 +379,7 @@ def test_it_closes_while_nobody_reads_and_much_is_posted(pair: Pair) -> None:
         port(member).post(*ALL[:2])
     far.close()
 
-    assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
+    assert not carrying()
 
 
 @pytest.mark.parametrize("refused", ["kit-send-1", "kit-receive-1", "kit-send-1-1"])
@@ -396,7 +402,7 @@ def test_a_thread_that_the_system_refuses_is_told_with_the_link_and_nothing_is_l
         pass
     far.close()
 
-    assert not [thread for thread in threading.enumerate() if "-1" in thread.name]
+    assert not carrying()
 
 
 def exchange_for_ever(sock: socket.socket) -> None:
@@ -596,8 +602,7 @@ class Watched(SocketStream):
 
     def close(self) -> None:
         if self.at_work is None:
-            names = [thread.name for thread in threading.enumerate()]
-            self.at_work = [name for name in names if name.endswith("-1")]
+            self.at_work = carrying()
         super().close()
 
 

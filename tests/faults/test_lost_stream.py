@@ -8,6 +8,7 @@ from kit.errors import LinkLost, PeerLost
 from kit.exchange.layout import Range, Spec, lay_out
 from kit.exchange.plan import GRAD
 from kit.exchange.ports.port import Expected
+from kit.exchange.ports.stream_port import StreamPort
 from kit.testing.group import local_group
 
 
@@ -23,7 +24,8 @@ def test_a_write_that_fails_blames_the_peer_and_nobody_else(
         def broken(_: object) -> int:
             raise LinkLost("connection reset by peer")
 
-        monkeypatch.setattr(port._stream, "write", broken)  # type: ignore[attr-defined]
+        assert isinstance(port, StreamPort)
+        monkeypatch.setattr(port.stream, "write", broken)
         port.post(GRAD, Range(0, 32))
 
         assert port.lost is True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -401,8 +403,10 @@ def train_step(params: Any, batch: Any) -> Any:
 
 def touched_bytes(cluster: LocalCluster) -> list[int]:
     """Return how much of each member's arena of the last training has been used."""
-    files = [fd for fd in [*Path("/proc/self/fd").iterdir()] if fd.exists()]
-    mapped = {str(fd.readlink()): fd.stat() for fd in files}
+    mapped: dict[str, os.stat_result] = {}
+    for fd in [*Path("/proc/self/fd").iterdir()]:
+        with suppress(FileNotFoundError):  # another thread closes some meanwhile
+            mapped[str(fd.readlink())] = fd.stat()
     names = [f"/memfd:kit-kit-{task.short} (deleted)" for task in cluster.tasks]
     return [mapped[name].st_blocks * 512 for name in names]
 

@@ -129,7 +129,7 @@ def main() -> None:
     facts = {"label": arguments.label, "slots": slots, "cores": cores}
     (folder / "host.json").write_text(json.dumps(facts))
     # A launcher kills what it has launched. The reaper then has the tasks to end, which
-    # are orphans, and the folder to remove: it is none of the processes of the notebook.
+    # are orphans, and the folder to remove: it is none of the notebook's processes.
     os.environ[reaper.MARK] = str(folder)
     # It watches this process by pid and start time, and execve keeps both.
     ReaperHandle(folder, _LEASE_S)
