@@ -203,4 +203,4 @@ def test_no_end_comes_before_a_step_that_was_seen() -> None:
 
 def ends_later(self: Member, error: KitError) -> None:
     """Note why a member is to end, which computes and hears of it later."""
-    self.error = error
+    self.error = self.error or error  # its step may be interrupted meanwhile
