@@ -57,10 +57,12 @@ def sockets_in(folder: str) -> dict[str, Any]:
     return {"transport": "ipc", "ip": f"{folder}/kernel"}
 
 
-def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
+def execute(
+    cells: nbformat.NotebookNode, runtime: Path, folder: Path = ROOT / "notebooks"
+) -> None:
     """Fill in the outputs; raises `CellExecutionError` for a cell that fails.
 
-    The clusters of the notebook keep their files below `runtime`.
+    The notebook lies in `folder`, and its clusters keep their files below `runtime`.
     """
     from nbclient import NotebookClient
     from traitlets.config import Config
@@ -72,13 +74,13 @@ def execute(cells: nbformat.NotebookNode, runtime: Path) -> None:
             cells,
             timeout=CELL_S,
             kernel_name="python3",
-            resources={"metadata": {"path": str(ROOT / "notebooks")}},
+            resources={"metadata": {"path": str(folder)}},
             config=Config({"KernelManager": sockets_in(sockets)}),
         )
         # Not `execute`: the loop that it makes is never closed.
         asyncio.run(client.async_execute(env=env))
-    if folder := os.environ.get(KEEP):
-        keep(cells, Path(folder))
+    if kept := os.environ.get(KEEP):
+        keep(cells, Path(kept))
 
 
 def keep(executed: nbformat.NotebookNode, folder: Path) -> None:

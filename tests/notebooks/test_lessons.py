@@ -320,8 +320,9 @@ def test_lesson_on_writing_it_has_the_bytes_the_deadlock_and_the_bits(
 
 
 def test_course_moves_what_its_formulas_say(tmp_path: Path) -> None:
-    course = read(ROOT / "notebooks" / "course" / "mpi_in_cells.ipynb")
-    execute(course, tmp_path)
+    folder = ROOT / "notebooks" / "course"
+    course = read(folder / "mpi_in_cells.ipynb")
+    execute(course, tmp_path, folder)
 
     counted = re.findall(r"([\d,]+) bytes, by formula ([\d,]+)", printed(course))
     assert len(counted) == 9
