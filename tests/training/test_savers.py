@@ -30,6 +30,7 @@ from kit.testing.cluster import LocalCluster
 from kit.testing.task_process import until
 from kit.trace.traffic import Meter
 from kit.training.core.context import MemberContext
+from kit.training.core.job import Job
 from kit.training.core.questions import CoordinatorClient, MemberQuestion
 from kit.training.features.checkpointing import resume, writer
 from kit.training.features.checkpointing import writer as checkpoint_writer
@@ -56,18 +57,23 @@ class Clock:
         return self.now
 
 
+def saving_job(folder: Path, every_steps: int) -> Job:
+    """Return a job of two workers on a ring that saves into a folder."""
+    return made(
+        tasks=WORKERS,
+        specs=(Spec("w", (4,), "float32"),),
+        optimizer=kit.GradientDescent(),
+        topology="ring",
+        steps=100,
+        checkpoints=kit.Checkpoints(str(folder), every_steps=every_steps),
+    )
+
+
 class Book:
     """A save coordinator of two workers, and the saves that it began and ended."""
 
     def __init__(self, folder: Path) -> None:
-        job = made(
-            tasks=WORKERS,
-            specs=(Spec("w", (4,), "float32"),),
-            optimizer=kit.GradientDescent(),
-            topology="ring",
-            steps=100,
-            checkpoints=kit.Checkpoints(str(folder), every_steps=5),
-        )
+        job = saving_job(folder, every_steps=5)
         self.calls: list[Any] = []
         self.before_end: Callable[[], object] = lambda: None
         self.folder = Folder(folder)
@@ -296,14 +302,7 @@ class Scene:
     """A worker that owns all parameters, and is not the coordinator."""
 
     def __init__(self, folder: Path) -> None:
-        job = made(
-            tasks=WORKERS,
-            specs=(Spec("w", (4,), "float32"),),
-            optimizer=kit.GradientDescent(),
-            topology="ring",
-            steps=100,
-            checkpoints=kit.Checkpoints(str(folder), every_steps=3),
-        )
+        job = saving_job(folder, every_steps=3)
         self._own_arena = OwnArena("kit-test", job.layout, 2)
         self._memory = self._own_arena.memory
         self._endpoint = Endpoint(["0", "1"], ME, Stamp(), deadline_s=30)
